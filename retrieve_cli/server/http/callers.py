@@ -41,7 +41,6 @@ __all__ = ["LIMIT", "SCOPES", "Caller", "Callers", "callers_of", "expect_safe"]
 
 LIMIT = "retrieve.limit"
 """Key of an ASGI scope with the header fields that tell the caller its limit of requests."""
-_CHALLENGE = 'Bearer realm="retrieve"'
 _LONGEST = 8192
 """Characters of a credential."""
 
@@ -98,26 +97,26 @@ class Callers:
         headers = request.headers
         sent = _sent(headers)
         if len(sent) > 1:  # RFC 6750, 3.1
-            challenge = f'{_CHALLENGE}, error="invalid_request"'
+            message = "the request has more than one credential"
             hint = "send one of Authorization: Bearer … and X-API-Key: …"
-            raise _challenged(400, "the request has more than one credential", "credentials", hint, challenge)
+            raise _challenged(400, message, code="credentials", hint=hint, error=', error="invalid_request"')
         credential = self._credential(sent[0]) if sent else None
         if credential is None:  # missing or wrong: the answer is the same for any defect
-            tried = "Authorization" in headers or "X-API-Key" in headers
-            challenge = f'{_CHALLENGE}, error="invalid_token"' if tried else _CHALLENGE
+            message = "the API key or token is missing or wrong"
             hint = "send it as Authorization: Bearer … or X-API-Key: …"
+            error = ', error="invalid_token"' if "Authorization" in headers or "X-API-Key" in headers else ""
             code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
-            raise _challenged(401, "the API key or token is missing or wrong", code, hint, challenge)
+            raise _challenged(401, message, code=code, hint=hint, error=error)
         observed(request).caller = credential.caller.name
         self._count(request, credential)
         if not credential.caller.may(scope):
-            challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
+            message = f"the credential does not have the scope {scope}"
             hint = f"use a key that has it: retrieve keys create --scope {scope}"
-            raise _challenged(403, f"the credential does not have the scope {scope}", "forbidden", hint, challenge)
+            error = f', error="insufficient_scope", scope="{scope}"'
+            raise _challenged(403, message, code="forbidden", hint=hint, error=error)
         return credential.caller
 
     def _credential(self, text: str) -> Token | None:
-        """Return the credential of a text; None if it is not valid."""
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
@@ -177,13 +176,13 @@ def _sent(headers: Headers) -> list[str]:
     return [text.strip() for text in (*bearers, *headers.getlist("X-API-Key"))]
 
 
-def _challenged(status: int, message: str, code: str, hint: str, challenge: str) -> RejectedRequest:
-    return RejectedRequest(status, message, code=code, hint=hint, headers={"WWW-Authenticate": challenge})
+def _challenged(status: int, message: str, *, code: str, hint: str, error: str) -> RejectedRequest:
+    headers = {"WWW-Authenticate": f'Bearer realm="retrieve"{error}'}
+    return RejectedRequest(status, message, code=code, hint=hint, headers=headers)
 
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9._-]{1,255})(?::([0-9]{1,5}))?")
 _ALLOWED = re.compile(r"\*|(\[[0-9a-fA-F:.]{2,45}\]|(?:\*\.)?[A-Za-z0-9._-]{1,255})(?::([0-9]{1,5}))?")
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _PORTS = {"http": 80, "https": 443}
 _ANY = "*"
 
@@ -226,7 +225,7 @@ class Hosts:
         """
         self._default, self._any_address = _PORTS[scheme], False
         bare = address.strip("[]").lower()
-        names = {*_LOOPBACK, _bracketed(bare)}
+        names = {"localhost", "127.0.0.1", "[::1]", _bracketed(bare)}
         if not is_loopback(bare):
             number = _address(bare)
             self._any_address = not bare if number is None else number.is_unspecified
@@ -272,10 +271,8 @@ def read_host(text: str) -> Name:
 
 def read_origin(text: str) -> str:
     """Return an origin that an operator allows, as browsers write it. Raises: UsageError."""
-    wrong = UsageError(
-        f"--allowed-origin is {quoted(text)}, not an origin",
-        hint="https://app.example.org, without a path; one origin per flag",
-    )
+    hint = "https://app.example.org, without a path; one origin per flag"
+    wrong = UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint)
     try:
         parts = urlsplit(text.strip().lower().rstrip("/"))
         port = parts.port

@@ -48,7 +48,12 @@ def router(state: State) -> APIRouter:
         tenant = state.callers.of(request, WRITE).tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
-            receipt = await _stored_files(state, request, tenant)
+            most = int(state.settings.parsing.max_mb * MB)
+            async with uploads.received(request, documents.inbox.folder, most=most) as form:
+                id_, metadata = form.fields.get("id"), form.fields.get("metadata")
+                name = None if id_ is None else id_.decode("utf-8", "replace")
+                stored = partial(documents.add_files, form.files, name=name, metadata=metadata, tenant=tenant)
+                receipt = await state.pool.run(request, stored)
         else:
             body = await read_body(request, state.limits)
             receipt = await state.pool.run(
@@ -78,28 +83,23 @@ def router(state: State) -> APIRouter:
     async def several(request: Request) -> Response:
         """List the records of the index that pass every filter, page by page."""
         tenant = state.callers.of(request, "search").tenant
-        filters, limit, cursor = _parameters(request)
-        return response(await state.pool.run(request, _page, state, filters, limit, cursor, tenant))
+        given, names = request.query_params, [each["name"] for each in _PARAMETERS]
+        if strange := [key for key in given if key not in (*names, "filter")]:
+            raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
+        limit = read_limit(request, usual=_PAGE, most=_LARGEST_PAGE)
+        filters = [*given.getlist("filters"), *given.getlist("filter")]
+        return response(await state.pool.run(request, _page, state, filters, limit, given.get("cursor"), tenant))
 
     routes = APIRouter(tags=["documents"])
-    stored = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
-    removed = stored("remove_document", parameters=[ID, PREFER], method="DELETE")
-    routes.add_api_route("/documents", add, **stored("add_documents", bodies=_BODIES, parameters=[PREFER]))
+    changing = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
+    removed = changing("remove_document", parameters=[ID, PREFER], method="DELETE")
+    routes.add_api_route("/documents", add, **changing("add_documents", bodies=_BODIES, parameters=[PREFER]))
     routes.add_api_route(
         "/documents", several, **operation("list_documents", "StoredRecordPage", parameters=_PARAMETERS)
     )
     routes.add_api_route("/documents/{id:path}", one, **operation("get_document", "DocumentState", parameters=[ID]))
     routes.add_api_route("/documents/{id:path}", remove, **removed)
     return routes
-
-
-async def _stored_files(state: State, request: Request, tenant: str | None) -> Receipt:
-    documents, most = state.documents, int(state.settings.parsing.max_mb * MB)
-    async with uploads.received(request, documents.inbox.folder, most=most) as form:
-        id_, metadata = form.fields.get("id"), form.fields.get("metadata")
-        name = None if id_ is None else id_.decode("utf-8", "replace")
-        add = partial(documents.add_files, form.files, name=name, metadata=metadata, tenant=tenant)
-        return await state.pool.run(request, add)
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
@@ -155,15 +155,6 @@ _PARAMETERS = (
     parameter("limit", "query", _LIMIT, "Records."),
     parameter("cursor", "query", TEXT, "`next` of the page before."),
 )
-
-
-def _parameters(request: Request) -> tuple[list[str], int, str | None]:
-    given = request.query_params
-    names = [each["name"] for each in _PARAMETERS]
-    if strange := [key for key in given if key not in (*names, "filter")]:
-        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
-    limit = read_limit(request, usual=_PAGE, most=_LARGEST_PAGE)
-    return [*given.getlist("filters"), *given.getlist("filter")], limit, given.get("cursor")
 
 
 def read_limit(request: Request, *, usual: int, most: int) -> int:

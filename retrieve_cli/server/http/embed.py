@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.server.http import requests
 from retrieve_cli.server.http.answers import finite
 from retrieve_cli.server.http.model_parts import EMBED, EMBEDDINGS, SPARSE, ModelParts
-from retrieve_cli.server.http.requests import (
-    Limits,
-    RejectedRequest,
-    Work,
-    check_fields,
-    check_model,
-    flag,
-    one_of,
-    read_texts,
-)
+from retrieve_cli.server.http.requests import Limits, RejectedRequest, Work
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -40,11 +32,11 @@ class Embed:
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed`. Raises: RejectedRequest."""
-        check_fields(payload, EMBED)
+        requests.check_fields(payload, EMBED)
         bare, texts, kind = self._texts(payload)
-        check_model(payload, self._parts.names, status=404)
+        requests.check_model(payload, self._parts.names, status=404)
         check_dimensions(payload, self._parts)
-        sparse, tokens = flag(payload, "sparse"), flag(payload, "tokens")
+        sparse, tokens = requests.flag(payload, "sparse"), requests.flag(payload, "tokens")
         if bare and sparse and tokens:
             raise RejectedRequest(400, "`inputs` takes `sparse` or `tokens`; `texts` takes both", param="tokens")
         if bare and sparse:
@@ -71,7 +63,7 @@ class Embed:
 
     def understand_sparse(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed_sparse`. Raises: RejectedRequest."""
-        check_fields(payload, SPARSE)
+        requests.check_fields(payload, SPARSE)
         _, texts, kind = self._texts(payload)
         return partial(self._bare_sparse, texts, kind)
 
@@ -81,13 +73,14 @@ class Embed:
             raise RejectedRequest(400, "the request needs `inputs` or `texts`, one of them", param="inputs")
         key = "inputs" if "inputs" in payload else "texts"
         given = payload[key]
-        texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
-        kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
-        if all(kinds):
+        texts = requests.read_texts([given] if isinstance(given, str) else given, key, self._limits)
+        kind = requests.one_of(payload, "input_type", ("", "query", "passage"))
+        prompt = requests.one_of(payload, "prompt_name", (*_PROMPTS,))
+        if kind and prompt:
             said = "`input_type` and `prompt_name` have the same meaning: give one of them"
             raise RejectedRequest(400, said, param="prompt_name")
-        one_of(payload, "truncation_direction", ("", "right", "Right"))
-        if not flag(payload, "truncate", default=True):
+        requests.one_of(payload, "truncation_direction", ("", "right", "Right"))
+        if not requests.flag(payload, "truncate", default=True):
             encoder = self._parts.encoder
             most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
             for place, text in enumerate(texts):
@@ -95,11 +88,11 @@ class Embed:
                     said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
                     hint = "omit `truncate`, or set it to true"
                     raise RejectedRequest(413, said, param=key, code="too_large", hint=hint)
-        return key == "inputs", texts, kinds[0] or _PROMPTS[kinds[1]]
+        return key == "inputs", texts, kind or _PROMPTS[prompt]
 
     def _unit(self, payload: dict[str, Any]) -> bool:
         """Return True if vectors are to be normalised here."""
-        normalized, wanted = self._parts.encoder.card.normalize, flag(payload, "normalize", default=True)
+        normalized, wanted = self._parts.encoder.card.normalize, requests.flag(payload, "normalize", default=True)
         if normalized and not wanted:
             said = f"the vectors of {self._parts.name} have length 1"
             raise RejectedRequest(400, said, param="normalize", hint="omit `normalize`, or set it to true")
@@ -133,8 +126,14 @@ class Embed:
     def _named_sparse(self, texts: Sequence[str], kind: str) -> Json:
         """Return term weights by term, the heaviest first."""
         encoder, weighted = self._sparse(texts, kind)
-        words = cast("Any", encoder).vocabulary() if hasattr(encoder, "vocabulary") else []
-        return {"model": encoder.card["name"], "features": [_features(one, words) for one in weighted]}
+        words: Sequence[str] = cast("Any", encoder).vocabulary() if hasattr(encoder, "vocabulary") else []
+        features = []
+        for one in weighted:
+            terms = one.terms.tolist()
+            names = [(words[term] if term < len(words) else "") or f"#{term}" for term in terms]
+            order = sorted(range(len(terms)), key=lambda place: (-one.weights[place], place))
+            features.append({names[place]: one.weights[place] for place in order})
+        return {"model": encoder.card["name"], "features": features}
 
     def _sparse(self, texts: Sequence[str], kind: str) -> tuple[SparseEncoder, list[TermWeights]]:
         said, hint = "this server has no sparse encoder", "set splade.model, then restart the server"
@@ -148,12 +147,6 @@ class Embed:
         for one in weighted:
             finite(one.weights)
         return encoder, weighted
-
-
-def _features(one: TermWeights, words: Sequence[str]) -> dict[str, Any]:
-    order = sorted(range(len(one.terms)), key=lambda place: (-one.weights[place], place))
-    terms = one.terms.tolist()
-    return {(words[terms[at]] if terms[at] < len(words) else "") or f"#{terms[at]}": one.weights[at] for at in order}
 
 
 _JOINED = 16
@@ -178,32 +171,26 @@ class Encoding(Frozen):
         return replace(self, finish=lambda vectors: finish(before(vectors)))
 
 
-class Embeddings:
-    """Vectors of texts."""
+def embeddings(parts: ModelParts, limits: Limits, payload: dict[str, Any]) -> Work:
+    """Return the work of an embeddings request. Raises: RejectedRequest."""
+    requests.check_fields(payload, EMBEDDINGS)
+    requests.check_model(payload, parts.names, status=404)
+    given = payload.get("input")
+    texts = requests.read_texts([given] if isinstance(given, str) else given, "input", limits)
+    form = requests.one_of(payload, "encoding_format", ("float", "base64"))
+    kind = requests.one_of(payload, "input_type", ("", "query", "passage"))
+    check_dimensions(payload, parts)
+    encoding = dense(parts, texts, kind)
 
-    def __init__(self, parts: ModelParts, limits: Limits) -> None:
-        self._parts, self._limits = parts, limits
+    def answer(vectors: Vectors) -> Json:
+        from base64 import b64encode
 
-    def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of an embeddings request. Raises: RejectedRequest."""
-        check_fields(payload, EMBEDDINGS)
-        check_model(payload, self._parts.names, status=404)
-        given = payload.get("input")
-        texts = read_texts([given] if isinstance(given, str) else given, "input", self._limits)
-        form = one_of(payload, "encoding_format", ("float", "base64"))
-        kind = one_of(payload, "input_type", ("", "query", "passage"))
-        check_dimensions(payload, self._parts)
-        encoding = dense(self._parts, texts, kind)
+        rows = [b64encode(row.astype("<f4").tobytes()).decode() if form == "base64" else row for row in vectors]
+        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
+        used = usage(parts.encoder, encoding.texts)
+        return {"object": "list", "data": data, "model": parts.name, "usage": used}
 
-        def answer(vectors: Vectors) -> Json:
-            from base64 import b64encode
-
-            rows = [b64encode(row.astype("<f4").tobytes()).decode() if form == "base64" else row for row in vectors]
-            data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
-            used = usage(self._parts.encoder, encoding.texts)
-            return {"object": "list", "data": data, "model": self._parts.name, "usage": used}
-
-        return encoding.then(answer)
+    return encoding.then(answer)
 
 
 def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = False) -> Encoding:

@@ -32,9 +32,8 @@ def router(state: State) -> APIRouter:
     async def original(request: Request) -> Response:
         """Return the file that was sent as a document."""
         tenant = state.callers.of(request, "search").tenant
-        file, content = await state.pool.run(
-            request, lambda: state.documents.original(request.path_params["id"], tenant=tenant)
-        )
+        name = request.path_params["id"]
+        file, content = await state.pool.run(request, lambda: state.documents.original(name, tenant=tenant))
         etag = f'"{file.sha1}"'
         if request.headers.get("If-None-Match") == etag:
             content.close()

@@ -155,11 +155,7 @@ POSTS: Mapping[str, Post] = {
         "embed", "embed", "Return vectors of texts, and their term weights and token vectors.", _object(_EMBED), _NAMED
     ),
     "/embed_sparse": Post(
-        "embed_sparse",
-        "sparse",
-        "Return term weights of texts.",
-        _object(_SPARSE, "inputs"),
-        _WEIGHTS,
+        "embed_sparse", "sparse", "Return term weights of texts.", _object(_SPARSE, "inputs"), _WEIGHTS
     ),
     "/v1/embeddings": Post(
         "create_embeddings",
@@ -176,10 +172,8 @@ POSTS: Mapping[str, Post] = {
 def listing(parts: ModelParts) -> Json:
     """Return the models as OpenAI's API lists them."""
     names = dict.fromkeys([parts.name, *([parts.scorer.name] if parts.scorer else [])])
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in names],
-    }
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in names]
+    return {"object": "list", "data": data}
 
 
 def info(parts: ModelParts, limits: Limits) -> Json:

@@ -19,24 +19,16 @@ from starlette.responses import Response
 from retrieve_cli.contracts import Json, PairScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
+from retrieve_cli.server.http import requests
 from retrieve_cli.server.http.admission import Queue, departure, read_body
 from retrieve_cli.server.http.answers import failure_handlers, finite, response
 from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.description import operation
-from retrieve_cli.server.http.embed import Embed, Embeddings
+from retrieve_cli.server.http.embed import Embed, embeddings
 from retrieve_cli.server.http.metrics import Metrics
 from retrieve_cli.server.http.model_parts import POSTS, ModelParts, Post, info, listing
 from retrieve_cli.server.http.observing import AccessLog, Observing
-from retrieve_cli.server.http.requests import (
-    Limits,
-    RejectedRequest,
-    Work,
-    check_fields,
-    check_model,
-    flag,
-    read_object,
-    read_texts,
-)
+from retrieve_cli.server.http.requests import Limits, RejectedRequest, Work
 from retrieve_cli.server.http.service import Guard, Service
 
 _SCOPE = "search"
@@ -86,7 +78,7 @@ class Models:
     def _handler(self, post: Post, callers: Callers) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             callers.of(request, _SCOPE)
-            payload = read_object(await read_body(request, self._limits))
+            payload = requests.read_object(await read_body(request, self._limits))
             await self._opened()
             work = self._works[post.work](payload)
             return response(await self._queue.compute(work, partial(departure, request)))
@@ -94,7 +86,7 @@ class Models:
         return answer
 
     async def _opened(self) -> ModelParts:
-        return self._parts or await asyncio.to_thread(self._open_once)
+        return await asyncio.to_thread(self._open_once) if self._parts is None else self._parts
 
     def _open_once(self) -> ModelParts:
         with self._opening:
@@ -103,8 +95,8 @@ class Models:
             parts = self._open()
             embed = Embed(parts, self._limits)
             self._works = {
-                "embeddings": Embeddings(parts, self._limits).understand,
-                "rerank": Rerank(parts.scorer, self._limits).understand,
+                "embeddings": partial(embeddings, parts, self._limits),
+                "rerank": partial(rerank, parts.scorer, self._limits),
                 "embed": embed.understand,
                 "sparse": embed.understand_sparse,
             }
@@ -155,48 +147,41 @@ _FIELDS = ("model", "query", "documents", "top_n", "return_documents")
 _FIELDS_TEI = ("query", "texts", "raw_scores", "return_text", "truncate")
 
 
-class Rerank:
-    """Scores of texts for a query, if there is a scorer."""
+def rerank(scorer: PairScorer | None, limits: Limits, payload: dict[str, Any]) -> Work:
+    """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: RejectedRequest."""
+    if scorer is None:
+        said = "this server has no reranker: set rerank.backend to cross_encoder and rerank.model, then restart it"
+        raise RejectedRequest(501, said, code="no_reranker")
+    tei = "texts" in payload
+    requests.check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
+    # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
+    requests.check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
+    query = payload.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise RejectedRequest(400, "`query` must be a text that is not blank", param="query")
+    key = "texts" if tei else "documents"
+    given = payload.get(key)
+    if isinstance(given, list):
+        given = [item.get("text") if isinstance(item, dict) else item for item in given]
+    texts = requests.read_texts(given, key, limits, blank=True)
+    if requests.flag(payload, "raw_scores", default=True) is False:
+        said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
+        raise RejectedRequest(400, said, param="raw_scores")
+    requests.flag(payload, "truncate")
+    shown = requests.flag(payload, "return_text" if tei else "return_documents")
+    top = payload.get("top_n", len(texts))
+    if type(top) is not int or top < 1:
+        raise RejectedRequest(400, "`top_n` must be a whole number above 0", param="top_n")
 
-    def __init__(self, scorer: PairScorer | None, limits: Limits) -> None:
-        self._scorer, self._limits = scorer, limits
+    def rows() -> Json:  # best first, in the form of TEI, or in that of Jina and Cohere
+        scores, found = finite(scorer.score(query, texts)), []
+        for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:top]:
+            text: Json = {"text": texts[place]} if shown else {}
+            if tei:
+                found.append({"index": place, "score": scores[place], **text})
+            else:
+                document = {"document": text} if shown else {}
+                found.append({"index": place, "relevance_score": scores[place], **document})
+        return found if tei else {"model": scorer.name, "results": found}
 
-    def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: RejectedRequest."""
-        scorer = self._scorer
-        if scorer is None:
-            said = "this server has no reranker: set rerank.backend to cross_encoder and rerank.model, then restart it"
-            raise RejectedRequest(501, said, code="no_reranker")
-        tei = "texts" in payload
-        check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
-        # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
-        check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
-        query = payload.get("query")
-        if not isinstance(query, str) or not query.strip():
-            raise RejectedRequest(400, "`query` must be a text that is not blank", param="query")
-        key = "texts" if tei else "documents"
-        given = payload.get(key)
-        if isinstance(given, list):
-            given = [item.get("text") if isinstance(item, dict) else item for item in given]
-        texts = read_texts(given, key, self._limits, blank=True)
-        if flag(payload, "raw_scores", default=True) is False:
-            said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
-            raise RejectedRequest(400, said, param="raw_scores")
-        flag(payload, "truncate")
-        shown = flag(payload, "return_text" if tei else "return_documents")
-        top = payload.get("top_n", len(texts))
-        if type(top) is not int or top < 1:
-            raise RejectedRequest(400, "`top_n` must be a whole number above 0", param="top_n")
-
-        def rows() -> Json:  # best first, in the form of TEI, or in that of Jina and Cohere
-            scores, found = finite(scorer.score(query, texts)), []
-            for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:top]:
-                text: Json = {"text": texts[place]} if shown else {}
-                if tei:
-                    found.append({"index": place, "score": scores[place], **text})
-                else:
-                    document = {"document": text} if shown else {}
-                    found.append({"index": place, "relevance_score": scores[place], **document})
-            return found if tei else {"model": scorer.name, "results": found}
-
-        return rows
+    return rows

@@ -45,7 +45,7 @@ _LOGGED_TEXTS = 8
 _LONGEST_TEXT = 300
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Observed:
     """Notes on one request, made by the middleware and by the door that answers."""
 
@@ -310,5 +310,5 @@ def _opened(path: Path) -> int:
 
 def _dumped(line: dict[str, Json]) -> bytes:
     moment = datetime.fromtimestamp(line["time"] / 1e9, UTC)
-    time = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-    return bytes(orjson.dumps({**line, "time": time}) + b"\n")
+    written = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return bytes(orjson.dumps({**line, "time": written}) + b"\n")

@@ -156,5 +156,4 @@ def web_search_of(settings: Settings, artifacts: Path) -> AnswersWeb | None:
         return None
     from retrieve_cli.search.web import WebSearch
 
-    search: AnswersWeb = WebSearch(settings, artifacts)
-    return search
+    return WebSearch(settings, artifacts)

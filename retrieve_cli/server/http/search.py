@@ -99,7 +99,7 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
         raise rejection(outcome)
     observed(request).answers = [outcome]
     if rendering is not None:
-        return Response(await state.pool.run(request, rendering.of, outcome), media_type=rendering.media_type)
+        return Response(await state.pool.run(request, rendering.of, outcome), media_type=_KINDS[rendering.form])
     body = formats.answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
@@ -194,11 +194,6 @@ class Rendering(NamedTuple):
     form: str
     page: LineRenderer
     explain: bool
-
-    @property
-    def media_type(self) -> str:
-        """The type of the body."""
-        return _KINDS[self.form]
 
     def of(self, answer: Answer) -> bytes:
         """Return an answer in the format."""

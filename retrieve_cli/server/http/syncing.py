@@ -257,9 +257,8 @@ class Syncing:
         report = outcome.report or {}
         sync = {"at": state["started"], "action": "sync" if action == "documents" else action}
         sync |= {"status": "failed" if outcome.error else report.get("status"), "error": outcome.error}
-        self.tasks.note_sync(
-            {**sync, "generation": report.get("generation"), "seconds": round(time.monotonic() - begun, 3)}
-        )
+        sync |= {"generation": report.get("generation"), "seconds": round(time.monotonic() - begun, 3)}
+        self.tasks.note_sync(sync)
         if sync["action"] == "sync":
             self._count(str(sync["status"]))
         if outcome.error is None:

@@ -53,9 +53,8 @@ def answer_of(outcome: ToolOutcome, channels: Channels) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     if channels.links:
         content += [types.ResourceLink(uri=link.uri, name=link.name, mime_type="text/plain") for link in outcome.links]
-    return types.CallToolResult(
-        content=content, structured_content=None if channels.plain else dict(outcome.structured), is_error=False
-    )
+    structured = None if channels.plain else dict(outcome.structured)
+    return types.CallToolResult(content=content, structured_content=structured, is_error=False)
 
 
 def failure_of(message: str, hint: str = "") -> types.CallToolResult:

@@ -54,6 +54,7 @@ DATA = (
 _WEB_CAUTION = "`web_search` sends the query to others: search the index first, and send nothing confidential."
 
 Context = ServerRequestContext[Any, Any]
+Paging = types.PaginatedRequestParams | None
 Read = Callable[..., ToolOutcome]
 READING: Mapping[str, Read] = {"search": search, "fetch": fetch, "list_fields": list_fields, "explain": explain}
 
@@ -128,7 +129,7 @@ class Handlers:
         text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
         return {**result, "instructions": text}
 
-    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(self, context: Context, _: Paging) -> types.ListToolsResult:
         """List the tools that the caller may call."""
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
 
@@ -174,18 +175,14 @@ class Handlers:
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
 
-    async def list_resources(
-        self, context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, context: Context, _: Paging) -> types.ListResourcesResult:
         """List the resources: one that describes the index. Records are found by searching, and have templates."""
         del context
         described = "What the index holds, and how to search it."
         about = types.Resource(uri=addresses.INDEX, name="index", description=described, mime_type=_PLAIN_TEXT)
         return types.ListResourcesResult(resources=[about])
 
-    async def list_templates(
-        self, context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, context: Context, _: Paging) -> types.ListResourceTemplatesResult:
         """List the templates of the addresses of chunks and records."""
         del context
         templates = (
@@ -212,7 +209,7 @@ class Handlers:
         contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
         return types.ReadResourceResult(contents=[contents])
 
-    async def list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(self, context: Context, _: Paging) -> types.ListPromptsResult:
         """List the prompts."""
         del context
         return types.ListPromptsResult(prompts=listed_prompts())

@@ -152,11 +152,7 @@ WEB_KINDS: Sequence[Kind] = (
         _FOUND,
     ),
     _kind(
-        WEB_SCOPE,
-        "search_arxiv",
-        "Search arXiv: abstracts, ids, PDF links.",
-        _object(_SEARCH_ARXIV, ["query"]),
-        _FOUND,
+        WEB_SCOPE, "search_arxiv", "Search arXiv: abstracts, ids, PDF links.", _object(_SEARCH_ARXIV, ["query"]), _FOUND
     ),
 )
 """Tools that ask others: listed only if the configuration enables web search."""

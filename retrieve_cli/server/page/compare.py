@@ -106,7 +106,14 @@ def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> 
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     sides = _sides(wanted, names, outcomes, grades)
     if wanted.blind and not any(side.error for side in sides):
-        return PageContent({**values, "mixed": _mixed(sides, seed=repr((wanted.a.query, *names)))}, answers=answers)
+        known = {each.hit.doc_id: each for side in sides for each in side.hits}
+        first, second = ([each.hit.doc_id for each in side.hits] for side in sides)
+        picks = team_draft(first, second, most=SIZE, seed=repr((wanted.a.query, *names)))
+        mixed = [
+            Moved(known[pick.id].hit._replace(rank=rank), "", "", pick.team, known[pick.id].grade)
+            for rank, pick in enumerate(picks, 1)
+        ]
+        return PageContent({**values, "mixed": mixed}, answers=answers)
     moved = sum(bool(each.move) for each in sides[1].hits)
     said = "" if sides[0].error or sides[1].error else f"{figures.count(moved, 'result differs', 'results differ')}"
     return PageContent({**values, "sides": sides, "count": said}, answers=answers)
@@ -145,16 +152,6 @@ def _moved(hit: PageHit, others: Mapping[str, int], grades: Mapping[str, int | N
     return Moved(hit, move, kind, "", grade)
 
 
-def _mixed(sides: Sequence[Side], *, seed: str) -> list[Moved]:
-    """Return the results of both configurations as one list that does not tell them apart."""
-    known = {each.hit.doc_id: each for side in sides for each in side.hits}
-    first, second = ([each.hit.doc_id for each in side.hits] for side in sides)
-    return [
-        Moved(known[pick.id].hit._replace(rank=rank), "", "", pick.team, known[pick.id].grade)
-        for rank, pick in enumerate(team_draft(first, second, most=SIZE, seed=seed), 1)
-    ]
-
-
 def verdict(found: Preference) -> str:
     """Return which configuration is preferred so far, and whether that is significant."""
     if found.p is None:
@@ -168,7 +165,6 @@ def verdict(found: Preference) -> str:
 
 
 _GRADES: Mapping[str, int | None] = {"1": 1, "0": 0, "": None}
-_TEAMS = ("", "a", "b")
 
 
 def add_vote(live: LiveIndex, fields: Mapping[str, str], caller: Caller) -> None:
@@ -178,9 +174,9 @@ def add_vote(live: LiveIndex, fields: Mapping[str, str], caller: Caller) -> None
         UsageError: the form has no query or record, or another grade.
         NotFound: the record does not exist for the caller.
     """
-    query, record_id, grade = fields.get("q", "").strip(), fields.get("id", ""), fields.get("grade", "?")
-    team = fields.get("team", "")
-    if not query or not record_id or grade not in _GRADES or team not in _TEAMS:
+    query, record_id = fields.get("q", "").strip(), fields.get("id", "")
+    grade, team = fields.get("grade", "?"), fields.get("team", "")
+    if not query or not record_id or grade not in _GRADES or team not in ("", "a", "b"):
         raise UsageError(f"this is not a judgment: {quoted(dict(fields))}", hint="send q, id and grade: 1, 0 or empty")
     contents.chunks(live.index, record_id, limit=0, tenant=caller.tenant)
     names = {"a": fields.get("a", ""), "b": fields.get("b", "")} if team else {}

@@ -19,20 +19,9 @@ from retrieve_cli.output.plain_text import title as plain_title
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.questions import WORDLESS
 from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.server.page import view
 from retrieve_cli.server.page.address import SIZE, Address, record_url
 from retrieve_cli.server.page.rendering import WebLink, cut, leaves, link
-from retrieve_cli.server.page.view import (
-    PageHit,
-    Surroundings,
-    badges_of,
-    chips,
-    facets,
-    fields_of,
-    label_of,
-    page_pictures,
-    shown,
-    within,
-)
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -64,7 +53,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     """Return the search page."""
     values: dict[str, Any] = {
         "address": address,
-        "chips": chips(address),
+        "chips": view.chips(address),
         "kept": address.filters,
         "bare": address.without(*address.filters).url(),
         "reranking": RERANKING,
@@ -78,7 +67,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     except UsageError as error:
         return PageContent({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
-        fields = fields_of(generation, contents.visible_to(generation, tenant))
+        fields = view.fields_of(generation, contents.visible_to(generation, tenant))
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
     if not (address.query or address.value("like")):
         return PageContent(values)
@@ -95,14 +84,14 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
 
 def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     offset = (address.page - 1) * SIZE
-    around_hits = Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
-    found = shown(answer, offset=offset, around=around_hits)
-    boxes = facets(answer_json(answer).get("facets") or {}, address)
+    around_hits = view.Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
+    found = view.shown(answer, offset=offset, around=around_hits)
+    boxes = view.facets(answer_json(answer).get("facets") or {}, address)
     ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
     more = SIZE == len(found.hits) < found.total - offset
     explained = not found.hits and address.page == 1 and WORDLESS not in answer.notices
     lines = why_empty(index.opened, answer) if explained else []
-    groups: dict[str, list[PageHit]] = {}  # by source, in the order of the best of each
+    groups: dict[str, list[view.PageHit]] = {}  # by source, in the order of the best of each
     for hit in found.hits:
         groups.setdefault(hit.source if address.grouped else "", []).append(hit)
     last = offset + len(found.hits)
@@ -221,18 +210,17 @@ def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]
     `after` are addresses of further chunks, or empty."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
-    extent = (
-        f"Chunks {first} to {last - 1} of {found.total:,}" if found.rows else f"No chunk {first}, of {found.total:,}"
-    )
+    total = f"{found.total:,}"
+    extent = f"Chunks {first} to {last - 1} of {total}" if found.rows else f"No chunk {first}, of {total}"
     return {
         "id": record["id"],
         "title": cut(plain_title(str(record["name"]))) or cut(record["id"]),
         "description": cut(str(record["description"] or ""), 2000),
         "place": cut(record["source"]),
         "link": link(record["url"]),
-        "badges": badges_of(record),
+        "badges": view.badges_of(record),
         "fields": list(_fields(record)),
-        "chunks": [_chunk(row, page_pictures(record, row, generation)) for row in found.rows],
+        "chunks": [_chunk(row, view.page_pictures(record, row, generation)) for row in found.rows],
         "extent": figures.count(found.total, "chunk") if len(found.rows) == found.total else extent,
         "before": _from(here, max(first - CHUNKS, 0)) if first else "",
         "after": _from(here, last) if last < found.total else "",
@@ -251,7 +239,8 @@ def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, W
         if count == _FIELDS:
             return
         shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
-        yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
+        more = [(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else []
+        yield view.label_of(name), [*shown, *more]
 
 
 def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:
@@ -260,7 +249,7 @@ def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict
     return {
         "number": int(row["index"]),
         "heading": cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
-        "place": within(row),
+        "place": view.within(row),
         "lines": [*lines, "…"] if len(text) > _LONGEST else lines,
         "pictures": pictures,
     }

@@ -153,7 +153,7 @@ def _hit(answer: Answer, result: Result, value: Mapping[str, Json], around: Surr
         summary=" · ".join(reason.text for reason in reasons(result, rank=rank)),
         why=list(_why(result.hit)),
         score=significant(value["score"], _DIGITS),
-        notes=list(_notes(result, value, rank)),
+        notes=_notes(result, value, rank),
         citation=f"{name} ({value['id']}), {place}; generation {answer.generation}",
         picture=picture_of(result.record, result.chunk, answer.generation, around.hosts),
         source=around.sources[bisect_right(around.ends, result.hit.record)],

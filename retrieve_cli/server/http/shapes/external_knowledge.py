@@ -34,7 +34,6 @@ _RELATIONS: dict[str, Relation] = {
     "≤": "<=",
 }
 _DATES = ("before", "after")
-_LISTS = ("in", "not in")
 
 _THRESHOLD: Json = {"type": "number", "minimum": 0, "maximum": 1}
 _NAME: Json = {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1, "maxItems": 1}
@@ -64,9 +63,14 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
     body = shape.body_of(payload, SCHEMA)
     setting, condition = body["retrieval_setting"], body.get("metadata_condition")
     k, threshold = setting.get("top_k", settings.search.k), setting.get("score_threshold", 0.0)
+    filters = None
+    if condition is not None:
+        parts = [_comparison(part) for part in condition["conditions"]]
+        operator: Literal["and", "or"] = "or" if condition.get("logical_operator") == "or" else "and"
+        filters = list(filters_of(Junction(operator, parts))) if parts else []
     item = {
         "query": body["query"],
-        "filters": None if condition is None else _filters(condition),
+        "filters": filters,
         "limit": shape.enough(k, threshold, settings.search.depth),
         "chunks": True,
     }
@@ -78,19 +82,13 @@ def knowledge_of(payload: Json) -> str:
     return str(shape.body_of(payload, SCHEMA)["knowledge_id"])
 
 
-def _filters(condition: Mapping[str, Json]) -> list[str]:
-    parts = [_comparison(part) for part in condition["conditions"]]
-    operator: Literal["and", "or"] = "or" if condition.get("logical_operator") == "or" else "and"
-    return list(filters_of(Junction(operator, parts))) if parts else []
-
-
 def _comparison(condition: Mapping[str, Json]) -> Comparison:
     """A condition. Raises: UsageError if it cannot be expressed."""
     operator, value, name = condition["comparison_operator"], condition.get("value"), condition["name"]
     if operator in _DATES:
         message = f"`{operator}` compares dates, which are stored as text and have no order"
         raise UsageError(message, hint="compare a number: > and <")
-    if isinstance(value, list) is not (operator in _LISTS) and value is not None:
+    if isinstance(value, list) is not (operator in ("in", "not in")) and value is not None:
         raise UsageError(f"the value of `{operator}` is of the wrong kind", hint="`in` and `not in` take a list")
     values = value if isinstance(value, list) else [] if value is None else [value]
     return Comparison(name if isinstance(name, str) else name[0], _RELATIONS[operator], values)

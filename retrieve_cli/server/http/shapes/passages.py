@@ -15,9 +15,9 @@ from retrieve_cli.server.http.shapes.shape import Read, asked_of
 _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offset")
 """Keys of a search that have no meaning here: passages are chunks, and nothing else is returned."""
 _NAMES = [name for name in SEARCH.of_json if name not in _OMITTED]
-_TOP_K = {"top_k": {**SEARCH.rows["limit"].schema, "description": "Number of passages."}}
+_TOP_K: Json = {**SEARCH.rows["limit"].schema, "description": "Number of passages."}
 _REQUEST = SEARCH.body(_NAMES)
-SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], **_TOP_K}}
+SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], "top_k": _TOP_K}}
 
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
