@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.http.transport import fetch
@@ -45,32 +45,19 @@ class PublicKey(NamedTuple):
     """As `cryptography` has it."""
 
 
-class Origin(Protocol):
-    """Place of a key set, and its name."""
-
-    place: str
-
-    def due(self, *, missing: bool) -> bool:
-        """Return True if it should be read again; `missing` if a key is asked for that it lacked."""
-
-    def read(self) -> bytes:
-        """Return the key set as JSON. Raises: RetrieveError."""
-
-
 class UrlOrigin:
     """A key set by URL: fetched again when it is old, and for an unknown key, at most once a minute."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = monotonic) -> None:
-        self.place = url
-        self._clock = clock
+        self.place, self._clock = url, clock
         self._attempt: float | None = None
 
     def due(self, *, missing: bool) -> bool:
-        if self._attempt is None:
-            return True
-        return self._clock() - self._attempt >= (_PAUSE_S if missing else _AGE_S)
+        """Return True if it should be read again; `missing` if a key is asked for that it lacked."""
+        return self._attempt is None or self._clock() - self._attempt >= (_PAUSE_S if missing else _AGE_S)
 
     def read(self) -> bytes:
+        """Return the key set as JSON. Raises: RetrieveError."""
         self._attempt = self._clock()
         return fetch(self.place, limit=_LIMIT, seconds=_FETCH_S)
 
@@ -104,10 +91,9 @@ class FileOrigin:
 class KeySet:
     """The keys of an issuer. The last good set stays valid while a newer one cannot be read."""
 
-    def __init__(self, origin: Origin, *, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, origin: UrlOrigin | FileOrigin, *, say: Callable[[str], None] = lambda _: None) -> None:
         """Read nothing yet. The callback receives a sentence if the set cannot be read."""
-        self._origin = origin
-        self._say = say
+        self._origin, self._say = origin, say
         self._keys: tuple[PublicKey, ...] = ()
 
     def due(self, kid: str | None) -> bool:
@@ -146,8 +132,7 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
         UsageError: it is not a key set, or has no key for signatures.
     """
     try:
-        value = foreign_json(content)
-        entries = value["keys"]
+        entries = foreign_json(content)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError("it is not a JSON Web Key Set", hint='it begins with {"keys": [') from error
     read = [_public_key(entry) for entry in entries[:_MOST]] if isinstance(entries, list) else []
@@ -159,30 +144,24 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
 
 def _public_key(entry: object) -> PublicKey | None:
     """Return a key of a set; None if it is not for signatures, symmetric, too short or damaged."""
+    from jwt import PyJWK, PyJWTError
+
     if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
         return None
     operations = entry.get("key_ops", ["verify"])
     kid, kind, curve = entry.get("kid"), entry.get("kty"), entry.get("crv", "")
-    if not isinstance(operations, list) or "verify" not in operations or not _is_kid(kid):
+    if not isinstance(operations, list) or "verify" not in operations:
+        return None
+    if kid is not None and not (isinstance(kid, str) and len(kid) <= _LONGEST_KID):
         return None
     algorithms = _ALGORITHMS.get((kind, curve)) if isinstance(kind, str) and isinstance(curve, str) else None
     named = entry.get("alg")
     if algorithms is None or (named is not None and named not in algorithms):
         return None
-    key = _parsed({name: entry[name] for name in _MEMBERS if name in entry}, algorithms[0])
-    if key is None or getattr(key, "key_size", _SMALLEST_RSA) < (_SMALLEST_RSA if kind == "RSA" else 0):
-        return None
-    return PublicKey(kid, frozenset(algorithms if named is None else (named,)), key)
-
-
-def _is_kid(kid: object) -> bool:
-    return kid is None or (isinstance(kid, str) and len(kid) <= _LONGEST_KID)
-
-
-def _parsed(members: Mapping[str, Any], algorithm: str) -> Any:
-    from jwt import PyJWK, PyJWTError
-
     try:
-        return PyJWK(dict(members), algorithm).key
+        key = PyJWK({name: entry[name] for name in _MEMBERS if name in entry}, algorithms[0]).key
     except (PyJWTError, ValueError, TypeError, OverflowError):
         return None
+    if getattr(key, "key_size", _SMALLEST_RSA) < (_SMALLEST_RSA if kind == "RSA" else 0):
+        return None
+    return PublicKey(kid, frozenset(algorithms if named is None else (named,)), key)

@@ -68,7 +68,8 @@ class Key(NamedTuple):
 
     def to_json(self) -> dict[str, Json]:
         """Return the key as the file stores it."""
-        times = {name: None if time is None else written(time) for name, time in self._times().items()}
+        named = {"created": self.created, "expires": self.expires, "revoked": self.revoked}
+        times = {name: None if time is None else written(time) for name, time in named.items()}
         rate = None if self.rate is None else str(self.rate)
         return {**self._asdict(), **times, "scopes": list(self.scopes), "rate": rate}
 
@@ -82,9 +83,6 @@ class Key(NamedTuple):
         scopes = tuple(scope for scope in SCOPES if scope in entry["scopes"])
         rate = None if entry["rate"] is None else read_rate(entry["rate"], where=FILE)
         return cls(id_, sha256, name, scopes, tenant, read_time(entry["created"]), expires, rate, revoked)
-
-    def _times(self) -> dict[str, datetime | None]:
-        return {"created": self.created, "expires": self.expires, "revoked": self.revoked}
 
 
 class CreatedKey(NamedTuple):
@@ -133,7 +131,10 @@ class KeyFile:
         check_name(name or "key", "--name")
         if tenant is not None:
             check_name(tenant, "--tenant")
-        self._prepare()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.path.parent, error) from error
         with self._writing():
             keys = self.stored()
             if len(keys) >= _MOST:
@@ -162,12 +163,6 @@ class KeyFile:
                 keys[place] = keys[place]._replace(revoked=_now())
                 self._write(keys)
         return keys[place]
-
-    def _prepare(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(self.path.parent, error) from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -232,24 +227,15 @@ def _checksum(body: str) -> str:
 
 
 def _in_base_62(number: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, len(_DIGITS))
-        digits.append(_DIGITS[digit])
-    return "".join(reversed(digits))
+    base = len(_DIGITS)
+    return "".join(_DIGITS[number // base**place % base] for place in reversed(range(length)))
 
 
 # ----------------------------------------------------------------------------------------------------- ends of validity
 
 
 _PERIOD = re.compile(r"([0-9]{1,6})([mhdwy])")
-_UNITS = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-    "y": timedelta(days=365),
-}
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
 
 def read_end(text: str, now: datetime) -> datetime | None:
@@ -261,9 +247,15 @@ def read_end(text: str, now: datetime) -> datetime | None:
     word = text.strip().lower()
     if word == "never":
         return None
-    end = _end(word, now)
-    if end is None:
-        raise UsageError(f"--expires is {quoted(text)}, not a period or a date", hint="90d, 12h, 2027-01-31 or never")
+    try:
+        if (match := _PERIOD.fullmatch(word)) is not None:
+            end = now + timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+        else:
+            day = date.fromisoformat(word)
+            end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        hint = "90d, 12h, 2027-01-31 or never"
+        raise UsageError(f"--expires is {quoted(text)}, not a period or a date", hint=hint) from None
     if end <= now:
         raise UsageError(f"--expires is {quoted(text)}, which is not in the future", hint="90d, 12h or never")
     return end
@@ -279,22 +271,6 @@ def read_time(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
-def _end(word: str, now: datetime) -> datetime | None:
-    try:
-        if (match := _PERIOD.fullmatch(word)) is not None:
-            return now + int(match[1]) * _UNITS[match[2]]
-        day = date.fromisoformat(word)
-        return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
-    except (ValueError, OverflowError):
-        return None
-
-
-# ----------------------------------------------------------------------------------------------------- a running server
-
-
-_Version = tuple[int, int, int, int]
-
-
 class KeyRing:
     """Keys by digest. A server that once had keys never answers without one, even if the file is deleted or damaged."""
 
@@ -304,8 +280,7 @@ class KeyRing:
         Raises:
             RetrieveError: the file cannot be read, or is damaged.
         """
-        self._file = file
-        self._say = say
+        self._file, self._say = file, say
         self._version = self._now()
         self._keys: Mapping[str, Key] = {key.sha256: key for key in file.stored()}
         self.required = bool(self._keys)
@@ -342,7 +317,7 @@ class KeyRing:
             return None
         return key if key.state(now or datetime.now(UTC)) == "valid" else None
 
-    def _now(self) -> _Version | None:
+    def _now(self) -> tuple[int, int, int, int] | None:
         try:
             status = os.stat(self._file.path)  # noqa: PTH116  for every request
         except OSError:

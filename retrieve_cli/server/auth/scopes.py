@@ -81,8 +81,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _RATE = re.compile(r"([0-9]{1,9})/([smhd])(?::([0-9]{1,9}))?")
 _MOST = 10_000
 """Buckets in memory; the one that was used longest ago is forgotten first, as by then it is usually full."""
-
-
 _ONE = 1.0 - 1e-6
 """One request, less what additions of seconds lose."""
 
@@ -94,13 +92,8 @@ class RequestRate(NamedTuple):
     unit: str
     burst: int
 
-    @property
-    def per_second(self) -> float:
-        return self.number / _UNITS[self.unit]
-
     def __str__(self) -> str:
-        burst = "" if self.burst == self.number else f":{self.burst}"
-        return f"{self.number}/{self.unit}{burst}"
+        return f"{self.number}/{self.unit}" + ("" if self.burst == self.number else f":{self.burst}")
 
 
 def read_rate(text: str, *, where: str = "--rate") -> RequestRate:
@@ -145,9 +138,7 @@ class Buckets:
 
     def __init__(self, *, workers: int = 1, clock: Callable[[], float] = monotonic, most: int = _MOST) -> None:
         """`workers` processes share each limit: each allows its part, and at least one request at once."""
-        self._workers = workers
-        self._clock = clock
-        self._most = most
+        self._workers, self._clock, self._most = workers, clock, most
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -155,7 +146,7 @@ class Buckets:
 
     def take(self, name: str, rate: RequestRate) -> Allowance:
         """Take one request from the bucket of a credential, if it holds one."""
-        now, speed = self._clock(), rate.per_second / self._workers
+        now, speed = self._clock(), rate.number / _UNITS[rate.unit] / self._workers
         size = max(1.0, rate.burst / self._workers)
         level, since = self._levels.pop(name, (size, now))
         level = min(size, level + (now - since) * speed)

@@ -34,11 +34,11 @@ _INSTALL = "pip install 'retrieve-cli[serve]'"
 
 
 class Token(NamedTuple):
-    """A valid token."""
+    """A valid credential."""
 
     caller: Caller
     account: str
-    """Digest of issuer and subject: the name of its limit of requests."""
+    """Name of its limit of requests: of a signed token, a digest of issuer and subject."""
     rate: RequestRate | None
 
 
@@ -90,13 +90,27 @@ class TokenVerifier:
 
     def verify(self, token: str) -> Token | None:
         """Return a token if it is valid, else None, for any defect."""
-        header = self._header(token)
-        if header is None:
+        import jwt
+
+        if (header := self._header(token)) is None:
             return None
-        for key in self._candidates(header):
-            claims = self._claims(token, key, str(header["alg"]))
-            if claims is not None:
-                return self._read(claims)
+        keys: Sequence[Any] = [self._secret]
+        if self._keys is not None:
+            keys = [found.key for found in self._keys.candidates(header.get("kid"), header["alg"])]
+        for key in keys:
+            try:
+                claims = jwt.decode(
+                    token,
+                    key,
+                    algorithms=[str(header["alg"])],
+                    audience=self._settings.audience,
+                    issuer=self._settings.issuer,
+                    leeway=self._settings.leeway_s,
+                    options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
+                )
+            except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
+                continue
+            return self._read(claims)
         return None
 
     def _header(self, token: str) -> dict[str, Any] | None:
@@ -113,27 +127,6 @@ class TokenVerifier:
         fits = isinstance(kind, str) and kind.lower() in _TYPES and header.get("alg") in self._settings.algorithms
         return header if fits else None
 
-    def _candidates(self, header: Mapping[str, Any]) -> Sequence[Any]:
-        if self._keys is None:
-            return [self._secret]
-        return [found.key for found in self._keys.candidates(header.get("kid"), header["alg"])]
-
-    def _claims(self, token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
-        import jwt
-
-        try:
-            return jwt.decode(
-                token,
-                key,
-                algorithms=[algorithm],
-                audience=self._settings.audience,
-                issuer=self._settings.issuer,
-                leeway=self._settings.leeway_s,
-                options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
-            )
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
-            return None
-
     def _read(self, claims: Mapping[str, Any]) -> Token | None:
         """Return the token of verified claims; None if a claim has a value of another type."""
         times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
@@ -142,7 +135,9 @@ class TokenVerifier:
         tenant = None
         if (name := self._settings.tenant_claim) is not None:
             tenant = claims.get(name)
-            if not isinstance(tenant, str) or not _is_name(tenant):
+            if not isinstance(tenant, str) or not tenant.strip() or not tenant.isprintable():
+                return None
+            if len(tenant) > _LONGEST_TENANT:
                 return None
         subject = claims.get("sub", claims.get("client_id", ""))
         subject = subject if isinstance(subject, str) else ""
@@ -189,7 +184,3 @@ def _secret(settings: JwtSettings) -> bytes:
         message = f"the environment variable {name} has {len(secret)} bytes; {settings.algorithms[0]} needs {least}"
         raise UsageError(message, hint=f"export {name}=$(openssl rand -base64 48)")
     return secret
-
-
-def _is_name(text: str) -> bool:
-    return bool(text.strip()) and text.isprintable() and len(text) <= _LONGEST_TENANT

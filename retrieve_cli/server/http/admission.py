@@ -61,8 +61,7 @@ class Queue:
         self._limits = limits
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: Thread | None = None
-        self._waiting = 0
-        self._computing = False
+        self._waiting, self._computing = 0, False
 
     @property
     def busy(self) -> bool:
@@ -84,7 +83,10 @@ class Queue:
             raise RejectedRequest(503, f"{self._waiting} requests are already waiting: try again later", code="busy")
         answer: Future[bytes] = Future()
         self._waiting += 1
-        self._submit(_Job(work, answer))
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="compute", daemon=True)
+            self._thread.start()
+        self._jobs.put(_Job(work, answer))
         try:
             return await unless_gone(asyncio.wrap_future(answer), gone())
         finally:
@@ -97,12 +99,6 @@ class Queue:
             while job := self._jobs.get_nowait():
                 job.answer.cancel()
         self._jobs.put(None)
-
-    def _submit(self, job: _Job) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="compute", daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
 
     def _run(self) -> None:
         job = self._jobs.get()
@@ -140,7 +136,6 @@ class Queue:
 
 
 def _compute(jobs: Sequence[_Job]) -> None:
-    """Set the answer of each job."""
     for job, work in zip(jobs, _works([job.work for job in jobs]), strict=True):
         try:
             job.answer.set_result(dumped(work()))
@@ -209,21 +204,15 @@ class SlowClients:
     def close(self, connections: Iterable[Any], now: float) -> None:
         """Close the connections of uvicorn that have been slow for too long; to be called every second or so."""
         for connection in list(connections):
-            state = _state(connection)
-            if state is None:
+            cycle = connection.cycle
+            answering = cycle is not None and not cycle.response_complete
+            idle = not connection.flow.write_paused if answering else connection.timeout_keep_alive_task is not None
+            if idle:
                 self._since.pop(connection, None)
                 continue
+            state = "answer" if answering else "head"
             before, since = self._since.get(connection, ("", now))
-            if before != state:
-                since = now
+            since = since if before == state else now
             self._since[connection] = (state, since)
             if now - since > (HEADERS_S if state == "head" else READING_S):
                 connection.transport.abort()
-
-
-def _state(connection: Any) -> str | None:
-    """Return the reason to wait for a client: `head`, `answer`, or None."""
-    cycle = connection.cycle
-    if cycle is not None and not cycle.response_complete:
-        return "answer" if connection.flow.write_paused else None
-    return None if connection.timeout_keep_alive_task is not None else "head"

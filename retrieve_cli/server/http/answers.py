@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.api.choices import SEARCH
@@ -131,15 +131,13 @@ STATUS: Mapping[str, int] = {
 
 def rejection(error: RetrieveError, *, path: str = "") -> RejectedRequest:
     """Return a failure as a rejected request."""
-    of_client = isinstance(error, UsageError | NotConfigured)
     if path.startswith(OPENAI):
         status = STATUS.get(error.kind, 503)
         if status not in (403, 404):
-            status = 400 if of_client else 503
+            status = 400 if isinstance(error, UsageError | NotConfigured) else 503
         return RejectedRequest(status, error.message, code=error.kind)
     status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
-    number = int(error.code)
-    return RejectedRequest(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
+    return RejectedRequest(status, error.message, code=error.kind, hint=error.hint, exit_code=int(error.code))
 
 
 def failure_handlers() -> dict[Any, Any]:
@@ -147,41 +145,36 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
 
-    def answered(request: Request, error: RejectedRequest) -> Response:
-        return error_response(error, request.scope)
+    def answering(rejected: Callable[..., RejectedRequest]) -> Callable[[Request, Exception], Awaitable[Response]]:
+        async def answer(request: Request, error: Exception) -> Response:
+            return error_response(rejected(request, error), request.scope)
 
-    async def rejected(request: Request, error: RejectedRequest) -> Response:
-        return answered(request, error)
+        return answer
 
-    async def failed(request: Request, error: RetrieveError) -> Response:
-        return answered(request, rejection(error, path=request.url.path))
-
-    async def http(request: Request, error: HTTPException) -> Response:
+    def http(request: Request, error: HTTPException) -> RejectedRequest:
         missing = error.status_code in (404, 405)
         said = f"there is no route {request.method} {shortened(request.url.path)}" if missing else error.detail
         hint = "GET /docs lists the routes" if missing else ""
-        return answered(request, RejectedRequest(error.status_code, said, hint=hint, headers=error.headers))
+        return RejectedRequest(error.status_code, said, hint=hint, headers=error.headers)
 
-    async def gone(request: Request, _: ClientDisconnect) -> Response:
-        return answered(request, RejectedRequest(400, "the body is incomplete"))
-
-    async def system(request: Request, error: OSError) -> Response:
+    def system(_: Request, error: OSError) -> RejectedRequest:
         if error.errno not in SPACE:
             raise error
-        return answered(request, rejection(unwritable(error.filename or "the disk", error)))
+        return rejection(unwritable(error.filename or "the disk", error))
 
     async def unforeseen(request: Request, error: Exception) -> Response:
-        answer = answered(request, RejectedRequest(500, f"internal error ({type(error).__name__})", code="internal"))
+        rejected = RejectedRequest(500, f"internal error ({type(error).__name__})", code="internal")
+        answer = error_response(rejected, request.scope)
         # Starlette raises the error again after this answer, and uvicorn then closes the connection. Without the header
         # a client that keeps connections would send its next request into a closed one.
         answer.headers["Connection"] = "close"
         return answer
 
     return {
-        RejectedRequest: rejected,
-        RetrieveError: failed,
-        HTTPException: http,
-        ClientDisconnect: gone,
-        OSError: system,
+        RejectedRequest: answering(lambda _, error: error),
+        RetrieveError: answering(lambda request, error: rejection(error, path=request.url.path)),
+        HTTPException: answering(http),
+        ClientDisconnect: answering(lambda *_: RejectedRequest(400, "the body is incomplete")),
+        OSError: answering(system),
         Exception: unforeseen,
     }

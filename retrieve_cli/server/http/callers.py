@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from hmac import compare_digest
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -24,8 +24,8 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import is_loopback
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing
-from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Buckets, Caller, RequestRate
-from retrieve_cli.server.auth.web_tokens import TokenVerifier, wanted
+from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Buckets, Caller
+from retrieve_cli.server.auth.web_tokens import Token, TokenVerifier, wanted
 from retrieve_cli.server.http.answers import OPENAI
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest
@@ -41,18 +41,8 @@ __all__ = ["LIMIT", "SCOPES", "Caller", "Callers", "callers_of", "expect_safe"]
 
 LIMIT = "retrieve.limit"
 """Key of an ASGI scope with the header fields that tell the caller its limit of requests."""
-_CHALLENGE = 'Bearer realm="retrieve"'
 _LONGEST = 8192
 """Characters of a credential."""
-
-
-class _Credential(NamedTuple):
-    """A valid credential."""
-
-    caller: Caller
-    account: str
-    """Name of its limit."""
-    rate: RequestRate | None
 
 
 class Callers:
@@ -70,9 +60,7 @@ class Callers:
         buckets: Buckets | None = None,
     ) -> None:
         """Without a key, a ring that has keys, and tokens, anyone may do everything. `key` has all scopes."""
-        self._key = key
-        self._ring = ring
-        self._tokens = tokens
+        self._key, self._ring, self._tokens = key, ring, tokens
         self._buckets = Buckets() if buckets is None else buckets
         self._reading: asyncio.Future[None] | None = None
 
@@ -106,34 +94,38 @@ class Callers:
         """
         if not self.required:
             return ANYONE
-        sent = _sent(request.headers)
-        if len(sent) > 1:
-            raise _ambiguous()
+        headers = request.headers
+        sent = _sent(headers)
+        if len(sent) > 1:  # RFC 6750, 3.1
+            message = "the request has more than one credential"
+            hint = "send one of Authorization: Bearer … and X-API-Key: …"
+            raise _challenged(400, message, code="credentials", hint=hint, error=', error="invalid_request"')
         credential = self._credential(sent[0]) if sent else None
-        if credential is None:
-            raise _unauthorized(request)
+        if credential is None:  # missing or wrong: the answer is the same for any defect
+            message = "the API key or token is missing or wrong"
+            hint = "send it as Authorization: Bearer … or X-API-Key: …"
+            error = ', error="invalid_token"' if "Authorization" in headers or "X-API-Key" in headers else ""
+            code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
+            raise _challenged(401, message, code=code, hint=hint, error=error)
         observed(request).caller = credential.caller.name
         self._count(request, credential)
         if not credential.caller.may(scope):
-            challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
-            hint = f"use a key that has it: retrieve keys create --scope {scope}"
             message = f"the credential does not have the scope {scope}"
-            raise RejectedRequest(403, message, code="forbidden", hint=hint, headers={"WWW-Authenticate": challenge})
+            hint = f"use a key that has it: retrieve keys create --scope {scope}"
+            error = f', error="insufficient_scope", scope="{scope}"'
+            raise _challenged(403, message, code="forbidden", hint=hint, error=error)
         return credential.caller
 
-    def _credential(self, text: str) -> _Credential | None:
-        """Return the credential of a text; None if it is not valid."""
+    def _credential(self, text: str) -> Token | None:
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
-            return _Credential(Caller(None, frozenset(SCOPES), "key"), "", None)
+            return Token(Caller(None, frozenset(SCOPES), "key"), "", None)
         if self._ring is not None and (key := self._ring.find(text)) is not None:
-            return _Credential(key.caller, key.id, key.rate)
-        if self._tokens is not None and (token := self._tokens.verify(text)) is not None:
-            return _Credential(*token)
-        return None
+            return Token(key.caller, key.id, key.rate)
+        return None if self._tokens is None else self._tokens.verify(text)
 
-    def _count(self, request: Request, credential: _Credential) -> None:
+    def _count(self, request: Request, credential: Token) -> None:
         """Count a request, once even if several scopes are asked for. Raises: RejectedRequest if there are too many."""
         if credential.rate is None or LIMIT in request.scope:
             return
@@ -179,38 +171,18 @@ def expect_safe(host: str, callers: Callers, *, insecure: bool) -> None:
 
 def _sent(headers: Headers) -> list[str]:
     """Return the credentials of a request: there should be one."""
-    texts = [_bearer(value) for value in headers.getlist("Authorization")] + headers.getlist("X-API-Key")
-    return [text.strip() for text in texts if text is not None]
+    split = (value.partition(" ") for value in headers.getlist("Authorization"))
+    bearers = [text for scheme, _, text in split if scheme.lower() == "bearer"]
+    return [text.strip() for text in (*bearers, *headers.getlist("X-API-Key"))]
 
 
-def _bearer(value: str) -> str | None:
-    """Return the credential of an Authorization header; None if it has another scheme."""
-    scheme, _, text = value.partition(" ")
-    return text.strip() if scheme.lower() == "bearer" else None
-
-
-def _ambiguous() -> RejectedRequest:
-    """Return the answer to a request with several credentials (RFC 6750, 3.1)."""
-    challenge = f'{_CHALLENGE}, error="invalid_request"'
-    hint = "send one of Authorization: Bearer … and X-API-Key: …"
-    message = "the request has more than one credential"
-    return RejectedRequest(400, message, code="credentials", hint=hint, headers={"WWW-Authenticate": challenge})
-
-
-def _unauthorized(request: Request) -> RejectedRequest:
-    """Return the answer to a missing or wrong credential: the same for any defect."""
-    headers = request.headers
-    sent = "Authorization" in headers or "X-API-Key" in headers
-    challenge = f'{_CHALLENGE}, error="invalid_token"' if sent else _CHALLENGE
-    hint = "send it as Authorization: Bearer … or X-API-Key: …"
-    message = "the API key or token is missing or wrong"
-    code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
-    return RejectedRequest(401, message, code=code, hint=hint, headers={"WWW-Authenticate": challenge})
+def _challenged(status: int, message: str, *, code: str, hint: str, error: str) -> RejectedRequest:
+    headers = {"WWW-Authenticate": f'Bearer realm="retrieve"{error}'}
+    return RejectedRequest(status, message, code=code, hint=hint, headers=headers)
 
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9._-]{1,255})(?::([0-9]{1,5}))?")
 _ALLOWED = re.compile(r"\*|(\[[0-9a-fA-F:.]{2,45}\]|(?:\*\.)?[A-Za-z0-9._-]{1,255})(?::([0-9]{1,5}))?")
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _PORTS = {"http": 80, "https": 443}
 _ANY = "*"
 
@@ -251,12 +223,12 @@ class Hosts:
         Raises:
             UsageError: an allowed host or origin is not written as one.
         """
-        self._default = _PORTS[scheme]
-        self._any_address = False
+        self._default, self._any_address = _PORTS[scheme], False
         bare = address.strip("[]").lower()
-        names = {*_LOOPBACK, _bracketed(bare)}
+        names = {"localhost", "127.0.0.1", "[::1]", _bracketed(bare)}
         if not is_loopback(bare):
-            self._any_address = _is_unspecified(bare)
+            number = _address(bare)
+            self._any_address = not bare if number is None else number.is_unspecified
             names.add(os.uname().nodename.lower())
         own = [Name(name, None) for name in sorted(names)]
         self._patterns = [*own, *map(read_host, allowed_hosts)]
@@ -267,7 +239,7 @@ class Hosts:
         name = _named(hosts[0], self._default) if len(hosts) == 1 else None
         if name is None:
             return False
-        return any(map(name.fits, self._patterns)) or (self._any_address and _is_address(name.host))
+        return any(map(name.fits, self._patterns)) or (self._any_address and _address(name.host) is not None)
 
     def listed(self, origin: str) -> bool:
         """Return True if pages of an origin may use the server from elsewhere."""
@@ -283,8 +255,7 @@ class Hosts:
         scheme, _, rest = origin.lower().partition("://")
         if scheme not in _PORTS or (page := _named(rest, _PORTS[scheme])) is None:
             return False
-        here = _named(host, _PORTS[scheme])
-        return here == page
+        return page == _named(host, _PORTS[scheme])
 
 
 def read_host(text: str) -> Name:
@@ -301,39 +272,30 @@ def read_host(text: str) -> Name:
 def read_origin(text: str) -> str:
     """Return an origin that an operator allows, as browsers write it. Raises: UsageError."""
     hint = "https://app.example.org, without a path; one origin per flag"
+    wrong = UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint)
     try:
         parts = urlsplit(text.strip().lower().rstrip("/"))
         port = parts.port
     except ValueError:
-        raise UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint) from None
-    plain = not (parts.path or parts.query or parts.fragment) and _HOST.fullmatch(parts.netloc)
-    if parts.scheme not in _PORTS or not plain:
-        raise UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint)
+        raise wrong from None
+    if parts.scheme not in _PORTS or parts.path or parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
+        raise wrong
     shown = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
     return f"{parts.scheme}://{_bracketed(parts.hostname or '')}{shown}"
 
 
 def _named(text: str, default: int) -> Name | None:
     """Return a host with its port; None if it is not a host."""
-    match = _HOST.fullmatch(text.strip())
-    if match is None:
+    if (match := _HOST.fullmatch(text.strip())) is None:
         return None
     return Name(match[1].lower().rstrip("."), default if match[2] is None else int(match[2]))
 
 
-def _is_address(host: str) -> bool:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        ip_address(host.strip("[]"))
+        return ip_address(host.strip("[]"))
     except ValueError:
-        return False
-    return True
-
-
-def _is_unspecified(host: str) -> bool:
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return not host
+        return None
 
 
 def _bracketed(host: str) -> str:

@@ -65,19 +65,19 @@ def operation(
     errors: Sequence[int] = (),
     scope: str = "search",
     failure: str = "",
+    method: str = "",
 ) -> dict[str, Any]:
-    """Return the arguments of `add_api_route` for an operation.
+    """Return the arguments of `add_api_route` for an operation; its method is POST if it has a body, else GET.
 
     `answer` is its schema or the name of one in schemas.yaml, under each of the `statuses`; `other` has the media types
     of further forms. `body` is the schema of a body of JSON, `bodies` has the schemas of several types.
     """
     content = {**({JSON: schema_of(answer)} if answer else {}), **(other or {})}
     given = bodies or ({} if body is None else {JSON: body})
-    described = Operation(statuses, content, given, errors, scope, failure)
-    extra: dict[str, Any] = {_KEY: described._asdict()}
+    extra: dict[str, Any] = {_KEY: Operation(statuses, content, given, errors, scope, failure)._asdict()}
     if parameters:
         extra["parameters"] = list(parameters)
-    return {"operation_id": name, "openapi_extra": extra}
+    return {"operation_id": name, "openapi_extra": extra, "methods": [method or ("POST" if given else "GET")]}
 
 
 def schema_of(name: str | Mapping[str, Json]) -> Json:
@@ -87,8 +87,7 @@ def schema_of(name: str | Mapping[str, Json]) -> Json:
 
 def parameter(name: str, place: str, schema: Mapping[str, Json], description: str) -> dict[str, Json]:
     """Return the description of a parameter of an address."""
-    required = place == "path"
-    return {"name": name, "in": place, "required": required, "schema": dict(schema), "description": description}
+    return {"name": name, "in": place, "required": place == "path", "schema": dict(schema), "description": description}
 
 
 def described_api(app: FastAPI, *, secured: bool) -> dict[str, Any]:
@@ -129,8 +128,13 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
     if op.failure:  # of the server itself, such as one for another host, before the operation begins
         failure = {"anyOf": [failure, schema_of("ErrorAnswer")]}
     content = {JSON: {"schema": failure}, PROBLEM: {"schema": schema_of("Problem")}}
-    for status in sorted(_errors(op, parameters) - {*op.statuses}):
-        responses[str(status)] = {"description": _kinds(status), "content": content}
+    callers, body = (401, 403, 429, 503) if op.scope else (), (400, 408, 413, 422) if op.body else ()
+    given = ({"path": 404, "query": 422}.get(each["in"], 400) for each in parameters)
+    kinds = {**{kind: code for code, kind in KINDS.items()}, **STATUS}
+    for status in sorted({400, 403, 421, 500, *callers, *body, *given, *op.errors} - {*op.statuses}):
+        named = ", ".join(kind for kind, code in kinds.items() if code == status)
+        said = f"An error: {named}." if named else "An error."
+        responses[str(status)] = {"description": said, "content": content}
     described["responses"] = responses
     said = described.get("description", "")
     described["summary"] = said.partition("\n")[0].rstrip(".") or described["summary"]
@@ -140,43 +144,23 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
             described["security"] = [{"bearer": []}, {"key": []}]
 
 
-def _kinds(status: int) -> str:
-    """Return the kinds of errors that have a status, in words."""
-    kinds = {**{kind: code for code, kind in KINDS.items()}, **STATUS}
-    named = [kind for kind, code in kinds.items() if code == status]
-    return f"An error: {', '.join(named)}." if named else "An error."
-
-
-def _errors(op: Operation, parameters: Sequence[Mapping[str, Json]]) -> set[int]:
-    """The statuses of errors: of any request, of callers, of a body, of parameters, and the operation's own."""
-    callers = (401, 403, 429, 503) if op.scope else ()
-    body = (400, 408, 413, 422) if op.body else ()
-    given = {{"path": 404, "query": 422}.get(each["in"], 400) for each in parameters}
-    return {400, 403, 421, 500, *callers, *body, *given, *op.errors}
-
-
 @cache
 def _schemas() -> dict[str, Any]:
-    """Return the schemas of answers."""
+    """Return the schemas of answers. A paragraph of a docstring is a line of a description."""
+    from inspect import cleandoc
+
     from retrieve_cli.untrusted import yaml_text
 
     text = files("retrieve_cli.server.http").joinpath("schemas.yaml").read_text("utf-8")
     found: dict[str, Any] = yaml_text.load(text, values=100_000)
     for name, function in _EXPLAINED.items():
-        found[name]["description"] = _unwrapped(function.__doc__ or "")
+        paragraphs = cleandoc(function.__doc__ or "").split("\n\n")
+        found[name]["description"] = "\n\n".join(" ".join(part.split()) for part in paragraphs)
     return {name: {"title": name, **schema} for name, schema in found.items()}
-
-
-def _unwrapped(text: str) -> str:
-    """The paragraphs of a docstring, a line each."""
-    from inspect import cleandoc
-
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
 
 
 @cache
 def _examples() -> dict[str, Any]:
-    """Return a request and an answer of each operation, by its name."""
     import orjson
 
     found: dict[str, Any] = orjson.loads(files("retrieve_cli.server.http").joinpath("examples.json").read_bytes())

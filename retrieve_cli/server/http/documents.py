@@ -17,7 +17,7 @@ from retrieve_cli.errors import IndexMissing, UsageError, quoted
 from retrieve_cli.server.http import uploads
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
-from retrieve_cli.server.http.description import operation, parameter, schema_of
+from retrieve_cli.server.http.description import TEXT, operation, parameter, schema_of
 from retrieve_cli.server.http.jobs import Job
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
@@ -48,12 +48,20 @@ def router(state: State) -> APIRouter:
         tenant = state.callers.of(request, WRITE).tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
-            return await _acknowledged(state, request, await _stored_files(state, request, tenant), tenant)
-        body = await read_body(request, state.limits)
-        receipt = await state.pool.run(
-            request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
-        )
-        _expect_some(receipt)
+            most = int(state.settings.parsing.max_mb * MB)
+            async with uploads.received(request, documents.inbox.folder, most=most) as form:
+                id_, metadata = form.fields.get("id"), form.fields.get("metadata")
+                name = None if id_ is None else id_.decode("utf-8", "replace")
+                stored = partial(documents.add_files, form.files, name=name, metadata=metadata, tenant=tenant)
+                receipt = await state.pool.run(request, stored)
+        else:
+            body = await read_body(request, state.limits)
+            receipt = await state.pool.run(
+                request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
+            )
+        if len(receipt.documents) == 1 and not receipt.sequence:
+            reason = receipt.documents[0].reason
+            raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
         return await _acknowledged(state, request, receipt, tenant)
 
     async def remove(request: Request) -> Response:
@@ -75,46 +83,23 @@ def router(state: State) -> APIRouter:
     async def several(request: Request) -> Response:
         """List the records of the index that pass every filter, page by page."""
         tenant = state.callers.of(request, "search").tenant
-        filters, limit, cursor = _parameters(request)
-        return response(await state.pool.run(request, _page, state, filters, limit, cursor, tenant))
+        given, names = request.query_params, [each["name"] for each in _PARAMETERS]
+        if strange := [key for key in given if key not in (*names, "filter")]:
+            raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
+        limit = read_limit(request, usual=_PAGE, most=_LARGEST_PAGE)
+        filters = [*given.getlist("filters"), *given.getlist("filter")]
+        return response(await state.pool.run(request, _page, state, filters, limit, given.get("cursor"), tenant))
 
     routes = APIRouter(tags=["documents"])
-    listed, identified = [parameter(*each) for each in _PARAMETERS], [ID]
-    stored = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
+    changing = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
+    removed = changing("remove_document", parameters=[ID, PREFER], method="DELETE")
+    routes.add_api_route("/documents", add, **changing("add_documents", bodies=_BODIES, parameters=[PREFER]))
     routes.add_api_route(
-        "/documents", add, methods=["POST"], **stored("add_documents", bodies=_BODIES, parameters=[PREFER])
+        "/documents", several, **operation("list_documents", "StoredRecordPage", parameters=_PARAMETERS)
     )
-    page = operation("list_documents", "StoredRecordPage", parameters=listed)
-    routes.add_api_route("/documents", several, methods=["GET"], **page)
-    state_of = operation("get_document", "DocumentState", parameters=identified)
-    routes.add_api_route("/documents/{id:path}", one, methods=["GET"], **state_of)
-    removed = stored("remove_document", parameters=[ID, PREFER])
-    routes.add_api_route("/documents/{id:path}", remove, methods=["DELETE"], **removed)
+    routes.add_api_route("/documents/{id:path}", one, **operation("get_document", "DocumentState", parameters=[ID]))
+    routes.add_api_route("/documents/{id:path}", remove, **removed)
     return routes
-
-
-async def _stored_files(state: State, request: Request, tenant: str | None) -> Receipt:
-    """Store the files of a form as documents."""
-    documents, most = state.documents, int(state.settings.parsing.max_mb * MB)
-    async with uploads.received(request, documents.inbox.folder, most=most) as form:
-        id_ = form.fields.get("id")
-        add = partial(
-            documents.add_files,
-            form.files,
-            name=None if id_ is None else id_.decode("utf-8", "replace"),
-            metadata=form.fields.get("metadata"),
-            tenant=tenant,
-        )
-        receipt = await state.pool.run(request, add)
-    _expect_some(receipt)
-    return receipt
-
-
-def _expect_some(receipt: Receipt) -> None:
-    """Raise the reason why the only document of a request is rejected. Raises: RejectedRequest."""
-    if len(receipt.documents) == 1 and not receipt.sequence:
-        reason = receipt.documents[0].reason
-        raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
@@ -156,37 +141,28 @@ async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant
     job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
     over = await finish(request, job)
     statuses = await asyncio.to_thread(state.documents.settled, receipt.documents, tenant=tenant)
-    value = {
-        "task": job.task,
-        "sequence": receipt.sequence,
-        "documents": [status.to_json() for status in statuses],
-        **({"status": job.status} if over else {}),
-    }
+    listed = [status.to_json() for status in statuses]
+    value = {"task": job.task, "sequence": receipt.sequence, "documents": listed}
+    value |= {"status": job.status} if over else {}
     return response(value, 200 if over else 202, {"Location": f"/tasks/{job.task}"})
 
 
-# ------------------------------------------------------------------------------------------------ lists
-
-PREFER = parameter(
-    "Prefer", "header", {"type": "string"}, "`wait=30`: answer when the task has ended, in 30 s at most."
-)
-ID = parameter("id", "path", {"type": "string"}, "Id of the record.")
-_PARAMETERS: tuple[tuple[str, str, dict[str, Json], str], ...] = (
-    ("filters", "query", {"type": "array", "items": {"type": "string"}}, "Conditions on records; all must hold."),
-    ("limit", "query", {"type": "integer", "minimum": 1, "maximum": _LARGEST_PAGE, "default": _PAGE}, "Records."),
-    ("cursor", "query", {"type": "string"}, "`next` of the page before."),
+PREFER = parameter("Prefer", "header", TEXT, "`wait=30`: answer when the task has ended, in 30 s at most.")
+ID = parameter("id", "path", TEXT, "Id of the record.")
+_LIMIT: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _LARGEST_PAGE, "default": _PAGE}
+_PARAMETERS = (
+    parameter("filters", "query", {"type": "array", "items": TEXT}, "Conditions on records; all must hold."),
+    parameter("limit", "query", _LIMIT, "Records."),
+    parameter("cursor", "query", TEXT, "`next` of the page before."),
 )
 
 
-def _parameters(request: Request) -> tuple[list[str], int, str | None]:
-    given = request.query_params
-    names = [name for name, *_ in _PARAMETERS]
-    if strange := [key for key in given if key not in (*names, "filter")]:
-        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
-    text = given.get("limit", str(_PAGE))
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= _LARGEST_PAGE):
-        raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {_LARGEST_PAGE}", hint=f"limit={_PAGE}")
-    return [*given.getlist("filters"), *given.getlist("filter")], int(text), given.get("cursor")
+def read_limit(request: Request, *, usual: int, most: int) -> int:
+    """Return the parameter `limit` of an address. Raises: UsageError: it is not from 1 to `most`."""
+    text = request.query_params.get("limit", str(usual))
+    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) + 1 and 1 <= int(text) <= most:
+        return int(text)
+    raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {most}", hint=f"limit={usual}")
 
 
 def _page(state: State, filters: list[str], limit: int, cursor: str | None, tenant: str | None) -> Json:

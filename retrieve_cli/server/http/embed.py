@@ -13,41 +13,30 @@ from typing import TYPE_CHECKING, Any, cast
 from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.server.http import requests
 from retrieve_cli.server.http.answers import finite
-from retrieve_cli.server.http.model_parts import EMBED, SPARSE, ModelParts
-from retrieve_cli.server.http.requests import (
-    Limits,
-    RejectedRequest,
-    Work,
-    check_fields,
-    check_model,
-    flag,
-    one_of,
-    read_texts,
-)
+from retrieve_cli.server.http.model_parts import EMBED, EMBEDDINGS, SPARSE, ModelParts
+from retrieve_cli.server.http.requests import Limits, RejectedRequest, Work
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 _PROMPTS = {"": "", "query": "query", "passage": "passage", "document": "passage"}
-_NO_SPARSE = "this server has no sparse encoder"
-_SPARSE_HINT = "set splade.model, then restart the server"
 
 
 class Embed:
     """Texts in every form that the models of a server have."""
 
     def __init__(self, parts: ModelParts, limits: Limits) -> None:
-        self._parts = parts
-        self._limits = limits
+        self._parts, self._limits = parts, limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed`. Raises: RejectedRequest."""
-        check_fields(payload, EMBED)
+        requests.check_fields(payload, EMBED)
         bare, texts, kind = self._texts(payload)
-        check_model(payload, self._parts.names, status=404)
+        requests.check_model(payload, self._parts.names, status=404)
         check_dimensions(payload, self._parts)
-        sparse, tokens = flag(payload, "sparse"), flag(payload, "tokens")
+        sparse, tokens = requests.flag(payload, "sparse"), requests.flag(payload, "tokens")
         if bare and sparse and tokens:
             raise RejectedRequest(400, "`inputs` takes `sparse` or `tokens`; `texts` takes both", param="tokens")
         if bare and sparse:
@@ -64,11 +53,17 @@ class Embed:
         if tokens:
             token_vectors = self._token_vectors(texts, kind)
             extra["tokens"] = lambda: [{"ids": one.ids, "vectors": list(one.vectors)} for one in token_vectors()]
-        return encoding.then(lambda vectors: self._whole(encoding, vectors, extra))
+
+        def whole(vectors: Vectors) -> Json:
+            answer = {"model": self._parts.name, "dim": vectors.shape[1], "embeddings": list(vectors)}
+            answer.update((key, make()) for key, make in extra.items())
+            return {**answer, "usage": usage(self._parts.encoder, encoding.texts)}
+
+        return encoding.then(whole)
 
     def understand_sparse(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed_sparse`. Raises: RejectedRequest."""
-        check_fields(payload, SPARSE)
+        requests.check_fields(payload, SPARSE)
         _, texts, kind = self._texts(payload)
         return partial(self._bare_sparse, texts, kind)
 
@@ -78,40 +73,30 @@ class Embed:
             raise RejectedRequest(400, "the request needs `inputs` or `texts`, one of them", param="inputs")
         key = "inputs" if "inputs" in payload else "texts"
         given = payload[key]
-        texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
-        kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
-        if all(kinds):
-            raise RejectedRequest(
-                400, "`input_type` and `prompt_name` have the same meaning: give one of them", param="prompt_name"
-            )
-        one_of(payload, "truncation_direction", ("", "right", "Right"))
-        if flag(payload, "truncate", default=True) is False:
-            self._check_length(texts, key)
-        return key == "inputs", texts, kinds[0] or _PROMPTS[kinds[1]]
-
-    def _check_length(self, texts: Sequence[str], key: str) -> None:
-        """Reject texts that the encoder would cut."""
-        encoder = self._parts.encoder
-        most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
-        for place, text in enumerate(texts):
-            if (tokens := encoder.tokenizer.count(text)) > most:
-                said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
-                raise RejectedRequest(413, said, param=key, code="too_large", hint="omit `truncate`, or set it to true")
+        texts = requests.read_texts([given] if isinstance(given, str) else given, key, self._limits)
+        kind = requests.one_of(payload, "input_type", ("", "query", "passage"))
+        prompt = requests.one_of(payload, "prompt_name", (*_PROMPTS,))
+        if kind and prompt:
+            said = "`input_type` and `prompt_name` have the same meaning: give one of them"
+            raise RejectedRequest(400, said, param="prompt_name")
+        requests.one_of(payload, "truncation_direction", ("", "right", "Right"))
+        if not requests.flag(payload, "truncate", default=True):
+            encoder = self._parts.encoder
+            most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
+            for place, text in enumerate(texts):
+                if (tokens := encoder.tokenizer.count(text)) > most:
+                    said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
+                    hint = "omit `truncate`, or set it to true"
+                    raise RejectedRequest(413, said, param=key, code="too_large", hint=hint)
+        return key == "inputs", texts, kind or _PROMPTS[prompt]
 
     def _unit(self, payload: dict[str, Any]) -> bool:
         """Return True if vectors are to be normalised here."""
-        normalized, wanted = self._parts.encoder.card.normalize, flag(payload, "normalize", default=True)
+        normalized, wanted = self._parts.encoder.card.normalize, requests.flag(payload, "normalize", default=True)
         if normalized and not wanted:
             said = f"the vectors of {self._parts.name} have length 1"
             raise RejectedRequest(400, said, param="normalize", hint="omit `normalize`, or set it to true")
         return wanted and not normalized and "normalize" in payload
-
-    def _whole(self, encoding: Encoding, vectors: Vectors, extra: dict[str, Callable[[], Json]]) -> Json:
-        answer = {"model": self._parts.name, "dim": vectors.shape[1], "embeddings": list(vectors)}
-        answer.update((key, make()) for key, make in extra.items())
-        return {**answer, "usage": usage(self._parts.encoder, encoding.texts)}
-
-    # ------------------------------------------------------------------------------------------- other forms
 
     def _token_vectors(self, texts: Sequence[str], kind: str) -> Callable[[], list[TokenVectors]]:
         """Return the function that computes the tokens of texts with their vectors. Raises: RejectedRequest."""
@@ -141,32 +126,29 @@ class Embed:
     def _named_sparse(self, texts: Sequence[str], kind: str) -> Json:
         """Return term weights by term, the heaviest first."""
         encoder, weighted = self._sparse(texts, kind)
-        words = cast("Any", encoder).vocabulary() if hasattr(encoder, "vocabulary") else []
-        return {"model": encoder.card["name"], "features": [_features(one, words) for one in weighted]}
+        words: Sequence[str] = cast("Any", encoder).vocabulary() if hasattr(encoder, "vocabulary") else []
+        features = []
+        for one in weighted:
+            terms = one.terms.tolist()
+            names = [(words[term] if term < len(words) else "") or f"#{term}" for term in terms]
+            order = sorted(range(len(terms)), key=lambda place: (-one.weights[place], place))
+            features.append({names[place]: one.weights[place] for place in order})
+        return {"model": encoder.card["name"], "features": features}
 
     def _sparse(self, texts: Sequence[str], kind: str) -> tuple[SparseEncoder, list[TermWeights]]:
+        said, hint = "this server has no sparse encoder", "set splade.model, then restart the server"
         try:
             encoder = self._parts.sparse()
         except RetrieveError as error:
-            raise RejectedRequest(
-                424, error.message, param="sparse", code="no_sparse_encoder", hint=error.hint
-            ) from error
+            encoder, said, hint = None, error.message, error.hint
         if encoder is None:
-            raise RejectedRequest(424, _NO_SPARSE, param="sparse", code="no_sparse_encoder", hint=_SPARSE_HINT)
-        encode = encoder.encode_queries if kind == "query" else encoder.encode_passages
-        weighted = encode(texts)
+            raise RejectedRequest(424, said, param="sparse", code="no_sparse_encoder", hint=hint)
+        weighted = (encoder.encode_queries if kind == "query" else encoder.encode_passages)(texts)
         for one in weighted:
             finite(one.weights)
         return encoder, weighted
 
 
-def _features(one: TermWeights, words: Sequence[str]) -> dict[str, Any]:
-    order = sorted(range(len(one.terms)), key=lambda place: (-one.weights[place], place))
-    terms = one.terms.tolist()
-    return {(words[terms[at]] if terms[at] < len(words) else "") or f"#{terms[at]}": one.weights[at] for at in order}
-
-
-_FIELDS = ("input", "model", "encoding_format", "dimensions", "input_type", "user")
 _JOINED = 16
 """Texts of a request up to which it may share a pass: a longer one fills a pass by itself."""
 
@@ -189,34 +171,26 @@ class Encoding(Frozen):
         return replace(self, finish=lambda vectors: finish(before(vectors)))
 
 
-class Embeddings:
-    """Vectors of texts."""
+def embeddings(parts: ModelParts, limits: Limits, payload: dict[str, Any]) -> Work:
+    """Return the work of an embeddings request. Raises: RejectedRequest."""
+    requests.check_fields(payload, EMBEDDINGS)
+    requests.check_model(payload, parts.names, status=404)
+    given = payload.get("input")
+    texts = requests.read_texts([given] if isinstance(given, str) else given, "input", limits)
+    form = requests.one_of(payload, "encoding_format", ("float", "base64"))
+    kind = requests.one_of(payload, "input_type", ("", "query", "passage"))
+    check_dimensions(payload, parts)
+    encoding = dense(parts, texts, kind)
 
-    def __init__(self, parts: ModelParts, limits: Limits) -> None:
-        self._parts = parts
-        self._limits = limits
+    def answer(vectors: Vectors) -> Json:
+        from base64 import b64encode
 
-    def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of an embeddings request. Raises: RejectedRequest."""
-        check_fields(payload, _FIELDS)
-        check_model(payload, self._parts.names, status=404)
-        given = payload.get("input")
-        texts = read_texts([given] if isinstance(given, str) else given, "input", self._limits)
-        form = one_of(payload, "encoding_format", ("float", "base64"))
-        kind = one_of(payload, "input_type", ("", "query", "passage"))
-        check_dimensions(payload, self._parts)
-        encoding = dense(self._parts, texts, kind)
-        return encoding.then(lambda vectors: self._answer(encoding.texts, vectors, form))
+        rows = [b64encode(row.astype("<f4").tobytes()).decode() if form == "base64" else row for row in vectors]
+        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
+        used = usage(parts.encoder, encoding.texts)
+        return {"object": "list", "data": data, "model": parts.name, "usage": used}
 
-    def _answer(self, texts: Sequence[str], vectors: Vectors, form: str) -> Json:
-        spelled = _base64(vectors) if form == "base64" else list(vectors)
-        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(spelled)]
-        return {
-            "object": "list",
-            "data": data,
-            "model": self._parts.name,
-            "usage": usage(self._parts.encoder, texts),
-        }
+    return encoding.then(answer)
 
 
 def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = False) -> Encoding:
@@ -255,10 +229,3 @@ def _unit(vectors: Vectors) -> Vectors:
 
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     return finite(vectors / np.maximum(norms, 1e-12)[:, None])
-
-
-def _base64(vectors: Vectors) -> list[str]:
-    """Each row as little-endian float32."""
-    from base64 import b64encode
-
-    return [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]

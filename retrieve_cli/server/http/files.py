@@ -23,10 +23,7 @@ _NAMES = ("page", "chunk", "generation")
 _DIGITS = 7
 _PIECE = 1 << 18
 """Bytes of a file that are read at once."""
-_HEADERS = {
-    "Cache-Control": "private, no-cache",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_HEADERS = {"Cache-Control": "private, no-cache", "Cross-Origin-Resource-Policy": "same-origin"}
 
 
 def router(state: State) -> APIRouter:
@@ -35,9 +32,8 @@ def router(state: State) -> APIRouter:
     async def original(request: Request) -> Response:
         """Return the file that was sent as a document."""
         tenant = state.callers.of(request, "search").tenant
-        file, content = await state.pool.run(
-            request, lambda: state.documents.original(request.path_params["id"], tenant=tenant)
-        )
+        name = request.path_params["id"]
+        file, content = await state.pool.run(request, lambda: state.documents.original(name, tenant=tenant))
         etag = f'"{file.sha1}"'
         if request.headers.get("If-None-Match") == etag:
             content.close()
@@ -54,8 +50,12 @@ def router(state: State) -> APIRouter:
         request = signing.with_credential(request)  # pages show pictures, and browsers send their cookie
         await state.callers.prepare(request.headers)
         tenant = state.callers.of(request, "search").tenant
-        wanted, generation = _wanted(request)
-        index = state.live.at(generation)
+        given = request.query_params
+        if strange := [key for key in given if key not in _NAMES]:
+            raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(_NAMES)}")
+        page, chunk = _number(given.get("page"), "page", 1), _number(given.get("chunk"), "chunk", 0)
+        wanted = PictureRequest(request.path_params["id"], chunk, page)
+        index = state.live.at(given.get("generation"))
         etag = f'"{await state.pool.run(request, lambda: contents.picture_tag(index, wanted, tenant=tenant))}"'
         headers = {"ETag": etag, **_HEADERS}
         if request.headers.get("If-None-Match") == etag:
@@ -67,8 +67,8 @@ def router(state: State) -> APIRouter:
     described = partial(operation, statuses=(200, 304))
     file = described("get_file", other={"application/octet-stream": BINARY}, parameters=[ID])
     routes.add_api_route("/files/{id:path}", original, **file)
-    page = described("get_picture", other={"image/png": BINARY}, parameters=[ID, *_PARAMETERS], errors=(409,))
-    routes.add_api_route("/pictures/{id:path}", picture, **page)
+    drawing = described("get_picture", other={"image/png": BINARY}, parameters=[ID, *_PARAMETERS], errors=(409,))
+    routes.add_api_route("/pictures/{id:path}", picture, **drawing)
     return routes
 
 
@@ -76,15 +76,6 @@ def _pieces(content: BinaryIO) -> Iterator[bytes]:
     with content:
         while piece := content.read(_PIECE):
             yield piece
-
-
-def _wanted(request: Request) -> tuple[PictureRequest, str | None]:
-    """Return the picture that is asked for, and its generation. Raises: UsageError."""
-    given = request.query_params
-    if strange := [key for key in given if key not in _NAMES]:
-        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(_NAMES)}")
-    page, chunk = _number(given.get("page"), "page", 1), _number(given.get("chunk"), "chunk", 0)
-    return PictureRequest(request.path_params["id"], chunk, page), given.get("generation")
 
 
 def _number(text: str | None, name: str, lowest: int) -> int | None:

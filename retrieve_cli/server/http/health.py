@@ -28,7 +28,12 @@ def router(state: State) -> APIRouter:
 
     async def health() -> Response:
         """Report that the process answers, and without an index, the state of the first build."""
-        return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
+        if state.live.opened:
+            return response({"status": "ok"})
+        build = await asyncio.to_thread(state.syncing.state)
+        # Where clients need a key, without words and numbers on records.
+        public = ("status", "started", "hint") if state.callers.required else tuple(build)
+        return response({key: value for key, value in build.items() if key in public})
 
     async def readyz() -> Response:
         """Report if searches are answered, with the state of the index, its models and its sources."""
@@ -36,16 +41,10 @@ def router(state: State) -> APIRouter:
         return response(report, 200 if report["ready"] else 503)
 
     routes = APIRouter(tags=["health"])
-    routes.add_api_route("/health", health, methods=["GET"], **operation("get_health", "HealthState", scope=""))
     ready = operation("get_readiness", "ReadyState", statuses=(200, 503), scope="")
-    routes.add_api_route("/readyz", readyz, methods=["GET"], **ready)
+    routes.add_api_route("/health", health, **operation("get_health", "HealthState", scope=""))
+    routes.add_api_route("/readyz", readyz, **ready)
     return routes
-
-
-def _without_index(state: State) -> dict[str, Json]:
-    """Return the state of the first build; where clients need a key, without words and numbers on records."""
-    public = ("status", "started", "hint") if state.callers.required else ()
-    return {key: value for key, value in state.syncing.state().items() if key in public or not public}
 
 
 class Readiness:
@@ -64,16 +63,6 @@ class Readiness:
         except RetrieveError as error:
             return {"ready": False, "generation": None, "checks": {"index": _fault(error)}}
         index = {"status": "ok"} if live.fault is None else {**_fault(live.fault), "answering": manifest.id}
-        return {
-            "ready": True,
-            "generation": manifest.id,
-            "sequence": manifest.sequence,
-            "age_s": age_s(manifest.built.get("at")),
-            "checks": {"index": index, **self._slow_checks()},
-        }
-
-    def _slow_checks(self) -> dict[str, Json]:
-        """Return the findings on models and sources, looked at again every few seconds."""
         if time.monotonic() - self._checked >= _EVERY_S:
             from retrieve_cli.operations.doctor.examine import check
 
@@ -86,7 +75,13 @@ class Readiness:
                 for finding in check(self._state.store.path, self._state.settings, ("model", "servers", "sources"))
             }
             self._checked = time.monotonic()
-        return self._checks
+        return {
+            "ready": True,
+            "generation": manifest.id,
+            "sequence": manifest.sequence,
+            "age_s": age_s(manifest.built.get("at")),
+            "checks": {"index": index, **self._checks},
+        }
 
 
 def _fault(error: RetrieveError) -> dict[str, Json]:
@@ -110,7 +105,7 @@ def metrics_router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["health"])
     described = operation("get_metrics", other={"text/plain": TEXT}, scope="metrics")
-    routes.add_api_route("/metrics", metrics, methods=["GET"], **described)
+    routes.add_api_route("/metrics", metrics, **described)
     return routes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -16,8 +17,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
-from retrieve_cli.server.http.description import operation, parameter
-from retrieve_cli.server.http.documents import PREFER, finish
+from retrieve_cli.server.http.description import TEXT, operation, parameter
+from retrieve_cli.server.http.documents import PREFER, finish, read_limit
 from retrieve_cli.server.http.health import age_s
 from retrieve_cli.server.http.jobs import ACTIONS, Action, Jobs
 from retrieve_cli.server.http.requests import read_object
@@ -56,28 +57,25 @@ def router(state: State) -> APIRouter:
     async def task(request: Request) -> Response:
         """Return the state of a task."""
         tenant = state.callers.of(request, "search").tenant
-        name = request.path_params["id"]
-        return response(await state.pool.run(request, lambda: jobs.one(name, tenant=tenant)))
+        return response(await state.pool.run(request, lambda: jobs.one(request.path_params["id"], tenant=tenant)))
 
     async def tasks(request: Request) -> Response:
         """List the latest tasks of the caller."""
         tenant = state.callers.of(request, "search").tenant
-        limit = _limit(request.query_params.get("limit", str(_LISTED)))
+        limit = read_limit(request, usual=_LISTED, most=_MOST_LISTED)
         return response({"tasks": await state.pool.run(request, lambda: jobs.latest(limit, tenant=tenant))})
 
     routes = APIRouter(tags=["index"])
-    routes.add_api_route("/index", show, methods=["GET"], **operation("get_index", "IndexState"))
-    begun = operation(
-        "act_on_index", "TaskState", statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin"
-    )
-    routes.add_api_route("/index", act, methods=["POST"], **begun)
     count: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
-    listed = operation("list_tasks", "TaskList", parameters=[parameter("limit", "query", count, "Number of tasks.")])
-    routes.add_api_route("/tasks", tasks, methods=["GET"], **listed)
-    identified = [parameter("id", "path", {"type": "string"}, "Id of the task.")]
-    routes.add_api_route(
-        "/tasks/{id}", task, methods=["GET"], **operation("get_task", "TaskState", parameters=identified)
+    limit, name = (
+        parameter("limit", "query", count, "Number of tasks."),
+        parameter("id", "path", TEXT, "Id of the task."),
     )
+    begun = partial(operation, statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin")
+    routes.add_api_route("/index", show, **operation("get_index", "IndexState"))
+    routes.add_api_route("/index", act, **begun("act_on_index", "TaskState"))
+    routes.add_api_route("/tasks", tasks, **operation("list_tasks", "TaskList", parameters=[limit]))
+    routes.add_api_route("/tasks/{id}", task, **operation("get_task", "TaskState", parameters=[name]))
     return routes
 
 
@@ -120,9 +118,3 @@ def _view(state: State, tenant: str | None) -> Json:
         view["current"] = store.live()
         view["syncs"] = list(state.syncing.tasks.syncs())
     return view
-
-
-def _limit(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= _MOST_LISTED:
-        return int(text)
-    raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {_MOST_LISTED}", hint=f"limit={_LISTED}")

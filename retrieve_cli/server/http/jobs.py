@@ -45,10 +45,8 @@ class Job:
     def to_json(self) -> dict[str, Json]:
         """Return the stored form."""
         names = ("task", "action", "worker", "tenant", "sequence", "status", "created", "ended", "report", "error")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "documents": [list(status) for status in self.documents],
-        }
+        documents = [list(status) for status in self.documents]
+        return {**{name: getattr(self, name) for name in names}, "documents": documents}
 
     def end(self, *, report: Mapping[str, Json] | None, error: Mapping[str, Json] | None) -> None:
         """Note its outcome."""
@@ -60,8 +58,7 @@ class Jobs:
     """The jobs of all workers of an artifacts folder, as a caller may see them."""
 
     def __init__(self, tasks: Tasks, documents: Documents) -> None:
-        self._tasks = tasks
-        self._documents = documents
+        self._tasks, self._documents = tasks, documents
 
     def one(self, task: str, *, tenant: str | None) -> dict[str, Json]:
         """Return the state of a job. Raises: NotFound: the caller has no job of that id."""
@@ -104,7 +101,6 @@ class Jobs:
     def _status(
         self, value: Mapping[str, Any], sequence: int, running: Mapping[str, Any] | None
     ) -> tuple[str, dict[str, Json] | None]:
-        """Return the state of a job and its error, if it failed."""
         if value["status"] != "queued":
             return value["status"], value.get("error")
         if value["action"] == "documents" and self._documents.sequences.included() >= sequence:

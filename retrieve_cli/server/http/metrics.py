@@ -70,8 +70,7 @@ class Counts:
 
     def __init__(self, series: Iterable[Series], folder: Path | None = None) -> None:
         self._series = {one.name: one for one in series}
-        self._folder = folder
-        self._lock = Lock()
+        self._folder, self._lock = folder, Lock()
         self._descriptor = None if folder is None else _own_file(folder)
         self._memory = mmap.mmap(-1 if self._descriptor is None else self._descriptor, _SIZE)
         self._numbers = memoryview(self._memory).cast("d")
@@ -153,9 +152,7 @@ class Counts:
         own = os.fstat(self._descriptor).st_ino
         for path in sorted(self._folder.glob("*.counts"))[:_MOST_FILES]:
             with suppress(OSError, ValueError), path.open("rb") as file:
-                if os.fstat(file.fileno()).st_ino == own:
-                    continue
-                if len(head := file.read(_USED.size)) < _USED.size:
+                if os.fstat(file.fileno()).st_ino == own or len(head := file.read(_USED.size)) < _USED.size:
                     continue
                 contents = head + file.read(min(_used(head), _SIZE) - len(head))
                 yield contents, not _lock(file.fileno(), fcntl.LOCK_SH)
@@ -264,16 +261,13 @@ class Metrics:
     def exposition(self) -> str:
         """Return the text of all metrics. It reads files: not for the thread of the server."""
         version = Metric("retrieve_info", "gauge", "The version.", [MetricSample(1, {"version": __version__})])
-        return exposition([version, *self._counted(), *self._index(), *self._queries()])
+        totals = {(WAITING.name, ()): [0.0], **self._counts.totals()}
+        counted = [Metric(series.name, series.kind, series.help, [*_samples(series, totals)]) for series in SERIES]
+        return exposition([version, *counted, *self._index(), *self._queries()])
 
     def close(self) -> None:
         """Let go of the files of counts."""
         self._counts.close()
-
-    def _counted(self) -> list[Metric]:
-        totals = self._counts.totals()
-        totals = {(WAITING.name, ()): [0.0], **totals}
-        return [Metric(series.name, series.kind, series.help, [*_samples(series, totals)]) for series in SERIES]
 
     def _index(self) -> list[Metric]:
         if self._generation is None:
@@ -296,10 +290,9 @@ class Metrics:
         try:
             with self._reading:
                 return [readable, *query_metrics(self._follower.read(_PIECE))]
-        except FileNotFoundError:
-            return []
-        except OSError:
-            return [readable._replace(samples=[MetricSample(0)])]
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            return [] if missing else [readable._replace(samples=[MetricSample(0)])]
 
 
 def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
@@ -308,7 +301,7 @@ def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
     return {**spent, "total": round(sum(spent.values()), 3)}
 
 
-def _samples(series: Series, totals: Mapping[tuple[str, tuple[str, ...]], list[float]]) -> Iterable[MetricSample]:
+def _samples(series: Series, totals: Totals) -> Iterable[MetricSample]:
     for (name, values), numbers in sorted(totals.items()):
         if name != series.name:
             continue

@@ -55,7 +55,6 @@ def configured(settings: Settings) -> ModelParts:
     card = encoders.encoder_to_build(settings).card
     bare = override(settings, {"encoder": {"query_prefix": "", "passage_prefix": ""}}, where="serve")
     scorer = pair_scorer(settings) if settings.rerank.backend == "cross_encoder" else None
-    own = settings.encoder.kind != "hashed"
     return ModelParts(
         encoders.encoder_to_build(bare),
         card.name,
@@ -63,7 +62,7 @@ def configured(settings: Settings) -> ModelParts:
         lambda: encoders.sparse_encoder_to_build(settings),
         card.query_prefix,
         card.passage_prefix,
-        settings.encoder.model if own else "",
+        settings.encoder.model if settings.encoder.kind != "hashed" else "",
     )
 
 
@@ -77,8 +76,10 @@ def warm(parts: ModelParts) -> None:
 # -------------------------------------------------------------------------------------------------------------- schemas
 
 
-_TEXTS: Json = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
-_TEXT_OR_TEXTS: Json = {"anyOf": [{"type": "string", "minLength": 1}, _TEXTS]}
+_TEXT: Json = {"type": "string", "minLength": 1}
+_TEXTS: Json = {"type": "array", "items": _TEXT, "minItems": 1}
+_TEXT_OR_TEXTS: Json = {"anyOf": [_TEXT, _TEXTS]}
+_SCORED_TEXTS: Json = {"type": "array", "minItems": 1, "items": {"type": "string"}}
 _KIND: Json = {"enum": ["query", "passage"], "description": "Adds the model's own prefix."}
 _MODEL: Json = {"type": "string", "description": "Name of the model, in full or without its owner."}
 _DIMENSIONS: Json = {"type": "integer", "description": "The model's own number of dimensions; no other is available."}
@@ -117,34 +118,22 @@ _EMBED: Mapping[str, Json] = {
     "tokens": {"type": "boolean", "description": "The vector of each token, too."},
     "model": _MODEL,
 }
-EMBED, SPARSE = tuple(_EMBED), ("inputs", "truncate", "truncation_direction", "prompt_name", "model")
-"""Keys of the requests."""
-_RERANK: Json = {
-    "anyOf": [
-        _object(
-            {
-                "query": {"type": "string", "minLength": 1},
-                "documents": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                "model": _MODEL,
-                "top_n": {"type": "integer", "minimum": 1},
-                "return_documents": _FLAG,
-            },
-            "query",
-            "documents",
-        ),
-        _object(
-            {
-                "query": {"type": "string", "minLength": 1},
-                "texts": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                "raw_scores": {"type": "boolean", "description": "True: scores are on the scale of the model."},
-                "return_text": _FLAG,
-                "truncate": _FLAG,
-            },
-            "query",
-            "texts",
-        ),
-    ]
+_SPARSE: Mapping[str, Json] = {**_TEI, "model": _MODEL}
+_RERANK_DOCUMENTS: Mapping[str, Json] = {
+    "query": _TEXT,
+    "documents": _SCORED_TEXTS,
+    "model": _MODEL,
+    "top_n": {"type": "integer", "minimum": 1},
+    "return_documents": _FLAG,
 }
+_RERANK_TEXTS: Mapping[str, Json] = {
+    "query": _TEXT,
+    "texts": _SCORED_TEXTS,
+    "raw_scores": {"type": "boolean", "description": "True: scores are on the scale of the model."},
+    "return_text": _FLAG,
+    "truncate": _FLAG,
+}
+_RERANK: Json = {"anyOf": [_object(_RERANK_DOCUMENTS, "query", "documents"), _object(_RERANK_TEXTS, "query", "texts")]}
 _EMBEDDINGS: Mapping[str, Json] = {
     "input": _TEXT_OR_TEXTS,
     "model": _MODEL,
@@ -153,6 +142,8 @@ _EMBEDDINGS: Mapping[str, Json] = {
     "input_type": _KIND,
     "user": {},
 }
+EMBED, SPARSE, EMBEDDINGS = tuple(_EMBED), tuple(_SPARSE), tuple(_EMBEDDINGS)
+"""Keys of the requests."""
 _SCHEMAS = "#/components/schemas/"
 _VECTORS: Json = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
 _WEIGHTS: Json = {"type": "array", "items": {"type": "array", "items": {"$ref": f"{_SCHEMAS}TermWeight"}}}
@@ -164,11 +155,7 @@ POSTS: Mapping[str, Post] = {
         "embed", "embed", "Return vectors of texts, and their term weights and token vectors.", _object(_EMBED), _NAMED
     ),
     "/embed_sparse": Post(
-        "embed_sparse",
-        "sparse",
-        "Return term weights of texts.",
-        _object({**_TEI, "model": _MODEL}, "inputs"),
-        _WEIGHTS,
+        "embed_sparse", "sparse", "Return term weights of texts.", _object(_SPARSE, "inputs"), _WEIGHTS
     ),
     "/v1/embeddings": Post(
         "create_embeddings",
@@ -185,10 +172,8 @@ POSTS: Mapping[str, Post] = {
 def listing(parts: ModelParts) -> Json:
     """Return the models as OpenAI's API lists them."""
     names = dict.fromkeys([parts.name, *([parts.scorer.name] if parts.scorer else [])])
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in names],
-    }
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "retrieve"} for name in names]
+    return {"object": "list", "data": data}
 
 
 def info(parts: ModelParts, limits: Limits) -> Json:

@@ -14,12 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Full, Queue
 from secrets import token_hex
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -42,27 +43,24 @@ _UNTRACED = {"fastapi.telemetry": None, "starlette.opentelemetry": True}
 _LOGGED_TEXTS = 8
 """Texts of one request that the access log has, if it has any."""
 _LONGEST_TEXT = 300
-_CANCELLED = 499
-"""Status of a request that was not answered: its client left."""
 
 
+@dataclass(slots=True, eq=False)
 class Observed:
     """Notes on one request, made by the middleware and by the door that answers."""
 
-    __slots__ = ("answers", "bytes", "caller", "id", "route", "started", "status")
-
-    def __init__(self, request_id: str) -> None:
-        self.id = request_id
-        self.route: str | None = None
-        """Template of the route, if the path has one."""
-        self.status = _CANCELLED
-        self.bytes = 0
-        """Bytes of the body of the answer."""
-        self.caller = ""
-        """Name of the caller's credential."""
-        self.answers: Sequence[Answer] = ()
-        """Answers to searches."""
-        self.started = time.time_ns()
+    id: str
+    route: str | None = None
+    """Template of the route that answered, or the path of the application that is mounted there."""
+    status: int = 499
+    """499 for a request that was not answered: its client left."""
+    bytes: int = 0
+    """Bytes of the body of the answer."""
+    caller: str = ""
+    """Name of the caller's credential."""
+    answers: Sequence[Answer] = ()
+    """Answers to searches."""
+    started: int = field(default_factory=time.time_ns)
 
     @property
     def stages_ms(self) -> dict[str, float]:
@@ -92,16 +90,8 @@ def observed(request: HTTPConnection) -> Observed:
 class Observing:
     """An ASGI application around another one, which observes every request."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        *,
-        log: AccessLog | None = None,
-    ) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._log = log
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, log: AccessLog | None = None) -> None:
+        self._app, self._metrics, self._log = app, metrics, log
         self._tracing = Tracing.configured()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,8 +107,11 @@ class Observing:
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 notes.status = message["status"]
-                others = [header for header in message.get("headers", ()) if header[0] != b"x-request-id"]
-                message = {**message, "headers": [*others, *_headers(notes)]}
+                headers = [header for header in message.get("headers", ()) if header[0] != b"x-request-id"]
+                headers.append((b"x-request-id", notes.id.encode("latin-1")))
+                if notes.answers:
+                    headers.append((b"server-timing", server_timing(notes.stages_ms).encode()))
+                message = {**message, "headers": headers}
             else:
                 notes.bytes += len(message.get("body", b""))
             await send(message)
@@ -132,15 +125,14 @@ class Observing:
                 with self._tracing.request(scope, notes):
                     await self._app(scope, receive, noting)
         finally:
-            notes.route = _route(scope)
-            self._end(scope, notes, time.perf_counter() - begun, under_way=under_way)
-
-    def _end(self, scope: Scope, notes: Observed, seconds: float, *, under_way: bool) -> None:
-        self._metrics.answered(notes.route, notes.status, seconds, under_way=under_way)
-        if notes.answers:
-            self._metrics.stages(notes.answers)
-        if self._log is not None:
-            self._log.write(_line(scope, notes, seconds, texts=self._log.texts))
+            path = getattr(scope.get("route"), "path", None)
+            notes.route = path if isinstance(path, str) and path else None
+            seconds = time.perf_counter() - begun
+            self._metrics.answered(notes.route, notes.status, seconds, under_way=under_way)
+            if notes.answers:
+                self._metrics.stages(notes.answers)
+            if self._log is not None:
+                self._log.write(_line(scope, notes, seconds, texts=self._log.texts))
 
 
 def _request_id(scope: Scope) -> str:
@@ -153,22 +145,9 @@ def _request_id(scope: Scope) -> str:
     return token_hex(16)
 
 
-def _headers(notes: Observed) -> list[tuple[bytes, bytes]]:
-    headers = [(b"x-request-id", notes.id.encode("latin-1"))]
-    if notes.answers:
-        headers.append((b"server-timing", server_timing(notes.stages_ms).encode()))
-    return headers
-
-
 def server_timing(stages_ms: dict[str, float]) -> str:
     """Return milliseconds by stage as a Server-Timing header: https://www.w3.org/TR/server-timing/"""
     return ", ".join(f"{stage};dur={spent:g}" for stage, spent in stages_ms.items())
-
-
-def _route(scope: Scope) -> str | None:
-    """Return the template of the route that answered, or the path of the application that is mounted there."""
-    path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) and path else None
 
 
 def _line(scope: Scope, notes: Observed, seconds: float, *, texts: bool) -> dict[str, Json]:
@@ -190,26 +169,6 @@ def _line(scope: Scope, notes: Observed, seconds: float, *, texts: bool) -> dict
     return line
 
 
-_CONTEXT = ("traceparent", "tracestate")
-_FAILED = 500
-
-
-class Notes(Protocol):
-    """Notes on a request that become attributes; see `observing.Observed`."""
-
-    id: str
-    status: int
-
-    @property
-    def stages_ms(self) -> dict[str, float]: ...
-
-    @property
-    def generation(self) -> str | None: ...
-
-    @property
-    def results(self) -> int | None: ...
-
-
 class Tracing:
     """A tracer of requests."""
 
@@ -218,8 +177,7 @@ class Tracing:
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        self._tracer = tracer
-        self._trace = trace
+        self._tracer, self._trace = tracer, trace
         self._propagator = TraceContextTextMapPropagator()
 
     @classmethod
@@ -237,15 +195,11 @@ class Tracing:
         return cls(provider.get_tracer("retrieve", __version__))
 
     @contextmanager
-    def request(self, scope: Scope, notes: Notes) -> Iterator[None]:
+    def request(self, scope: Scope, notes: Observed) -> Iterator[None]:
         """Run a request in a span, a child of the client's if it sent one. The span has no texts of the request."""
-        sent = {
-            name.decode(): value.decode("latin-1")
-            for name, value in scope["headers"]
-            if name.decode("latin-1") in _CONTEXT
-        }
-        parent = self._propagator.extract(sent)
-        kind = self._trace.SpanKind.SERVER
+        context = (b"traceparent", b"tracestate")
+        sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in context}
+        parent, kind = self._propagator.extract(sent), self._trace.SpanKind.SERVER
         begun = time.time_ns()
         with self._tracer.start_as_current_span(scope["method"], parent, kind, start_time=begun) as span:
             try:
@@ -255,7 +209,7 @@ class Tracing:
                     self._stages(notes, begun)
                     self._finish(span, scope, notes)
 
-    def _finish(self, span: Any, scope: Scope, notes: Notes) -> None:
+    def _finish(self, span: Any, scope: Scope, notes: Observed) -> None:
         span.set_attribute("http.request.method", scope["method"])
         span.set_attribute("http.response.status_code", notes.status)
         span.set_attribute("retrieve.request_id", notes.id)
@@ -266,10 +220,10 @@ class Tracing:
             span.set_attribute("retrieve.generation", notes.generation)
         if notes.results is not None:
             span.set_attribute("retrieve.results", notes.results)
-        if notes.status >= _FAILED:
+        if notes.status >= 500:
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
 
-    def _stages(self, notes: Notes, begun: int) -> None:
+    def _stages(self, notes: Observed, begun: int) -> None:
         """Add a span for each stage. Its length was measured; it begins where the one before ends."""
         start = begun
         for stage, spent in notes.stages_ms.items():
@@ -310,11 +264,8 @@ class AccessLog:
     def write(self, line: dict[str, Json]) -> None:
         """Write a line; its `time` is in nanoseconds since 1970. It never waits."""
         try:
-            if self.dropped:
-                self._lines.put_nowait({**line, "dropped": self.dropped})
-                self.dropped = 0
-            else:
-                self._lines.put_nowait(line)
+            self._lines.put_nowait({**line, "dropped": self.dropped} if self.dropped else line)
+            self.dropped = 0
         except Full:
             self.dropped += 1
 
@@ -331,7 +282,9 @@ class AccessLog:
                 lines.append(self._lines.get())
             with suppress(OSError):  # a full disk, a closed pipe: the server goes on
                 self._follow_the_file()
-                _write(self._descriptor, b"".join(_dumped(line) for line in lines if line is not None))
+                contents = memoryview(b"".join(_dumped(line) for line in lines if line is not None))
+                while contents:  # a pipe may take a part of them
+                    contents = contents[os.write(self._descriptor, contents) :]
             if None in lines:
                 return
 
@@ -357,13 +310,5 @@ def _opened(path: Path) -> int:
 
 def _dumped(line: dict[str, Json]) -> bytes:
     moment = datetime.fromtimestamp(line["time"] / 1e9, UTC)
-    return bytes(
-        orjson.dumps({**line, "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"}) + b"\n"
-    )
-
-
-def _write(descriptor: int, contents: bytes) -> None:
-    """Write all contents: a pipe may take a part of them."""
-    view = memoryview(contents)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    written = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return bytes(orjson.dumps({**line, "time": written}) + b"\n")

@@ -40,11 +40,9 @@ class Pool:
 
     def __init__(self, threads: int, queue: int) -> None:
         """`threads` jobs run at once, `queue` more wait for their turn."""
-        self._threads = threads
-        self._most = threads + queue
+        self._threads, self._most = threads, threads + queue
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="work")
-        self._admitted = 0
-        self._running = 0
+        self._admitted = self._running = 0
         self._counting = Lock()
         self._seconds = 0.0
 
@@ -106,9 +104,6 @@ class Pool:
                 self._seconds += (spent - self._seconds) * (_SMOOTHING if self._seconds else 1.0)
 
 
-# -------------------------------------------------------------------------------------------------------------- the web
-
-
 _AT_ONCE, _WAITING = 8, 32
 """Searches at once in one process, and those that may wait for their turn."""
 
@@ -119,8 +114,7 @@ class WebSearching(Pool):
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
         """`deadline_ms` is the default deadline of a search."""
         super().__init__(_AT_ONCE, _WAITING)
-        self._search = search
-        self._deadline_ms = deadline_ms
+        self._search, self._deadline_ms = search, deadline_ms
 
     @property
     def enabled(self) -> bool:
@@ -129,11 +123,7 @@ class WebSearching(Pool):
 
     @property
     def search(self) -> AnswersWeb:
-        """The search.
-
-        Raises:
-            NotConfigured: it is not enabled.
-        """
+        """The search. Raises: NotConfigured: it is not enabled."""
         if self._search is None:
             hint = "enable it: retrieve config set web.enabled true"
             raise NotConfigured("web search is not enabled on this server", hint=hint)
@@ -166,5 +156,4 @@ def web_search_of(settings: Settings, artifacts: Path) -> AnswersWeb | None:
         return None
     from retrieve_cli.search.web import WebSearch
 
-    search: AnswersWeb = WebSearch(settings, artifacts)
-    return search
+    return WebSearch(settings, artifacts)

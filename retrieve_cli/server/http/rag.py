@@ -65,7 +65,7 @@ def router(state: State) -> APIRouter:
         ("/retrieval", retrieval, operation("search_knowledge", "KnowledgeAnswer", body=external_knowledge.SCHEMA,
                                             errors=(404,), failure="KnowledgeError")),
     ):  # fmt: skip
-        routes.add_api_route(path, endpoint, methods=["POST"], **described)
+        routes.add_api_route(path, endpoint, **described)
     return routes
 
 
@@ -87,7 +87,6 @@ async def _answered(
 
 
 def _rendered(state: State, read: Read, notes: Observed) -> bytes:
-    """Return the answer as JSON. Raises: RetrieveError."""
     (outcome,) = state.live.answer([read.asked])
     if isinstance(outcome, RetrieveError):
         raise outcome
@@ -97,11 +96,9 @@ def _rendered(state: State, read: Read, notes: Observed) -> bytes:
 
 def _expect_index(state: State, name: str) -> None:
     """Raises: RejectedRequest if the server has no index of that name."""
-    own = state.store.path.resolve().name
-    if name not in (own, DEFAULT):
-        raise RejectedRequest(
-            404, f"there is no index {quoted(name)}", code="not_found", hint=f"this one is called {DEFAULT}"
-        )
+    if name not in (state.store.path.resolve().name, DEFAULT):
+        said = f"there is no index {quoted(name)}"
+        raise RejectedRequest(404, said, code="not_found", hint=f"this one is called {DEFAULT}")
 
 
 def _dify_error(request: Request, rejected: RejectedRequest) -> Response:

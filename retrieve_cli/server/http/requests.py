@@ -49,10 +49,7 @@ class RejectedRequest(Exception):
         """`code` is the kind of the error, `param` the key of the body that is at fault, `exit_code` that with which
         the command line would end."""
         super().__init__(message)
-        self.status = status
-        self.param = param
-        self.code = code
-        self.hint = hint
+        self.status, self.param, self.code, self.hint = status, param, code, hint
         self.exit_code = exit_code or int(Exit.USAGE if status < 500 else Exit.ERROR)
         self.headers = dict(headers or {})
 
@@ -109,9 +106,8 @@ def one_of(payload: dict[str, Any], key: str, values: Sequence[str]) -> str:
     """Return the value of a key; the first of `values` if it is absent."""
     value = payload.get(key, values[0])
     if value not in values:
-        raise RejectedRequest(
-            400, f"`{key}` is {_shown(value)}; it takes {' or '.join(filter(None, values))}", param=key
-        )
+        said = f"`{key}` is {_shown(value)}; it takes {' or '.join(filter(None, values))}"
+        raise RejectedRequest(400, said, param=key)
     return str(value)
 
 

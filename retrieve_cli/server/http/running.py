@@ -7,7 +7,6 @@ import atexit
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from retrieve_cli.errors import Exit
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.server.http.admission import SlowClients
 from retrieve_cli.server.http.service import NOSNIFF
-from retrieve_cli.server.http.workers import rereading
+from retrieve_cli.server.http.workers import handling, rereading
 
 if TYPE_CHECKING:
     import uvicorn
@@ -67,7 +66,12 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
     listen(listener)
     config = uvicorn.Config(
         app,
-        log_config=_logging(),
+        log_config={  # all to stderr: the default of uvicorn for requests is stdout
+            "version": 1,
+            "disable_existing_loggers": False,
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr"}},
+            "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
+        },
         log_level="info" if options.verbose else "warning",
         access_log=options.verbose,
         lifespan="on",
@@ -80,12 +84,15 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
         timeout_graceful_shutdown=ceil(options.grace + 10 * _CLOSING_S),
         **options.tls,
     )
-    with _ends_well(signal.SIGTERM), _unhindered_by(app), rereading(options.reread):
+
+    def end(*_: object) -> None:  # uvicorn raises the signal again when it is done
+        raise Ended
+
+    with handling(signal.SIGTERM, end), _unhindered_by(app), rereading(options.reread):
         _server(app, config, ready, options.grace).run(sockets=[listener])
 
 
 def _protocol() -> type[asyncio.Protocol]:
-    """Return the protocol of a connection."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -136,23 +143,6 @@ def _server(app: Service, config: uvicorn.Config, ready: Callable[[], None], gra
 
 
 @contextmanager
-def _ends_well(number: signal.Signals) -> Iterator[None]:
-    """Raise `Ended` on a signal; uvicorn raises the signal again when it is done."""
-
-    def end(*_: object) -> None:
-        raise Ended
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
-@contextmanager
 def _unhindered_by(app: Service) -> Iterator[None]:
     """End the program although a computation is running, which would otherwise use libraries being unloaded."""
     try:
@@ -168,13 +158,3 @@ def _end(code: int) -> None:
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
-
-
-def _logging() -> dict[str, Any]:
-    """Send the log of uvicorn to stderr; its default for requests is stdout."""
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr"}},
-        "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
-    }

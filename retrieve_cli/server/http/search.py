@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -56,7 +56,10 @@ def router(state: State) -> APIRouter:
     async def search_batch(request: Request) -> Response:
         """Answer several requests as one batch."""
         tenant = state.callers.of(request, "search").tenant
-        items = _items(read_object(await read_body(request, state.limits)))
+        items = read_object(await read_body(request, state.limits)).get("requests")
+        if not isinstance(items, list) or not items or len(items) > _MOST:
+            said = f"`requests` must be a list of 1 to {_MOST} requests"
+            raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
         arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
         sound = [one for one in arrived if isinstance(one, Asked)]
         answered = await state.pool.run(request, state.live.answer, sound)
@@ -69,12 +72,15 @@ def router(state: State) -> APIRouter:
     forms = {SHAPES["e"].media_type: schema_of("ModularAnswer"), **dict.fromkeys(_KINDS.values(), TEXT)}
     described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
     shown = [PARAMETER, *PARAMETERS]
-    body = described("search", body=_REQUEST, parameters=shown)
-    routes.add_api_route("/search", search, methods=["POST"], **body)
-    link = described("search_by_link", parameters=[*_parameters(), *shown])
-    routes.add_api_route("/search", search_by_link, methods=["GET"], **link)
-    batch = operation("search_batch", "BatchAnswer", body=_batch_schema())
-    routes.add_api_route("/search/batch", search_batch, methods=["POST"], **batch)
+    routes.add_api_route("/search", search, **described("search", body=_REQUEST, parameters=shown))
+    link = [
+        parameter("q" if key == "query" else key, "query", row.schema, row.description)
+        for key, row in SEARCH.of_json.items()
+    ]
+    routes.add_api_route("/search", search_by_link, **described("search_by_link", parameters=[*link, *shown]))
+    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
+    several = {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
+    routes.add_api_route("/search/batch", search_batch, **operation("search_batch", "BatchAnswer", body=several))
     return routes
 
 
@@ -93,8 +99,7 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
         raise rejection(outcome)
     observed(request).answers = [outcome]
     if rendering is not None:
-        rendered = await state.pool.run(request, rendering.of, outcome)
-        return Response(rendered, media_type=rendering.media_type)
+        return Response(await state.pool.run(request, rendering.of, outcome), media_type=_KINDS[rendering.form])
     body = formats.answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
@@ -104,9 +109,8 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
 
 async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list[Asked | RetrieveError]:
     """Wait for the changes that requests ask for; return each, or the error of one whose change is not there."""
-    wanted = [one.at_least or 0 for one in asked if isinstance(one, Asked)]
     with suppress(RetrieveError):
-        await arrival(state.live, max(wanted, default=0))
+        await arrival(state.live, max((one.at_least or 0 for one in asked if isinstance(one, Asked)), default=0))
     arrived: list[Asked | RetrieveError] = []
     for one in asked:
         try:
@@ -139,34 +143,13 @@ def from_parameters(request: Request) -> dict[str, Json]:
     return item
 
 
-def _parameters() -> list[dict[str, Json]]:
-    """Return the parameters of a link as OpenAPI describes them."""
-    rows = SEARCH.of_json.items()
-    return [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
-
-
-def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
-    return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
-
-
-def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the requests of a batch. Raises: RejectedRequest."""
-    items = payload.get("requests")
-    if not isinstance(items, list) or not items or len(items) > _MOST:
-        said = f"`requests` must be a list of 1 to {_MOST} requests"
-        raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
-    return items
-
-
 def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
     """Return a request of a batch, or its error; without an id it has its number."""
     where = f"request {place + 1}"
     try:
         if not isinstance(item, dict):
             raise UsageError(f"{where} is not an object", hint='for example: {"query": "…"}')
-        named = item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}
-        return _asked(named, tenant, where)
+        return _asked(item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}, tenant, where)
     except UsageError as error:
         return error
 
@@ -212,11 +195,6 @@ class Rendering(NamedTuple):
     page: LineRenderer
     explain: bool
 
-    @property
-    def media_type(self) -> str:
-        """The type of the body."""
-        return _KINDS[self.form]
-
     def of(self, answer: Answer) -> bytes:
         """Return an answer in the format."""
         if self.form == "text":
@@ -250,6 +228,5 @@ def rendering_of(request: Request) -> Rendering | None:
     width = given.get("width", str(_USUAL))
     if not (width.isascii() and width.isdecimal() and len(width) < 6):
         raise UsageError(f"the width {quoted(width)} is not a number of columns", hint="width=100")
-    styled = given.get("color") == "true"
-    page = LineRenderer(min(max(int(width), _NARROWEST), _WIDEST), styled=styled, linked=False)
+    page = LineRenderer(min(max(int(width), _NARROWEST), _WIDEST), styled=given.get("color") == "true", linked=False)
     return Rendering(form, page, given.get("explain") == "true")

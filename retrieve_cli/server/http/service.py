@@ -31,8 +31,7 @@ class Service:
         self, app: ASGIApp, busy: Callable[[], bool], around: Callable[[ASGIApp], ASGIApp] = lambda app: app
     ) -> None:
         """`busy` returns True during a computation; `around` puts an application around all answers."""
-        self._app = app
-        self._busy = busy
+        self._app, self._busy = app, busy
         self._entry = around(self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -94,13 +93,14 @@ class Service:
         return True
 
 
-# --------------------------------------------------------------------------------------------------------------- checks
-
-
-_METHODS = "GET, POST, DELETE"
-_REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, Mcp-Session-Id"
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, "
+    "Mcp-Session-Id",
+    "Access-Control-Max-Age": "600",
+}
+"""Headers of the answer to a browser that asks before a request of another origin."""
 _EXPOSED = "ETag, Location, RateLimit, RateLimit-Policy, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id"
-_PREFLIGHT_S = "600"
 
 
 class Guard:
@@ -108,15 +108,14 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Hosts | None, callers: Callers) -> None:
         """`hosts` is None for a server that no browser reaches: on a socket of the file system."""
-        self._app = app
-        self._hosts = hosts
-        self._callers = callers
+        self._app, self._hosts, self._callers = app, hosts, callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        from starlette.datastructures import Headers
+        from starlette.datastructures import Headers, MutableHeaders
+        from starlette.responses import Response
 
         headers = Headers(scope=scope)
         origin = headers.get("origin")
@@ -124,12 +123,21 @@ class Guard:
 
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _complete(message, scope, origin if listed else None, private=self._callers.required)
+                added = MutableHeaders(scope=message)
+                for name, value in scope.get(LIMIT, {}).items():
+                    added[name] = value
+                if self._callers.required:  # no cache may give the answer to another caller (RFC 9111, 5.2.2.7)
+                    added.setdefault("Cache-Control", "private, no-cache")
+                if origin is not None and listed:
+                    added["Access-Control-Allow-Origin"] = origin
+                    added["Access-Control-Expose-Headers"] = _EXPOSED
+                    added.add_vary_header("Origin")
             await send(message)
 
         answer = self._rejection(scope, headers, origin)
-        if answer is None and listed and _is_preflight(scope, headers):
-            answer = _preflight()
+        asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        if answer is None and listed and asks:
+            answer = Response(status_code=204, headers=_PREFLIGHT)
         if answer is not None:
             await answer(scope, receive, completed)
             return
@@ -151,40 +159,8 @@ class Guard:
             rejected = RejectedRequest(421, said, code="host", hint="the operator can allow it: --allowed-host HOST")
         elif origin is not None and not self._hosts.permits(origin, sent[0]):
             said = f"pages of {quoted(origin)} may not use this server"
-            rejected = RejectedRequest(
-                403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN"
-            )
+            hint = "the operator can allow it: --allowed-origin ORIGIN"
+            rejected = RejectedRequest(403, said, code="origin", hint=hint)
         else:
             return None
         return error_response(rejected, scope)
-
-
-def _is_preflight(scope: Scope, headers: Headers) -> bool:
-    return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-
-
-def _preflight() -> Response:
-    """Return the answer to a browser that asks before a request of another origin."""
-    from starlette.responses import Response
-
-    permitted = {"Methods": _METHODS, "Headers": _REQUEST_HEADERS}
-    fields = {f"Access-Control-Allow-{name}": value for name, value in permitted.items()}
-    return Response(status_code=204, headers={**fields, "Access-Control-Max-Age": _PREFLIGHT_S})
-
-
-def _complete(message: Message, scope: Scope, origin: str | None, *, private: bool) -> None:
-    """Add the caller's limit to the headers of an answer, and permission for pages of a listed origin to read it.
-
-    A `private` answer is for its caller alone: no cache between them may give it to another one (RFC 9111, 5.2.2.7).
-    """
-    from starlette.datastructures import MutableHeaders
-
-    headers = MutableHeaders(scope=message)
-    for name, value in scope.get(LIMIT, {}).items():
-        headers[name] = value
-    if private:
-        headers.setdefault("Cache-Control", "private, no-cache")
-    if origin is not None:
-        headers["Access-Control-Allow-Origin"] = origin
-        headers["Access-Control-Expose-Headers"] = _EXPOSED
-        headers.add_vary_header("Origin")

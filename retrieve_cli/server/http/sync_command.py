@@ -62,8 +62,16 @@ class Command:
             OSError: no process can be started.
         """
         command = [sys.executable, "-m", "retrieve_cli", "sync", "--json", "--progress", "--wait", str(_WAIT_S)]
+        command += [*self._flags, *words]
         with TemporaryFile() as out:
-            child = self._start([*command, *self._flags, *words], out.fileno())
+            with self._lock:
+                if self._stopped:
+                    raise RetrieveError(STOPPED)
+                child = self._child = subprocess.Popen(  # noqa: S603  this program
+                    command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE
+                )
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
             try:
                 said = _follow(child, progress)
                 code = child.wait()
@@ -73,22 +81,10 @@ class Command:
             out.seek(0)
             report = _object(out.read().strip().rpartition(b"\n")[2])
         error = report.pop("error", None)
-        if self._stopped and code not in (Exit.OK, Exit.PARTIAL):
-            error = error_json(RetrieveError(STOPPED))
-        elif error is None and code not in (Exit.OK, Exit.PARTIAL):
-            error = error_json(RetrieveError(said or f"the sync ended with code {code}"))
+        if code not in (Exit.OK, Exit.PARTIAL) and (self._stopped or error is None):
+            message = STOPPED if self._stopped else said or f"the sync ended with code {code}"
+            error = error_json(RetrieveError(message))
         return Outcome(report or None, error)
-
-    def _start(self, command: Sequence[str], out: int) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._stopped:
-                raise RetrieveError(STOPPED)
-            child = self._child = subprocess.Popen(  # noqa: S603  this program
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE
-            )
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
-        return child
 
 
 def _follow(child: subprocess.Popen[bytes], progress: Callable[[Json], None]) -> str:

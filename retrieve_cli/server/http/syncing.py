@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from threading import Event, Lock, Thread
 from typing import NamedTuple
 
@@ -59,20 +58,15 @@ class Syncing:
         """`on_sync` is called after each command that ended well, `count` with the status of each sync."""
         options = options or SyncOptions()
         self.tasks = Tasks(store.path)
-        self._store = store
-        self._documents = documents
+        self._store, self._documents = store, documents
         self._command = Command(["--artifacts", str(store.path), *options.flags])
-        self._every_s = options.every_s or None
-        self._jitter_s = options.jitter_s
-        self._first = options.first
+        self._every_s, self._jitter_s, self._first = options.every_s or None, options.jitter_s, options.first
         self._building: dict[str, Json] | None = None
         self._failure: Json = None
         self._late_s = random.uniform(0, options.jitter_s)  # noqa: S311  not a secret
-        self._on_sync = on_sync
-        self._count = count
+        self._on_sync, self._count = on_sync, count
         self._worker = new_worker()
-        self._held = ExitStack()
-        self._entered = False
+        self._held, self._entered = ExitStack(), False
         self._queue: deque[Job] = deque()
         self._lock = Lock()
         self._wake, self._stopping = Event(), Event()
@@ -149,8 +143,6 @@ class Syncing:
         self._wake.set()
         return job
 
-    # ------------------------------------------------------------------------------------------ the thread
-
     def _begin(self) -> None:
         with self._lock:
             if self._thread is None:
@@ -170,13 +162,18 @@ class Syncing:
             except (RetrieveError, OSError) as error:
                 self._failure = self._said(error)
             self._building = None
+        every_s = self._every_s
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_left())
             self._wake.clear()
             while jobs := self._take():
                 self._do(jobs)
-            if self._every_s is not None and not self._stopping.is_set() and self._seconds_left() == 0:
-                self._sync_by_schedule(self._every_s)
+            if every_s is not None and not self._stopping.is_set() and self._seconds_left() == 0:
+                self._late_s = random.uniform(0, self._jitter_s)  # noqa: S311  not a secret
+                with suppress(RetrieveError, OSError):  # another worker may have synced
+                    self._sync_if(lambda: schedule.seconds_left(self._store, every_s) == 0)
+                if self._seconds_left() == 0:  # the time cannot be noted
+                    self._stopping.wait(every_s)
         for job in self._take():
             self._end(job, Outcome(None, error_json(RetrieveError(STOPPED))))
 
@@ -191,10 +188,8 @@ class Syncing:
     def _do(self, jobs: Sequence[Job]) -> None:
         """Run the command of some jobs, unless another worker did it meanwhile."""
         action = jobs[0].action
-        words = {
-            "rollback": ["--rollback", *([jobs[0].generation] if jobs[0].generation else [])],
-            "verify": ["--verify"],
-        }.get(action, [])
+        words = [f"--{action}"] if action in ("rollback", "verify") else []
+        words += [jobs[0].generation] if jobs[0].generation else []
         try:
             with self._elected():
                 done = all(job.action == "documents" for job in jobs) and self._included(jobs)
@@ -219,17 +214,7 @@ class Syncing:
 
     def _seconds_left(self) -> float | None:
         """Return the seconds until a scheduled sync is due, None without a schedule."""
-        if self._every_s is None:
-            return None
-        return schedule.seconds_left(self._store, self._every_s + self._late_s)
-
-    def _sync_by_schedule(self, every_s: float) -> None:
-        """Sync if no other worker did."""
-        self._late_s = random.uniform(0, self._jitter_s)  # noqa: S311  not a secret
-        with suppress(RetrieveError, OSError):
-            self._sync_if(lambda: schedule.seconds_left(self._store, every_s) == 0)
-        if self._seconds_left() == 0:  # the time cannot be noted
-            self._stopping.wait(every_s)
+        return None if self._every_s is None else schedule.seconds_left(self._store, self._every_s + self._late_s)
 
     def _sync_if(self, due: Callable[[], bool]) -> None:
         """Sync when no other worker does, if it is due then. Raises: RetrieveError, OSError."""
@@ -266,21 +251,16 @@ class Syncing:
         }
         self.tasks.set_running(state)
         try:
-            outcome = self._command.run(words, partial(self._note, state))
+            outcome = self._command.run(words, lambda value: self.tasks.set_running({**state, "progress": value}))
         finally:
             self.tasks.set_running(None)
         report = outcome.report or {}
         sync = {"at": state["started"], "action": "sync" if action == "documents" else action}
         sync |= {"status": "failed" if outcome.error else report.get("status"), "error": outcome.error}
-        self.tasks.note_sync(
-            {**sync, "generation": report.get("generation"), "seconds": round(time.monotonic() - begun, 3)}
-        )
+        sync |= {"generation": report.get("generation"), "seconds": round(time.monotonic() - begun, 3)}
+        self.tasks.note_sync(sync)
         if sync["action"] == "sync":
             self._count(str(sync["status"]))
         if outcome.error is None:
             self._on_sync()
         return outcome
-
-    def _note(self, state: dict[str, Json], progress: Json) -> None:
-        state["progress"] = progress
-        self.tasks.set_running(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -40,17 +41,16 @@ class Form:
         self.fields: dict[str, bytes] = {}
         self._inbox, self._most = inbox, most
         self._received = self._size = 0
-        self._field, self._header, self._value, self._disposition = "", b"", b"", b""
+        self._field, self._header, self._disposition = "", [b"", b""], b""
         self._upload: Upload | None = None
         self._ended = False
         callbacks: dict[str, Callable[..., None]] = {
             "on_part_begin": self._begin,
-            "on_header_field": self._name_header,
-            "on_header_value": self._value_header,
+            "on_header_field": partial(self._read_header, 0),
+            "on_header_value": partial(self._read_header, 1),
             "on_header_end": self._end_header,
             "on_headers_finished": self._begin_data,
             "on_part_data": self._add,
-            "on_part_end": self._end_part,
             "on_end": self._end,
         }
         self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
@@ -92,28 +92,20 @@ class Form:
             for upload in self.files:
                 upload.close()
 
-    # ------------------------------------------------------------------------------------------- parts
-
     def _begin(self) -> None:
-        self._upload, self._field, self._disposition = None, "", b""
-        self._header = self._value = b""
+        self._upload, self._field, self._header, self._disposition = None, "", [b"", b""], b""
 
-    def _name_header(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-        self._check_header()
-
-    def _value_header(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-        self._check_header()
-
-    def _check_header(self) -> None:
-        if len(self._header) + len(self._value) > _LONGEST_HEADER:
+    def _read_header(self, side: int, data: bytes, start: int, end: int) -> None:
+        """Add to the name (0) or the value (1) of a header."""
+        self._header[side] += data[start:end]
+        if sum(map(len, self._header)) > _LONGEST_HEADER:
             raise RejectedRequest(400, "a header of a part is too long", code="usage")
 
     def _end_header(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            self._disposition = self._value
-        self._header = self._value = b""
+        name, value = self._header
+        if name.lower() == b"content-disposition":
+            self._disposition = value
+        self._header = [b"", b""]
 
     def _begin_data(self) -> None:
         from python_multipart.multipart import parse_options_header
@@ -145,9 +137,6 @@ class Form:
             if len(self.fields[self._field]) > _FIELD:
                 raise RejectedRequest(413, f"the field `{self._field}` has more than {_FIELD} bytes", code="too_large")
 
-    def _end_part(self) -> None:
-        self._upload = None
-
     def _end(self) -> None:
         self._ended = True
 
@@ -161,12 +150,17 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
         RejectedRequest: the body is too large (413), its client too slow (408), or it is not such a body (400, 422).
         RetrieveError: the files cannot be written.
     """
-    form = Form(inbox, _boundary(request), most)
+    from python_multipart.multipart import parse_options_header
+
+    boundary = parse_options_header(request.headers.get("Content-Type", ""))[1].get(b"boundary", b"")
+    if not 0 < len(boundary) <= 200:
+        said, hint = f"Content-Type: {TYPE} has no boundary", "let the library of HTTP set this header"
+        raise RejectedRequest(400, said, code="usage", hint=hint)
+    form = Form(inbox, boundary, most)
     length = request.headers.get("Content-Length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > most + _FIELD:
         raise _too_large(most)
-    loop = asyncio.get_running_loop()
-    begun, size = loop.time(), 0
+    begun, size = asyncio.get_running_loop().time(), 0
     try:
         try:
             async with asyncio.timeout(BODY_S) as limit:
@@ -181,18 +175,6 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
         yield form
     finally:
         await asyncio.to_thread(form.close)
-
-
-def _boundary(request: Request) -> bytes:
-    from python_multipart.multipart import parse_options_header
-
-    _, options = parse_options_header(request.headers.get("Content-Type", ""))
-    boundary = options.get(b"boundary", b"")
-    if not 0 < len(boundary) <= 200:
-        raise RejectedRequest(
-            400, f"Content-Type: {TYPE} has no boundary", code="usage", hint="let the library of HTTP set this header"
-        )
-    return boundary
 
 
 def _too_large(most: int) -> RejectedRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -11,9 +10,7 @@ from starlette.responses import Response
 
 from retrieve_cli.api.web import add_hits, read_web
 from retrieve_cli.api.web_choices import WEB
-from retrieve_cli.contracts import Json
 from retrieve_cli.output.web_works import web_json
-from retrieve_cli.search.web_answer import WebAnswer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import operation
@@ -33,21 +30,18 @@ def router(state: State) -> APIRouter:
         if asked.add:
             state.callers.of(request, ADDING)
         answer = await state.web.answer(request, asked.options, caller)
-        added = await _added(state, request, answer, caller.tenant) if asked.add else {}
-        return response({**web_json(answer), **added})
+        if not asked.add:
+            return response(web_json(answer))
+        tenant, task = caller.tenant, None
+        receipt = await state.pool.run(request, lambda: add_hits(state.documents, answer, tenant=tenant))
+        if receipt.sequence:
+            job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
+            task = job.task
+        statuses = [status.to_json() for status in receipt.documents]
+        added = {"task": task, "sequence": receipt.sequence or None, "documents": statuses}
+        return response({**web_json(answer), "added": added})
 
     routes = APIRouter(tags=["web"])
     described = operation("search_web", "WebResults", body=WEB.schema([*WEB.of_json]), errors=(502,), scope=SCOPE)
-    routes.add_api_route("/web", web, methods=["POST"], **described)
+    routes.add_api_route("/web", web, **described)
     return routes
-
-
-async def _added(state: State, request: Request, answer: WebAnswer, tenant: str | None) -> Mapping[str, Json]:
-    """The results as documents that a task brings into the index."""
-    receipt = await state.pool.run(request, lambda: add_hits(state.documents, answer, tenant=tenant))
-    statuses = [status.to_json() for status in receipt.documents]
-    task = None
-    if receipt.sequence:
-        job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
-        task = job.task
-    return {"added": {"task": task, "sequence": receipt.sequence or None, "documents": statuses}}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 from types import FrameType
@@ -45,14 +45,11 @@ class Workers:
         """`reserved` is a socket at the address, which each worker inherits. One callback prints a sentence for the
         operator, `ready` is called once the first worker listens."""
         self._command = [*command, "--fd", str(reserved.fileno())]
-        self._count = count
-        self._reserved = reserved
-        self._say = say
+        self._count, self._reserved, self._say = count, reserved, say
         self._ready: Callable[[], None] | None = ready
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun: dict[int, float] = {}
-        self._failed = 0
-        self._signal = 0
+        self._failed = self._signal = 0
         self._shared = TemporaryDirectory(prefix="retrieve-serve-", ignore_cleanup_errors=True)
 
     def run(self) -> int:
@@ -61,22 +58,24 @@ class Workers:
         Raises:
             RetrieveError: workers cannot start.
         """
-        before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            with rereading(self._reread):
-                while not self._signal:
-                    for number in range(1, self._count + 1):
-                        self._keep(number)
-                    if self._ready is not None and is_answered(self._reserved):
-                        self._ready()
-                        self._ready = None
-                    time.sleep(_LOOK_S)
-            return self._signal
-        finally:
-            self._stop()
-            self._shared.cleanup()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with handling(signal.SIGTERM, self._end), handling(signal.SIGINT, self._end):
+            try:
+                with rereading(self._reread):
+                    while not self._signal:
+                        for number in range(1, self._count + 1):
+                            self._keep(number)
+                        if self._ready is not None and is_answered(self._reserved):
+                            self._ready()
+                            self._ready = None
+                        time.sleep(_LOOK_S)
+                return self._signal
+            finally:
+                for process in self._processes.values():  # each finishes its requests within the grace period
+                    with suppress(ProcessLookupError):
+                        process.terminate()
+                for process in self._processes.values():
+                    process.wait()
+                self._shared.cleanup()
 
     def _reread(self) -> None:
         """Have every worker read the configuration again."""
@@ -91,16 +90,13 @@ class Workers:
                 self._failed = 0
             return
         if process is not None:
-            soon = time.monotonic() - self._begun[number] < _SOON_S
-            self._failed = self._failed + 1 if soon else 0
+            self._failed = self._failed + 1 if time.monotonic() - self._begun[number] < _SOON_S else 0
             self._say(f"worker {number} ended with code {code}; starting another one")
             if self._failed > _MOST_FAILED:
                 raise RetrieveError("the workers end as soon as they start", hint="see the messages above")
-        own = {NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name}
-        environment = {**os.environ, **own}
         self._processes[number] = subprocess.Popen(  # noqa: S603  this program
             [sys.executable, "-m", "retrieve_cli", *self._command],
-            env=environment,
+            env={**os.environ, NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name},
             pass_fds=[self._reserved.fileno()],
             stdin=subprocess.DEVNULL,
         )
@@ -109,13 +105,18 @@ class Workers:
     def _end(self, number: int, _: FrameType | None) -> None:
         self._signal = number
 
-    def _stop(self) -> None:
-        """End all workers, which finish their requests within the grace period."""
-        for process in self._processes.values():
-            with suppress(ProcessLookupError):
-                process.terminate()
-        for process in self._processes.values():
-            process.wait()
+
+@contextmanager
+def handling(number: signal.Signals, handler: Callable[..., None]) -> Iterator[None]:
+    """Handle a signal; in a thread other than the main one, which Python gives no signals, do nothing."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @contextmanager
@@ -130,14 +131,9 @@ def rereading(reread: Callable[[], None]) -> Iterator[None]:
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    if current_thread() is not main_thread() or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    with nullcontext() if ignored else handling(signal.SIGHUP, hang_up):
         yield
-        return
-    before = signal.signal(signal.SIGHUP, hang_up)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def end_with_parent() -> None:

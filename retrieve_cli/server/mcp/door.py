@@ -11,7 +11,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.server.http.callers import Caller
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.state import State
 
@@ -82,7 +81,6 @@ class _Door:
 
 
 def _manager(state: State) -> StreamableHTTPSessionManager:
-    """Return the SDK's manager of requests, without sessions."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.server.mcp.host import Host, WebHost
@@ -96,19 +94,14 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
             observed(context.request).answers = value.answers
         return value
 
-    def caller(context: Any) -> Caller:
-        found: Caller = context.request.scope[_CALLER]
-        return found
-
     async def run_web(context: Any, function: Callable[[], T]) -> T:
         return await state.web.run(context.request, function)
 
     writer = DocumentWriter(state.documents, state.syncing) if state.mcp.writes else None
     web = WebHost(state.web.search, run_web) if state.web.enabled else None
-    server = server_of(Host(state.live, run, caller, state.mcp.texts, writer, web))
-    return StreamableHTTPSessionManager(
-        server, json_response=True, stateless=True, max_request_body_size=state.limits.bytes
-    )
+    host = Host(state.live, run, lambda context: context.request.scope[_CALLER], state.mcp.texts, writer, web)
+    most = state.limits.bytes
+    return StreamableHTTPSessionManager(server_of(host), json_response=True, stateless=True, max_request_body_size=most)
 
 
 class _Answer(Response):

@@ -52,11 +52,9 @@ def answer_of(outcome: ToolOutcome, channels: Channels) -> types.CallToolResult:
         text = escaped_json(compact_json(outcome.structured))
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     if channels.links:
-        links = outcome.links
-        content += [types.ResourceLink(uri=link.uri, name=link.name, mime_type="text/plain") for link in links]
-    return types.CallToolResult(
-        content=content, structured_content=None if channels.plain else dict(outcome.structured), is_error=False
-    )
+        content += [types.ResourceLink(uri=link.uri, name=link.name, mime_type="text/plain") for link in outcome.links]
+    structured = None if channels.plain else dict(outcome.structured)
+    return types.CallToolResult(content=content, structured_content=structured, is_error=False)
 
 
 def failure_of(message: str, hint: str = "") -> types.CallToolResult:
@@ -68,9 +66,6 @@ def failure_of(message: str, hint: str = "") -> types.CallToolResult:
 def failed(error: RetrieveError) -> types.CallToolResult:
     """Return the answer with the failure of a tool."""
     return failure_of(error.message, SEARCH.without_flags(error.hint))
-
-
-# ------------------------------------------------------------------------------------------------------------- channels
 
 
 _STRUCTURED_SINCE = "2025-06-18"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from retrieve_cli.api.asked import read_asked
@@ -69,9 +69,8 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     if cursor is None and passage.start and count(_counted(piece)) > most:
         piece = piece._replace(start=passage.start)
     piece = _fitting(piece, most, count)
-    return ToolOutcome(
-        _structured(piece, texts=channels.structured or channels.mirrored), _content(piece), _head(piece)
-    )
+    structured = _structured(piece, texts=channels.structured or channels.mirrored)
+    return ToolOutcome(structured, _content(piece), _head(piece))
 
 
 def _fitting(piece: _Piece, most: int, count: Count) -> _Piece:
@@ -97,13 +96,12 @@ def _counted(piece: _Piece) -> str:
 
 def _structured(piece: _Piece, *, texts: bool) -> dict[str, Json]:
     record = piece.passage.record
-    metadata = {key: record[key] for key in _METADATA if record.get(key)}
     return {
         "id": piece.given["id"],
         "title": _title(record),
         "url": record["url"],
         "text": piece.text if texts else "",
-        "metadata": metadata,
+        "metadata": {key: record[key] for key in _METADATA if record.get(key)},
         "start": piece.start,
         "end": piece.end,
         **known_keys(piece.passage.place(piece.start, piece.end)),
@@ -136,17 +134,14 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def read_resource(live: LiveIndex, uri: str, *, tenant: str | None) -> str:
-    """Return the text at the address of a record or chunk.
-
-    Raises:
-        NotFound: it does not exist for the caller.
-    """
+    """Return the text at the address of a record or chunk. Raises: NotFound: it does not exist for the caller."""
+    missing = NotFound(f"there is no resource {printable(shortened(uri))}")
     if (address := read_uri(uri)) is None:
-        raise NotFound(f"there is no resource {printable(shortened(uri))}")
+        raise missing
     try:
         index = live.at(address.generation)
     except UsageError:
-        raise NotFound(f"there is no resource {printable(shortened(uri))}") from None
+        raise missing from None
     passage = passage_of(index, address.id, tenant=tenant)
     return "\n".join(map(clean, passage.text[passage.start : passage.end].split("\n")))
 
@@ -173,7 +168,10 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
     index = live.at(place.generation)
     count = counter_of(index)
     names, examples = ([field], _MANY) if field else ([], _FEW)
-    fields = [_shortened(each) for each in fields_of(index, tenant=tenant, names=names, examples=examples)]
+    fields = [
+        each._replace(values=[(printable(shortened(value, _LONGEST)), records) for value, records in each.values])
+        for each in fields_of(index, tenant=tenant, names=names, examples=examples)
+    ]
     left = fields[place.offset :]
 
     def page(shown: Sequence[FieldValues]) -> tuple[dict[str, Json], str]:
@@ -181,8 +179,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(fields) else None
         more = {"next_cursor": following} if following else {}
         structured = {"fields": [each.to_json() for each in shown], "generation": index.generation, **more}
-        last = f"\nnext_cursor: {following}" if following else ""
-        return structured, "\n".join(map(_line, shown)) + last
+        return structured, "\n".join(map(_line, shown)) + (f"\nnext_cursor: {following}" if following else "")
 
     def size(shown: Sequence[FieldValues]) -> int:
         structured, text = page(shown)
@@ -196,11 +193,6 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         shown = [*shown, left[len(shown)]]
     structured, text = page(shown)
     return ToolOutcome(structured, text or "no record has a field", f"{len(shown)} fields in structuredContent")
-
-
-def _shortened(field: FieldValues) -> FieldValues:
-    values = [(printable(shortened(value, _LONGEST)), records) for value, records in field.values]
-    return field._replace(values=values)
 
 
 def _line(field: FieldValues) -> str:
@@ -222,19 +214,14 @@ def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, c
     values = read_arguments(given, "explain")
     asked = read_asked({"query": values["query"]}, where="explain", tenant=tenant)
     view, notices = why(live.index.opened, asked.request, values["id"])
-    structured = {
+    structured: dict[str, Any] = {
         **{key: view[key] for key in _EXPLAINED if key in view},
         "retrievers": view.get("retrievers", {}),
         "stages": view.get("stages", []),
         **({"notices": list(notices)} if notices else {}),
     }
-    return ToolOutcome(structured, "\n".join(_reasons(view)), str(view["verdict"]))
-
-
-def _reasons(view: Mapping[str, Json]) -> Iterator[str]:
-    """The verdict, and the rank in each retriever and stage."""
-    yield printable(f"{view['id']}: {view['verdict']}")
-    for name, standing in view.get("retrievers", {}).items():
-        yield f"{name}: {'no match' if standing['rank'] is None else 'rank ' + str(standing['rank'])}"
-    for stage in view.get("stages", []):
-        yield f"{stage['stage']}: rank {stage['rank'] or '-'} of {stage['hits']}"
+    lines = [printable(f"{view['id']}: {view['verdict']}")]
+    ranks = {name: standing["rank"] for name, standing in structured["retrievers"].items()}
+    lines += [f"{name}: {'no match' if rank is None else f'rank {rank}'}" for name, rank in ranks.items()]
+    lines += [f"{stage['stage']}: rank {stage['rank'] or '-'} of {stage['hits']}" for stage in structured["stages"]]
+    return ToolOutcome(structured, "\n".join(lines), str(view["verdict"]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from retrieve_cli.api.asked import Asked, Local, read_asked
+from retrieve_cli.api.asked import Local, read_asked
 from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
@@ -54,66 +54,49 @@ def search(
     if place.generation is None:
         place = place._replace(offset=int(asked.choices.get("offset") or 0))
     limit = int(asked.choices.get("k") or live.settings.search.k)
-    answer = _answered(live, asked, place, limit)
-    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
-    count = counter_of(live.at(answer.generation))
-    return _outcome(page, most, count)
-
-
-def _answered(live: LiveIndex, asked: Asked, place: CursorPlace, limit: int) -> Answer:
-    """The answer from the first result of the page on. Raises: RetrieveError."""
     if place.generation is not None:
         asked = asked._replace(generation=place.generation)
-    (outcome,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
-    if isinstance(outcome, RetrieveError):
+    (answer,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
+    if isinstance(answer, RetrieveError):
         if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
             raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
-        raise outcome
-    return outcome
+        raise answer
+    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
+    return _outcome(page, most, counter_of(live.at(answer.generation)))
 
 
 def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
-    """The page within so many tokens."""
-    answer, whole = page.answer, answer_json(page.answer)
+    answer, total, whole = page.answer, page.answer.total_matches, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
     def in_content(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
-        first, last = _first(page), _last(page, len(entries), () if brief else related)
+        matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
+        notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
+        first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
+        last = _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
     def in_structure(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
-    bare = [CompactEntry(result) for result in answer.results]
-    brief = 2 * count(layout(bare)) > most
-    laid_out = partial(layout, brief=brief)
-    entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
+    brief = 2 * count(layout([CompactEntry(result) for result in answer.results])) > most
+    entries = fitted(answer.results, partial(layout, brief=brief), partial(filled, answer), most=most, count=count)
     links = [RecordLink(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
     return ToolOutcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
 
 
-def _first(page: ResultPage) -> str:
-    """The first lines of the content: how many there are, and notices."""
-    answer = page.answer
-    total, more = answer.total_matches, "more than " * answer.more_match
-    matches = f"{more}{total} match{'' if total == 1 else 'es'}"
-    notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
-    return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
-
-
 def _last(page: ResultPage, shown: int, related: Sequence[Result]) -> str:
     """The last lines of the content: related records, and the cursor of the next page."""
-    lines = [f"also: {title_of(each)} [{printable(each.id)}]{_path(each)}" for each in related]
+    lines = []
+    for each in related:
+        words = path_in_words(each.hit.path or "")
+        path = f" ({printable(shortened(words))})" if words else ""
+        lines.append(f"also: {title_of(each)} [{printable(each.id)}]{path}")
     following = _following(page, shown)
     return "\n".join([*lines, *([f"next_cursor: {following}"] if following else [])])
-
-
-def _path(result: Result) -> str:
-    words = path_in_words(result.hit.path or "")
-    return f" ({printable(shortened(words))})" if words else ""
 
 
 def _following(page: ResultPage, shown: int) -> str | None:

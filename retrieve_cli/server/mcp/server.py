@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from retrieve_cli.api.contents import FieldValues, fields_of, records_of
+from retrieve_cli.api.contents import fields_of, records_of
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
@@ -54,6 +54,7 @@ DATA = (
 _WEB_CAUTION = "`web_search` sends the query to others: search the index first, and send nothing confidential."
 
 Context = ServerRequestContext[Any, Any]
+Paging = types.PaginatedRequestParams | None
 Read = Callable[..., ToolOutcome]
 READING: Mapping[str, Read] = {"search": search, "fetch": fetch, "list_fields": list_fields, "explain": explain}
 
@@ -128,9 +129,7 @@ class Handlers:
         text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
         return {**result, "instructions": text}
 
-    # ---------------------------------------------------------------------------------------------- tools
-
-    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(self, context: Context, _: Paging) -> types.ListToolsResult:
         """List the tools that the caller may call."""
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
 
@@ -144,7 +143,13 @@ class Handlers:
         names = [kind.tool.name for kind in self._kinds(context)]
         if given.name not in names:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {quoted(given.name)}; tools: {', '.join(names)}")
-        channels = channels_of(_client(context), context.protocol_version, self._host.texts)
+        # The client names itself; over HTTP without a session, in the headers of its requests.
+        told = context.session.client_params
+        if told is not None and told.client_info is not None:
+            client = str(told.client_info.name)
+        else:
+            client = str(getattr(context.request, "headers", {}).get("user-agent", "")).partition("/")[0]
+        channels = channels_of(client, context.protocol_version, self._host.texts)
         try:
             run, work = self._work(context, given.name, given.arguments or {}, channels)
             return answer_of(await run(context, work), channels)
@@ -170,39 +175,25 @@ class Handlers:
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
 
-    # ------------------------------------------------------------------------------------------ resources
-
-    async def list_resources(
-        self, context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, context: Context, _: Paging) -> types.ListResourcesResult:
         """List the resources: one that describes the index. Records are found by searching, and have templates."""
         del context
-        about = types.Resource(
-            uri=addresses.INDEX,
-            name="index",
-            description="What the index holds, and how to search it.",
-            mime_type=_PLAIN_TEXT,
-        )
+        described = "What the index holds, and how to search it."
+        about = types.Resource(uri=addresses.INDEX, name="index", description=described, mime_type=_PLAIN_TEXT)
         return types.ListResourcesResult(resources=[about])
 
-    async def list_templates(
-        self, context: Context, _: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, context: Context, _: Paging) -> types.ListResourceTemplatesResult:
         """List the templates of the addresses of chunks and records."""
         del context
-        chunk = types.ResourceTemplate(
-            uri_template=addresses.CHUNK,
-            name="chunk",
-            description="A passage from a generation of the index.",
-            mime_type=_PLAIN_TEXT,
+        templates = (
+            ("chunk", addresses.CHUNK, "A passage from a generation of the index."),
+            ("record", addresses.RECORD, "The whole text of a record."),
         )
-        record = types.ResourceTemplate(
-            uri_template=addresses.RECORD,
-            name="record",
-            description="The whole text of a record.",
-            mime_type=_PLAIN_TEXT,
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[chunk, record])
+        listed = [
+            types.ResourceTemplate(uri_template=uri, name=name, description=described, mime_type=_PLAIN_TEXT)
+            for name, uri, described in templates
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read_resource(self, context: Context, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Read a resource that the caller may see; any other is unknown."""
@@ -211,17 +202,14 @@ class Handlers:
         try:
             text = await self._host.run(context, partial(read, self._host.live, tenant=tenant))
         except NotFound as error:
-            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-            code = types.INVALID_PARAMS if modern else _NOT_FOUND_BEFORE
+            code = types.INVALID_PARAMS if context.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND_BEFORE
             raise MCPError(code, error.message, {"uri": uri}) from None
         except (RetrieveError, RejectedRequest) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
         return types.ReadResourceResult(contents=[contents])
 
-    # -------------------------------------------------------------------------------------------- prompts
-
-    async def list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(self, context: Context, _: Paging) -> types.ListPromptsResult:
         """List the prompts."""
         del context
         return types.ListPromptsResult(prompts=listed_prompts())
@@ -233,14 +221,6 @@ class Handlers:
             return prompt_of(given.name, given.arguments or {})
         except RetrieveError as error:
             raise MCPError(types.INVALID_PARAMS, f"{error.message}; {error.hint}") from None
-
-
-def _client(context: Context) -> str:
-    """The name that the client gives itself; over HTTP without a session, the name in its requests."""
-    if (given := context.session.client_params) is not None and given.client_info is not None:
-        return str(given.client_info.name)
-    headers = getattr(context.request, "headers", {})
-    return str(headers.get("user-agent", "")).partition("/")[0]
 
 
 def listed_prompts() -> list[types.Prompt]:
@@ -278,19 +258,14 @@ def instructions(live: LiveIndex, tenant: str | None, *, web: bool = False) -> s
     try:
         index = live.index
         records = figures.count(records_of(index, tenant), "record")
-        fields = [field for field in fields_of(index, tenant=tenant, examples=_VALUES) if _says_much(field)][:_FIELDS]
+        fields = fields_of(index, tenant=tenant, examples=_VALUES)
     except RetrieveError as error:
         return f"{use}\n{error.message}\n{beyond}{DATA}"
-    filters = "; ".join(_described(field) for field in fields)
+    described = []
+    for field in fields:  # those with a specific name, whose values records share
+        if field.telling and field.field not in _PLACES and "." not in field.field and len(field.field) <= _LONGEST:
+            values = ", ".join(printable(shortened(value, _LONGEST)) for value, _ in field.values)
+            described.append(f"{printable(field.field)} ({values})")
+    filters = "; ".join(described[:_FIELDS])
     filtering = f'Filters, as ["field=value"] or ["number>=3"]: {filters}. `list_fields` has more.\n' if filters else ""
     return f"This index has {records}. {use}\n{filtering}{beyond}{DATA}"
-
-
-def _says_much(field: FieldValues) -> bool:
-    """Return True for a field to filter by: it has a specific name, and records share its values."""
-    return field.telling and field.field not in _PLACES and "." not in field.field and len(field.field) <= _LONGEST
-
-
-def _described(field: FieldValues) -> str:
-    values = ", ".join(printable(shortened(value, _LONGEST)) for value, _ in field.values)
-    return f"{printable(field.field)} ({values})"

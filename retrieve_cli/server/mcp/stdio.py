@@ -37,27 +37,25 @@ def serve_stdio(
     Nothing but the protocol is written to standard output: what libraries print goes to standard error, from before
     the index is opened on.
     """
-    anyio.run(partial(_serve, opened, options, tenant=tenant, flags=flags))
 
+    async def serve() -> None:
+        limiter = anyio.CapacityLimiter(_THREADS)
+        caller = Caller(tenant, frozenset(SCOPES), "stdio")
+        async with stdio_server() as (reader, writer):
+            live = await anyio.to_thread.run_sync(opened, limiter=limiter)
+            live.follow()
+            with _syncing(live, flags) if options.writes else nullcontext() as writing:
+                search = web_search_of(live.settings, live.store.path)
+                web = None if search is None else WebHost(search, _runner(anyio.CapacityLimiter(_THREADS)))
+                local = partial(local_file, folders=live.settings.mcp.files or [Path.cwd()])
+                host = Host(live, _runner(limiter), lambda _: caller, options.texts, writing, web, local)
+                server = server_of(host)
+                try:
+                    await server.run(reader, writer, server.create_initialization_options())
+                finally:
+                    live.close()
 
-async def _serve(
-    opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None, flags: Sequence[str]
-) -> None:
-    limiter = anyio.CapacityLimiter(_THREADS)
-    run = _runner(limiter)
-    caller = Caller(tenant, frozenset(SCOPES), "stdio")
-    async with stdio_server() as (reader, writer):
-        live = await anyio.to_thread.run_sync(opened, limiter=limiter)
-        live.follow()
-        with _syncing(live, flags) if options.writes else nullcontext() as writing:
-            search = web_search_of(live.settings, live.store.path)
-            web = None if search is None else WebHost(search, _runner(anyio.CapacityLimiter(_THREADS)))
-            local = partial(local_file, folders=live.settings.mcp.files or [Path.cwd()])
-            server = server_of(Host(live, run, lambda _: caller, options.texts, writing, web, local))
-            try:
-                await server.run(reader, writer, server.create_initialization_options())
-            finally:
-                live.close()
+    anyio.run(serve)
 
 
 def local_file(path: str, folders: Sequence[Path]) -> str:

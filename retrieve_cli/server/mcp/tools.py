@@ -12,7 +12,7 @@ import mcp_types as types
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.table import LISTED, Choice
+from retrieve_cli.api.table import LISTED
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
@@ -63,133 +63,96 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
 
 def _search_schema(**more: Json) -> dict[str, Json]:
     """The schema of a search: those keys of a request that models see, the page, and some more."""
-    shown = {name: _shown(row) for name, row in SEARCH.in_door(LISTED).items()}
+    shown: dict[str, Json] = {}
+    for name, row in SEARCH.in_door(LISTED).items():  # without bounds, and without what an object has for a text
+        shown[name] = {"type": row.schema["type"]}
+        if row.several:
+            shown[name] |= {"items": _TEXT, "description": row.about}
     return _object({**shown, **_PAGED, **more}, ["query"])
-
-
-def _shown(row: Choice) -> dict[str, Json]:
-    """A choice in few tokens: without its bounds, and without what an object has where a text will do."""
-    kinds = {"type": row.schema["type"]}
-    return {**kinds, "items": _TEXT, "description": row.about} if row.several else kinds
 
 
 _FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
 _RESULTS = {"type": "array", "items": _object({}, _SHAPE)}
 
 
-def _tool(
-    name: str,
-    description: str,
-    given: dict[str, Json],
-    returned: dict[str, Json],
-    *,
-    hint: str = "read",
-    outside: bool = False,
-) -> types.Tool:
+def _kind(
+    scope: str, name: str, description: str, given: dict[str, Json], returned: dict[str, Json], *, hint: str = "read"
+) -> Kind:
     """A tool with all of its hints: without them a client assumes the worst."""
     hints = types.ToolAnnotations(
-        read_only_hint=hint == "read", destructive_hint=hint == "replace", idempotent_hint=True, open_world_hint=outside
+        read_only_hint=hint == "read",
+        destructive_hint=hint == "replace",
+        idempotent_hint=True,
+        open_world_hint=scope == WEB_SCOPE,
     )
-    return types.Tool(
-        name=name,
-        description=description,
-        input_schema=given,
-        output_schema=returned,
-        annotations=hints,
-    )
+    tool = types.Tool(name=name, description=description, input_schema=given, output_schema=returned, annotations=hints)
+    return Kind(tool, scope, writes=hint != "read")
 
 
+_ADDED: Json = {"type": "array", "items": _object({}, ["text"])}
 KINDS: Sequence[Kind] = (
-    Kind(
-        _tool(
-            "search",
-            "Search in plain words, or by `like`: ids. `cursor`: next_cursor.",
-            _search_schema(),
-            _object({"results": _RESULTS}, ["results"]),
-        ),
+    _kind(
         "search",
-    ),
-    Kind(
-        _tool(
-            "fetch",
-            "Read a document, by the id of a result or record.",
-            _object({"id": _TEXT, **_PAGED}, ["id"]),
-            _object({}, _SHAPE),
-        ),
         "search",
+        "Search in plain words, or by `like`: ids. `cursor`: next_cursor.",
+        _search_schema(),
+        _object({"results": _RESULTS}, ["results"]),
     ),
-    Kind(
-        _tool(
-            "list_fields",
-            "List the fields for `filters`, with values; `field`: more of one.",
-            _object({"field": _TEXT, **_PAGED}),
-            _object({}, ["fields"]),
-        ),
+    _kind(
         "search",
+        "fetch",
+        "Read a document, by the id of a result or record.",
+        _object({"id": _TEXT, **_PAGED}, ["id"]),
+        _object({}, _SHAPE),
     ),
-    Kind(
-        _tool(
-            "explain",
-            "Explain why a record ranks where it does for a query, or why it is missing.",
-            _object({"query": _TEXT, "id": _TEXT}, ["query", "id"]),
-            _object({}, ["id", "verdict"]),
-        ),
+    _kind(
         "search",
+        "list_fields",
+        "List the fields for `filters`, with values; `field`: more of one.",
+        _object({"field": _TEXT, **_PAGED}),
+        _object({}, ["fields"]),
     ),
-    Kind(
-        _tool(
-            "add_documents",
-            "Add documents {id, title, text, metadata}, or replace documents of the same id.",
-            _object({"documents": {"type": "array", "items": _object({}, ["text"])}}, ["documents"]),
-            _object({}),
-            hint="replace",
-        ),
+    _kind(
+        "search",
+        "explain",
+        "Explain why a record ranks where it does for a query, or why it is missing.",
+        _object({"query": _TEXT, "id": _TEXT}, ["query", "id"]),
+        _object({}, ["id", "verdict"]),
+    ),
+    _kind(
         "documents:write",
-        writes=True,
+        "add_documents",
+        "Add documents {id, title, text, metadata}, or replace documents of the same id.",
+        _object({"documents": _ADDED}, ["documents"]),
+        _object({}),
+        hint="replace",
     ),
-    Kind(
-        _tool("sync", "Update the index from its sources.", _object({}), _object({}), hint="add"),
-        "index:admin",
-        writes=True,
-    ),
+    _kind("index:admin", "sync", "Update the index from its sources.", _object({}), _object({}), hint="add"),
 )
 _WHOLE: Mapping[str, Json] = {"type": "integer"}
+_WEB_SEARCH: Mapping[str, Json] = {
+    "query": _TEXT,
+    "kind": {"enum": ["auto", "web", "literature"]},
+    "k": _WHOLE,
+    "since": {"type": "string", "description": "2024-03"},
+    "max_tokens": _WHOLE,
+}
+_SEARCH_ARXIV: Mapping[str, Json] = {
+    "query": _TEXT,
+    "max_results": _WHOLE,
+    "categories": {"type": "array", "items": _TEXT, "description": "cs.AI"},
+}
+_FOUND = _object({}, ["results"])
 WEB_KINDS: Sequence[Kind] = (
-    Kind(
-        _tool(
-            "web_search",
-            "Search the web or literature; sends the query to others.",
-            _object(
-                {
-                    "query": _TEXT,
-                    "kind": {"enum": ["auto", "web", "literature"]},
-                    "k": _WHOLE,
-                    "since": {"type": "string", "description": "2024-03"},
-                    "max_tokens": _WHOLE,
-                },
-                ["query"],
-            ),
-            _object({}, ["results"]),
-            outside=True,
-        ),
+    _kind(
         WEB_SCOPE,
+        "web_search",
+        "Search the web or literature; sends the query to others.",
+        _object(_WEB_SEARCH, ["query"]),
+        _FOUND,
     ),
-    Kind(
-        _tool(
-            "search_arxiv",
-            "Search arXiv: abstracts, ids, PDF links.",
-            _object(
-                {
-                    "query": _TEXT,
-                    "max_results": _WHOLE,
-                    "categories": {"type": "array", "items": _TEXT, "description": "cs.AI"},
-                },
-                ["query"],
-            ),
-            _object({}, ["results"]),
-            outside=True,
-        ),
-        WEB_SCOPE,
+    _kind(
+        WEB_SCOPE, "search_arxiv", "Search arXiv: abstracts, ids, PDF links.", _object(_SEARCH_ARXIV, ["query"]), _FOUND
     ),
 )
 """Tools that ask others: listed only if the configuration enables web search."""
@@ -245,10 +208,6 @@ def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
     return given
 
 
-_ESTIMATE = "pieces"
-_WORDS = "words"
-
-
 def counter_of(index: Index) -> Count:
     """Return the counter of an index: by `budget.tokenizer` if it is set, else by its encoder's tokenizer.
 
@@ -259,6 +218,6 @@ def counter_of(index: Index) -> Count:
         found = results.counter_of(opened)
     except STEP_FAILURES:
         found = None
-    if found is not None and (found.name != _WORDS or str(opened.settings.budget.tokenizer) == _WORDS):
+    if found is not None and (found.name != "words" or str(opened.settings.budget.tokenizer) == "words"):
         return found.tokenizer.count
-    return counter(_ESTIMATE, lambda: opened.models.encoder).tokenizer.count
+    return counter("pieces", lambda: opened.models.encoder).tokenizer.count

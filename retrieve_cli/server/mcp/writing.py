@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from retrieve_cli.api.documents import Documents, Status
+from retrieve_cli.api.documents import Documents
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.server.http.syncing import Syncing
@@ -16,8 +16,7 @@ class DocumentWriter:
     """Writes for the callers that may."""
 
     def __init__(self, documents: Documents, syncing: Syncing) -> None:
-        self._documents = documents
-        self._syncing = syncing
+        self._documents, self._syncing = documents, syncing
 
     def add_documents(self, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
         """Return the outcome of adding documents, which a sync in the background brings into the index.
@@ -25,10 +24,12 @@ class DocumentWriter:
         Raises:
             RetrieveError: an argument cannot be understood, or nothing could be stored.
         """
-        values = read_arguments(given, "add_documents")
-        receipt = self._documents.add(values["documents"], tenant=tenant)
+        receipt = self._documents.add(read_arguments(given, "add_documents")["documents"], tenant=tenant)
         structured: dict[str, Json] = {"documents": [status.to_json() for status in receipt.documents]}
-        lines = [_line(status) for status in receipt.documents]
+        lines = []
+        for status in receipt.documents:
+            reason = f" ({printable(shortened(status.reason))})" if status.reason else ""
+            lines.append(f"{printable(status.id or 'a document without an id')}: {status.status}{reason}")
         if not receipt.sequence:
             raise UsageError("no document was added", hint="; ".join(lines))
         job = self._syncing.submit("documents", tenant=tenant, receipt=receipt)
@@ -42,8 +43,3 @@ class DocumentWriter:
         job = self._syncing.submit("sync", tenant=tenant)
         said = f"the sync has begun: task {job.task}"
         return ToolOutcome({"task": job.task, "status": job.status}, said, said)
-
-
-def _line(status: Status) -> str:
-    reason = f" ({printable(shortened(status.reason))})" if status.reason else ""
-    return f"{printable(status.id or 'a document without an id')}: {status.status}{reason}"

@@ -58,9 +58,8 @@ class ComparisonAddress(NamedTuple):
     def of(cls, parameters: Sequence[tuple[str, str]]) -> ComparisonAddress:
         """Return the comparison that the parameters of an address describe."""
         a, b = (Address.of(parameters, prefix=f"{side}.")._replace(page=1) for side in "ab")
-        plain = Address.of(parameters)
         if not any(a.configuration("") or b.configuration("")):
-            a = a._replace(choices=plain.choices)
+            a = a._replace(choices=Address.of(parameters).choices)
         return cls(a, b, blind=("view", "blind") in parameters)
 
     def url(self) -> str:
@@ -105,9 +104,15 @@ def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> 
     outcomes = [_answered(live, address, tenant) for address in (wanted.a, wanted.b)]
     grades = {name: vote.grade for (query, name), vote in votes.last().items() if query == wanted.a.query}
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
-    sides = _sides(wanted, names, [_shown(outcome) for outcome in outcomes], grades)
+    sides = _sides(wanted, names, outcomes, grades)
     if wanted.blind and not any(side.error for side in sides):
-        mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
+        known = {each.hit.doc_id: each for side in sides for each in side.hits}
+        first, second = ([each.hit.doc_id for each in side.hits] for side in sides)
+        picks = team_draft(first, second, most=SIZE, seed=repr((wanted.a.query, *names)))
+        mixed = [
+            Moved(known[pick.id].hit._replace(rank=rank), "", "", pick.team, known[pick.id].grade)
+            for rank, pick in enumerate(picks, 1)
+        ]
         return PageContent({**values, "mixed": mixed}, answers=answers)
     moved = sum(bool(each.move) for each in sides[1].hits)
     said = "" if sides[0].error or sides[1].error else f"{figures.count(moved, 'result differs', 'results differ')}"
@@ -115,54 +120,36 @@ def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> 
 
 
 def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer | RetrieveError:
-    """Return the answer of a configuration, or its error."""
     try:
-        (outcome,) = live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])
+        return live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])[0]
     except RetrieveError as error:
         return error
-    return outcome
-
-
-def _shown(outcome: Answer | RetrieveError) -> Sequence[PageHit] | Problem:
-    """Return the results of an answer, or the error in words."""
-    return shown(outcome).hits if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
 
 
 def _sides(
     wanted: ComparisonAddress,
     names: Sequence[str],
-    outcomes: Sequence[Sequence[PageHit] | Problem],
+    outcomes: Sequence[Answer | RetrieveError],
     grades: Mapping[str, int | None],
 ) -> list[Side]:
-    ranks = [{} if isinstance(each, Problem) else {hit.doc_id: hit.rank for hit in each} for each in outcomes]
+    lists = [shown(each).hits if isinstance(each, Answer) else () for each in outcomes]
+    ranks = [{hit.doc_id: hit.rank for hit in hits} for hits in lists]
     sides = []
-    for place, (letter, address) in enumerate(zip("AB", (wanted.a, wanted.b), strict=True)):
-        outcome, others = outcomes[place], ranks[1 - place]
-        failed = isinstance(outcome, Problem)
-        hits = () if isinstance(outcome, Problem) else [_moved(hit, others, grades) for hit in outcome]
-        sides.append(Side(letter, address, names[place], hits, outcome if failed else None))  # type: ignore[arg-type]
+    for place, outcome in enumerate(outcomes):
+        hits = [_moved(hit, ranks[1 - place], grades) for hit in lists[place]]
+        error = None if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
+        sides.append(Side("AB"[place], (wanted.a, wanted.b)[place], names[place], hits, error))
     return sides
 
 
 def _moved(hit: PageHit, others: Mapping[str, int], grades: Mapping[str, int | None]) -> Moved:
-    grade = grades.get(hit.doc_id)
-    if (rank := others.get(hit.doc_id)) is None:
+    grade, rank = grades.get(hit.doc_id), others.get(hit.doc_id)
+    if rank is None:
         return Moved(hit, "only here", "only", "", grade)
-    if rank == hit.rank:
-        return Moved(hit, "", "", "", grade)
-    step = rank - hit.rank
-    return Moved(hit, f"{abs(step)} {'higher' if step > 0 else 'lower'} here", "up" if step > 0 else "down", "", grade)
-
-
-def _mixed(sides: Sequence[Side], *, seed: str) -> list[Moved]:
-    """Return the results of both configurations as one list that does not tell them apart."""
-    known = {each.hit.doc_id: each for side in sides for each in side.hits}
-    first, second = ([each.hit.doc_id for each in side.hits] for side in sides)
-    picks = team_draft(first, second, most=SIZE, seed=seed)
-    return [
-        Moved(known[pick.id].hit._replace(rank=rank), "", "", pick.team, known[pick.id].grade)
-        for rank, pick in enumerate(picks, 1)
-    ]
+    if rank > hit.rank:
+        return Moved(hit, f"{rank - hit.rank} higher here", "up", "", grade)
+    move, kind = (f"{hit.rank - rank} lower here", "down") if rank < hit.rank else ("", "")
+    return Moved(hit, move, kind, "", grade)
 
 
 def verdict(found: Preference) -> str:
@@ -178,7 +165,6 @@ def verdict(found: Preference) -> str:
 
 
 _GRADES: Mapping[str, int | None] = {"1": 1, "0": 0, "": None}
-_TEAMS = ("", "a", "b")
 
 
 def add_vote(live: LiveIndex, fields: Mapping[str, str], caller: Caller) -> None:
@@ -188,9 +174,9 @@ def add_vote(live: LiveIndex, fields: Mapping[str, str], caller: Caller) -> None
         UsageError: the form has no query or record, or another grade.
         NotFound: the record does not exist for the caller.
     """
-    query, record_id, grade = fields.get("q", "").strip(), fields.get("id", ""), fields.get("grade", "?")
-    team = fields.get("team", "")
-    if not query or not record_id or grade not in _GRADES or team not in _TEAMS:
+    query, record_id = fields.get("q", "").strip(), fields.get("id", "")
+    grade, team = fields.get("grade", "?"), fields.get("team", "")
+    if not query or not record_id or grade not in _GRADES or team not in ("", "a", "b"):
         raise UsageError(f"this is not a judgment: {quoted(dict(fields))}", hint="send q, id and grade: 1, 0 or empty")
     contents.chunks(live.index, record_id, limit=0, tenant=caller.tenant)
     names = {"a": fields.get("a", ""), "b": fields.get("b", "")} if team else {}

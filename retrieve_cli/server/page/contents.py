@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from retrieve_cli.api import contents
 from retrieve_cli.api.contents import Chunks
-from retrieve_cli.api.neighbourhood import Link, Neighbourhood, neighbourhood
+from retrieve_cli.api.neighbourhood import Neighbourhood, neighbourhood
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
@@ -19,28 +19,13 @@ from retrieve_cli.output.plain_text import title as plain_title
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.questions import WORDLESS
 from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.server.page import view
 from retrieve_cli.server.page.address import SIZE, Address, record_url
 from retrieve_cli.server.page.rendering import WebLink, cut, leaves, link
-from retrieve_cli.server.page.view import (
-    PageAnswer,
-    PageHit,
-    Surroundings,
-    badges_of,
-    chips,
-    facets,
-    fields_of,
-    label_of,
-    page_pictures,
-    shown,
-    within,
-)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from retrieve_cli.api.index import Index
     from retrieve_cli.api.live import LiveIndex
-    from retrieve_cli.storage.manifest import SourceEntry
 
 RERANKING = (("", "As configured"), ("yes", "On"), ("no", "Off"))
 _PLAIN = "No record matches this query."
@@ -66,18 +51,26 @@ class PageContent(NamedTuple):
 
 def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageContent:
     """Return the search page."""
-    values = _search_values(address)
+    values: dict[str, Any] = {
+        "address": address,
+        "chips": view.chips(address),
+        "kept": address.filters,
+        "bare": address.without(*address.filters).url(),
+        "reranking": RERANKING,
+        "opened": False,
+        **dict.fromkeys(("about", "answer", "error", "before", "after")),
+        **dict.fromkeys(("modes", "facets"), ()),
+        "count": "",
+    }
     try:
         index = live.at(address.value("generation") or None)
     except UsageError as error:
         return PageContent({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
-        visible = contents.visible_to(generation, tenant)
-        fields = fields_of(generation, visible)
+        fields = view.fields_of(generation, contents.visible_to(generation, tenant))
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
     if not (address.query or address.value("like")):
         return PageContent(values)
-    asked = None
     try:
         asked = address.asked(facets=fields, tenant=tenant)
         (outcome,) = live.answer([asked._replace(generation=index.generation)])
@@ -89,57 +82,37 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     return PageContent({**values, **_answered(index, outcome, address)}, answers=[outcome])
 
 
-def _search_values(address: Address) -> dict[str, Any]:
-    """Return the values of a search page without an answer."""
-    return {
-        "address": address,
-        "chips": chips(address),
-        "kept": address.filters,
-        "bare": address.without(*address.filters).url(),
-        "reranking": RERANKING,
-        "opened": False,
-        **dict.fromkeys(("about", "answer", "error", "before", "after")),
-        **dict.fromkeys(("modes", "facets"), ()),
-        "count": "",
-    }
-
-
 def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
-    """Return the values of the page that an answer adds."""
     offset = (address.page - 1) * SIZE
-    around_hits = Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
-    found = shown(answer, offset=offset, around=around_hits)
-    boxes = facets(answer_json(answer).get("facets") or {}, address)
+    around_hits = view.Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
+    found = view.shown(answer, offset=offset, around=around_hits)
+    boxes = view.facets(answer_json(answer).get("facets") or {}, address)
     ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
     more = SIZE == len(found.hits) < found.total - offset
     explained = not found.hits and address.page == 1 and WORDLESS not in answer.notices
     lines = why_empty(index.opened, answer) if explained else []
+    groups: dict[str, list[view.PageHit]] = {}  # by source, in the order of the best of each
+    for hit in found.hits:
+        groups.setdefault(hit.source if address.grouped else "", []).append(hit)
+    last = offset + len(found.hits)
+    matches = figures.count(max(found.total, last), "match", "matches", more=found.more)
+    start = address._replace(page=1)
     return {
         "answer": found,
-        "groups": _groups(found.hits, grouped=address.grouped),
-        "count": _count(found, offset),
+        "groups": [*groups.items()],
+        "count": f"{offset + 1}–{last} of {matches}" if found.hits else "No results",
         "facets": boxes,
         "kept": [text for text in address.filters if text not in ticked],
         "before": address._replace(page=address.page - 1).url() if address.page > 1 else None,
         "after": address._replace(page=address.page + 1).url() if more else None,
-        "first": address._replace(page=1).url(),
+        "first": start.url(),
         "past": not found.hits and address.page > 1,
         "empty": lines,
         "lost": lost(answer, lines),
-        "exact": address._replace(page=1).with_choice("exact_words", "yes").url()
-        if answer.question.corrections
-        else "",
-        "compared": "/compare?" + address._replace(page=1).url().partition("?")[2],
+        "exact": start.with_choice("exact_words", "yes").url() if answer.question.corrections else "",
+        "compared": "/compare?" + start.url().partition("?")[2],
         "pinned": address.with_choice("generation", answer.generation).url(),
     }
-
-
-def _groups(hits: Sequence[PageHit], *, grouped: bool) -> list[tuple[str, list[PageHit]]]:
-    """Return results by source, in the order of the best of each; all together under no name unless `grouped`."""
-    found: dict[str, list[PageHit]] = {}
-    for hit in hits:
-        found.setdefault(hit.source if grouped else "", []).append(hit)
-    return list(found.items())
 
 
 def lost(answer: Answer, lines: list[str]) -> tuple[str, str]:
@@ -154,15 +127,6 @@ def lost(answer: Answer, lines: list[str]) -> tuple[str, str]:
             return _PLAIN, f"{before}{stage} passed on none." if before else f"{stage} found nothing that matches."
         before = f"{stage} passed on {figures.count(hits, 'hit')}, and "
     return _PLAIN, f"{before}none of them is shown." if before else "".join(lines[:1])
-
-
-def _count(found: PageAnswer, offset: int) -> str:
-    """Return how many results there are, and which of them are shown."""
-    if not found.hits:
-        return "No results"
-    shown = max(found.total, offset + len(found.hits))
-    total = figures.count(shown, "match", "matches", more=found.more)
-    return f"{offset + 1}–{offset + len(found.hits)} of {total}"
 
 
 def modes(index: Index) -> list[tuple[str, str]]:
@@ -183,40 +147,28 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
 
             chunks = int(np.diff(generation.starts)[visible].sum())
         at = str(generation.manifest.built.get("at") or "")
-    return {
-        "generation": index.generation,
-        "pinned": index.generation != live.index.generation,
-        "at": at,
-        "age": _age(at),
-        "name": "This index" if visible is not None else _name(live.store.path.resolve()),
-        "holds": _holds(records, sources),
-        "records": figures.count(records, "record"),
-        "chunks": figures.count(chunks, "chunk"),
-    }
-
-
-def _name(folder: Path) -> str:
-    """Return the name of an index: of its folder, or of the one around `artifacts`."""
-    return cut(folder.parent.name if folder.name == "artifacts" else folder.name)
-
-
-def _holds(records: int, sources: Sequence[SourceEntry]) -> str:
-    """Return what an index has, in words; without sources, the number of records."""
-    parts = [
+    try:
+        age = figures.age((datetime.now(UTC) - datetime.fromisoformat(at).astimezone(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        age = "at an unknown time"
+    holds = [
         f"{figures.count(source.records, 'record' if source.kind == 'catalog' else 'document')} of {cut(source.name)}"
         for source in sources[:_LISTED]
     ]
     if len(sources) > _LISTED:
-        parts.append(figures.count(sum(source.records for source in sources[_LISTED:]), "other"))
-    return ", ".join(parts) or figures.count(records, "record")
-
-
-def _age(at: str) -> str:
-    try:
-        built = datetime.fromisoformat(at)
-        return figures.age((datetime.now(UTC) - built.astimezone(UTC)).total_seconds())
-    except (ValueError, OverflowError):
-        return "at an unknown time"
+        holds.append(figures.count(sum(source.records for source in sources[_LISTED:]), "other"))
+    folder = live.store.path.resolve()
+    name = folder.parent.name if folder.name == "artifacts" else folder.name
+    return {
+        "generation": index.generation,
+        "pinned": index.generation != live.index.generation,
+        "at": at,
+        "age": age,
+        "name": "This index" if visible is not None else cut(name),
+        "holds": ", ".join(holds) or figures.count(records, "record"),
+        "records": figures.count(records, "record"),
+        "chunks": figures.count(chunks, "chunk"),
+    }
 
 
 def record_page(live: LiveIndex, record_id: str, first: str, generation: str, tenant: str | None) -> Mapping[str, Any]:
@@ -258,27 +210,21 @@ def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]
     `after` are addresses of further chunks, or empty."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
-    description = str(record["description"] or "")
+    total = f"{found.total:,}"
+    extent = f"Chunks {first} to {last - 1} of {total}" if found.rows else f"No chunk {first}, of {total}"
     return {
         "id": record["id"],
         "title": cut(plain_title(str(record["name"]))) or cut(record["id"]),
-        "description": cut(description, 2000),
+        "description": cut(str(record["description"] or ""), 2000),
         "place": cut(record["source"]),
         "link": link(record["url"]),
-        "badges": badges_of(record),
+        "badges": view.badges_of(record),
         "fields": list(_fields(record)),
-        "chunks": [_chunk(row, page_pictures(record, row, generation)) for row in found.rows],
-        "extent": _extent(first, last, found.total),
+        "chunks": [_chunk(row, view.page_pictures(record, row, generation)) for row in found.rows],
+        "extent": figures.count(found.total, "chunk") if len(found.rows) == found.total else extent,
         "before": _from(here, max(first - CHUNKS, 0)) if first else "",
         "after": _from(here, last) if last < found.total else "",
     }
-
-
-def _extent(first: int, last: int, total: int) -> str:
-    """Return how many chunks there are, and which of them are shown."""
-    if last - first == total:
-        return figures.count(total, "chunk")
-    return f"Chunks {first} to {last - 1} of {total:,}" if last > first else f"No chunk {first}, of {total:,}"
 
 
 def _from(here: str, first: int) -> str:
@@ -293,7 +239,8 @@ def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, W
         if count == _FIELDS:
             return
         shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
-        yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
+        more = [(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else []
+        yield view.label_of(name), [*shown, *more]
 
 
 def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:
@@ -302,13 +249,10 @@ def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict
     return {
         "number": int(row["index"]),
         "heading": cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
-        "place": within(row),
+        "place": view.within(row),
         "lines": [*lines, "…"] if len(text) > _LONGEST else lines,
         "pictures": pictures,
     }
-
-
-# ------------------------------------------------------------------------------------------------- graph
 
 
 class PictureNode(NamedTuple):
@@ -326,8 +270,8 @@ class PictureNode(NamedTuple):
 
 
 def around(found: Neighbourhood) -> dict[str, Any]:
-    """Return the linked records as a picture and as a list; `box` is its `viewBox`, and `more` the number of links that
-    are not listed."""
+    """Return the linked records as a picture and as a list, `rows` of kind in words, label and address; `box` is its
+    `viewBox`, and `more` the number of links that are not listed."""
     kinds = sorted({edge.kind for edge in found.edges})
     spread = 1.0 if len(found.nodes) <= 12 else 1.5
     points = [(node.x * _WIDE / 1.2 * spread, node.y * _HIGH * spread) for node in found.nodes]
@@ -345,7 +289,11 @@ def around(found: Neighbourhood) -> dict[str, Any]:
         start, end = nodes[edge.source], nodes[edge.target]
         title = f"{start.title}: {edge.kind}: {end.title}"
         edges.append((kinds.index(edge.kind) % _COLOURS, *_rim(start, end), *_rim(end, start), title))
-    rows = [_row(each) for each in found.links]
+    rows = []
+    for each in found.links:
+        kind = each.kind.replace("_", " ")
+        href = "" if each.record_id is None else record_url(each.record_id)
+        rows.append((f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href))
     return {
         "box": f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
         "title": f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
@@ -355,13 +303,6 @@ def around(found: Neighbourhood) -> dict[str, Any]:
         "rows": rows,
         "more": found.total - len(rows),
     }
-
-
-def _row(each: Link) -> tuple[str, str, str]:
-    """Return a link of the list: its kind in words, a label and an address."""
-    kind = each.kind.replace("_", " ")
-    href = "" if each.record_id is None else record_url(each.record_id)
-    return f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href
 
 
 def _rim(box: PictureNode, other: PictureNode) -> tuple[float, float]:

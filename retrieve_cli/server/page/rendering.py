@@ -65,15 +65,9 @@ def page(
     root = str(request.scope.get("root_path", "")).rstrip("/")
     values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
     html = environment().get_template(f"{template}.html").render(values)
-    policy = POLICY.replace(
-        "img-src 'self'", " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
-    )
-    headers = {
-        **HEADERS,
-        "Content-Security-Policy": policy,
-        "Cache-Control": "no-store",
-        "Vary": "Accept-Encoding, Cookie",
-    }
+    pictures = " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
+    headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("img-src 'self'", pictures)}
+    headers |= {"Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HTMLResponse(html, status, headers)
     return HTMLResponse(compress(html.encode(), _LEVEL, mtime=0), status, {**headers, "Content-Encoding": "gzip"})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.server.http.answers import KINDS, STATUS, rejection
@@ -33,14 +33,6 @@ _WEB = "web"
 """Scope of the web search."""
 
 
-class Tab(NamedTuple):
-    """A place to search in."""
-
-    label: str
-    href: str
-    current: bool
-
-
 def router(state: State) -> APIRouter:
     """Return the routes of the page."""
     from fastapi import APIRouter
@@ -64,8 +56,6 @@ def router(state: State) -> APIRouter:
 
 
 class _Pages:
-    """Handlers of the pages."""
-
     def __init__(self, state: State) -> None:
         self._state = state
         self._hosts = expect_hosts(state.settings.serve.picture_hosts)
@@ -83,14 +73,14 @@ class _Pages:
         search = Search.of(request.query_params.multi_items())
         values = {"asks": state.settings.web.providers, **self._tabs(caller, _WEB)}
         state.web.expect_enabled()
-        if not search.query or signing.from_elsewhere(request):  # no other site may send queries in the user's name
-            return rendering.page(request, "web", {**web_values(search), **values})
-        try:
-            answer = await state.web.answer(request, search.options(), caller)
-        except RetrieveError as error:
-            problem = web_values(search, problem=Problem(error.message, error.hint))
-            return rendering.page(request, "web", {**problem, **values}, status=rejection(error).status)
-        return rendering.page(request, "web", {**web_values(search, answer=answer), **values})
+        answer, problem, status = None, None, 200
+        if search.query and not signing.from_elsewhere(request):  # no other site may send queries in the user's name
+            try:
+                answer = await state.web.answer(request, search.options(), caller)
+            except RetrieveError as error:
+                problem, status = Problem(error.message, error.hint), rejection(error).status
+        values |= web_values(search, problem=problem, answer=answer)
+        return rendering.page(request, "web", values, status=status)
 
     async def record(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
@@ -117,20 +107,20 @@ class _Pages:
         """The value of the tabs; empty unless the caller may search the web, too."""
         if not (self._state.web.enabled and caller.may(_WEB)):
             return {}
-        return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
+        tabs = (("Index", "/", ""), ("Web", "/web", _WEB))
+        return {"tabs": [{"label": label, "href": href, "current": scope == current} for label, href, scope in tabs]}
 
     async def docs(self, request: Request) -> Response:
         self._state.callers.of(request, "search")
         kinds = {
             **{kind: str(status) for status, kind in KINDS.items()},
-            **{kind: str(s) for kind, s in STATUS.items()},
+            **{kind: str(n) for kind, n in STATUS.items()},
         }
         groups: dict[str, list[tuple[str, str, Any]]] = {}
         for path, methods in (api := request.app.openapi())["paths"].items():
             for method, each in methods.items():
                 groups.setdefault(each["tags"][0], []).append((method, path, each))
-        listed = sorted(kinds.items(), key=itemgetter(1))
-        values = {"api": api, "groups": groups.items(), "kinds": listed}
+        values = {"api": api, "groups": groups.items(), "kinds": sorted(kinds.items(), key=itemgetter(1))}
         return rendering.page(request, "docs", values)
 
     async def static(self, request: Request) -> Response:
@@ -201,12 +191,10 @@ def handlers(others: dict[Any, Any]) -> dict[Any, Any]:
     that does not exist."""
     from starlette.exceptions import HTTPException
 
-    otherwise = others[HTTPException]
-
     async def missing(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and wants_page(request):
             return failure(request, RejectedRequest(404, "No page has this address."))
-        answer: Response = await otherwise(request, error)
+        answer: Response = await others[HTTPException](request, error)
         return answer
 
     return {**others, HTTPException: missing}

@@ -43,11 +43,11 @@ def expect_own_page(request: Request, state: State) -> None:
     if origin is None:
         sound = COOKIE not in request.cookies  # a browser names the origin of every form that it posts
     else:
-        sound = urlsplit(origin).netloc == host or origin == _origin_of(state.public_url)
+        public = urlsplit(state.public_url)
+        sound = urlsplit(origin).netloc == host or origin == f"{public.scheme}://{public.netloc}"
     if not sound:
-        raise RejectedRequest(
-            403, "this form was not sent by a page of this server", code="origin", hint="send it from there"
-        )
+        said = "this form was not sent by a page of this server"
+        raise RejectedRequest(403, said, code="origin", hint="send it from there")
 
 
 def from_elsewhere(request: Request) -> bool:
@@ -56,11 +56,6 @@ def from_elsewhere(request: Request) -> bool:
     https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
     """
     return request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
-
-
-def _origin_of(url: str) -> str:
-    scheme, host = urlsplit(url)[:2]
-    return f"{scheme}://{host}"
 
 
 async def fields_of(request: Request) -> dict[str, str]:
@@ -79,13 +74,11 @@ def form(request: Request, *, following: str, status: int = 200, message: str = 
 
 async def sign_in(state: State, request: Request) -> Response:
     """Return the way on with the cookie if the key is valid; else the form again."""
-    from starlette.responses import RedirectResponse
-
     expect_own_page(request, state)
     fields = await fields_of(request)
     key, following = fields.get("key", "").strip(), inner(fields.get("next", "/"))
-    without = [pair for pair in request.scope["headers"] if pair[0] not in (b"authorization", b"x-api-key")]
-    request.scope["headers"] = without
+    headers = request.scope["headers"]
+    request.scope["headers"] = [pair for pair in headers if pair[0] not in (b"authorization", b"x-api-key")]
     try:
         state.callers.of(with_credential(request, key or "-"), "search")
     except RejectedRequest as error:
@@ -93,11 +86,9 @@ async def sign_in(state: State, request: Request) -> Response:
             raise
         said = "This key is not valid." if error.status == 401 else "This key may not search."
         return form(request, following=following, status=error.status, message=said)
-    answer = RedirectResponse(_root(request) + following, 303, dict(rendering.HEADERS))
+    answer, path, value = onward(request, following), f"{_root(request)}/", quote(key, safe="")
     secure = request.url.scheme == "https" or state.public_url.startswith("https://")
-    answer.set_cookie(
-        COOKIE, quote(key, safe=""), path=f"{_root(request)}/", secure=secure, httponly=True, samesite="strict"
-    )
+    answer.set_cookie(COOKIE, value, path=path, secure=secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -110,9 +101,7 @@ def onward(request: Request, following: str) -> Response:
 
 def sign_out(request: Request) -> Response:
     """Return the way to the form, without the cookie."""
-    from starlette.responses import RedirectResponse
-
-    answer = RedirectResponse(f"{_root(request)}/signin", 303, dict(rendering.HEADERS))
+    answer = onward(request, "/signin")
     answer.delete_cookie(COOKIE, path=f"{_root(request)}/", httponly=True, samesite="strict")
     return answer
 

@@ -137,13 +137,13 @@ def _hits(
 
 def _hit(answer: Answer, result: Result, value: Mapping[str, Json], around: Surroundings, *, rank: int) -> PageHit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
-    name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
+    name, place, index = cut(plain_title(str(value["name"]))), source_of(result.chunk), int(result.chunk["index"])
     return PageHit(
         rank=rank,
         id=value["id"],
         doc_id=value["doc_id"],
         title=name or cut(value["doc_id"]),
-        href=f"{record_url(value['doc_id'])}{_anchor(result)}",
+        href=record_url(value["doc_id"]) + (f"?from={index}#c{index}" if index else ""),
         link=link(linked(value["url"] or "", span_of(result))),
         section=cut(plain_title(value["section"] or "")),
         snippet=parts(text.text, text.marks),
@@ -152,7 +152,7 @@ def _hit(answer: Answer, result: Result, value: Mapping[str, Json], around: Surr
         summary=" · ".join(reason.text for reason in reasons(result, rank=rank)),
         why=list(_why(result.hit)),
         score=significant(value["score"], _DIGITS),
-        notes=list(_notes(result, value, rank)),
+        notes=_notes(result, value, rank),
         citation=f"{name} ({value['id']}), {place}; generation {answer.generation}",
         picture=picture_of(result.record, result.chunk, answer.generation, around.hosts),
         source=around.sources[bisect_right(around.ends, result.hit.record)],
@@ -181,12 +181,6 @@ def page_pictures(record: Mapping[str, Json], row: Mapping[str, Json], generatio
     here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
     values = {"chunk": row["index"], "generation": generation}
     return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
-
-
-def _anchor(result: Result) -> str:
-    """Return the place of the passage on the page of its record, if it is not the start."""
-    index = int(result.chunk["index"])
-    return f"?from={index}#c{index}" if index else ""
 
 
 def source_of(chunk: Mapping[str, Json]) -> str:
@@ -282,7 +276,11 @@ def _fields(generation: Generation) -> list[str]:
 
 def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address) -> list[PageFacet]:
     """Return the facets of an answer; a ticked value is shown even if nothing matches with it any more."""
-    ticked = dict(_ticked(address))
+    ticked: dict[tuple[str, str], str] = {}  # the original form of what a checkbox can express, by field and value
+    for condition, text in address.read():
+        plain = condition.operator == "=" and not condition.negated and not condition.globs
+        if plain and len(condition.values) == 1:
+            ticked[known_as(condition.field), condition.values[0]] = text
     found: list[PageFacet] = []
     for field, values in counts.items():
         boxes = [_box(field, str(value["value"]), int(value["count"]), ticked) for value in values]
@@ -306,14 +304,6 @@ def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], st
     same = (text for (name, held), text in ticked.items() if (name, held.casefold()) == (known_as(field), folded))
     written = next(same, None)
     return Checkbox(cut(value, _LONGEST), written or str(Condition(field, "=", (value,))), count, written is not None)
-
-
-def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield field and value of each condition that a checkbox can express, and its original form."""
-    for condition, text in address.read():
-        plain = condition.operator == "=" and not condition.negated and not condition.globs
-        if plain and len(condition.values) == 1:
-            yield (known_as(condition.field), condition.values[0]), text
 
 
 def chips(address: Address) -> list[tuple[str, str]]:

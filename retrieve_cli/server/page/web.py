@@ -13,7 +13,7 @@ from retrieve_cli.output.plain_text import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.page.contents import Problem
-from retrieve_cli.server.page.rendering import WebLink, cut, link
+from retrieve_cli.server.page.rendering import cut, link
 from retrieve_cli.server.page.view import Badge
 
 _TEXT = 700
@@ -53,58 +53,43 @@ def web_values(search: Search, *, problem: Problem | None = None, answer: WebAns
     if answer is None:
         return {**values, "count": "The query has an error." if problem else "", "partial": False}
     skipped = (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
+    works = figures.count(answer.total_works, "work")
+    incomplete = ", incomplete: a provider failed" if answer.partial else ""
     return {
         **values,
         "hits": [_shown(hit) for hit in answer.hits],
         "providers": [_asked(status) for status in answer.statuses],
         "notices": [*map(cut, answer.notices), *skipped],
         "partial": answer.partial,
-        "count": _count(answer),
+        "count": f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}",
     }
 
 
-def _count(answer: WebAnswer) -> str:
-    works = figures.count(answer.total_works, "work")
-    incomplete = ", incomplete: a provider failed" if answer.partial else ""
-    return f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}"
-
-
 def _shown(hit: WebHit) -> dict[str, Any]:
-    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers."""
+    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers,
+    `others` other versions and works that are linked: the relation, a text and a link."""
     work = hit.work
+    more = len(work.authors) - _AUTHORS
+    names = ", ".join(map(cut, work.authors[:_AUTHORS])) + (f" and {more} more" if more > 0 else "")
+    badges = [Badge(work.type, "modality")]
+    badges += [Badge(cut(name), "found") for name in dict.fromkeys(source.provider for source in work.found_by)]
+    badges += [Badge("open access", "licence")] if work.open_access else []
+    others = [
+        (version.relation, " · ".join(filter(None, (cut(version.title), version.date, cut(version.id)))), version.url)
+        for version in work.versions[:_VERSIONS]
+    ]
+    others += [(linked.relation, cut(linked.id), linked.id) for linked in work.linked[:_VERSIONS]]
     return {
         "title": cut(work.title) or cut(work.id),
         "link": link(work.url),
         "pdf": link(work.pdf_url),
-        "badges": list(_badges(work)),
-        "about": " · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
+        "badges": badges,
+        "about": " · ".join(filter(None, (names, work.date, cut(work.venue)))),
         "text": cut(work.abstract or work.snippet, _TEXT),
         "retracted": work.retracted,
-        "others": list(_others(work)),
+        "others": [(RELATIONS.get(relation, relation), text, link(url)) for relation, text, url in others],
         "facts": [*_facts(work), ("score", significant(hit.hit.score, 4))],
     }
-
-
-def _badges(work: Work) -> Iterator[Badge]:
-    yield Badge(work.type, "modality")
-    for provider in dict.fromkeys(source.provider for source in work.found_by):
-        yield Badge(cut(provider), "found")
-    if work.open_access:
-        yield Badge("open access", "licence")
-
-
-def _names(work: Work) -> str:
-    shown = ", ".join(cut(name) for name in work.authors[:_AUTHORS])
-    return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
-
-
-def _others(work: Work) -> Iterator[tuple[str, str, WebLink | None]]:
-    """Yield other versions and works that are linked: the relation, a text and a link."""
-    for version in work.versions[:_VERSIONS]:
-        text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
-        yield RELATIONS.get(version.relation, version.relation), text, link(version.url)
-    for linked in work.linked[:_VERSIONS]:
-        yield RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id)
 
 
 def _facts(work: Work) -> Iterator[tuple[str, str]]:
@@ -122,7 +107,6 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _asked(status: ProviderStatus) -> dict[str, Any]:
-    """Return the view of a provider and its status."""
     name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
     if status.status == "ok":
         total = "" if status.total is None else f" of {status.total:,}"

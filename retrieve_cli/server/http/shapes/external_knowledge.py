@@ -12,16 +12,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.server.http.shapes.shape import (
-    Read,
-    above,
-    asked_of,
-    body_of,
-    body_schema,
-    enough,
-    text_schema,
-    unit_scores,
-)
+from retrieve_cli.server.http.shapes import shape
 
 _MOST_CONDITIONS = 64
 _RELATIONS: dict[str, Relation] = {
@@ -43,62 +34,52 @@ _RELATIONS: dict[str, Relation] = {
     "≤": "<=",
 }
 _DATES = ("before", "after")
-_LISTS = ("in", "not in")
 
 _THRESHOLD: Json = {"type": "number", "minimum": 0, "maximum": 1}
 _NAME: Json = {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1, "maxItems": 1}
 """The field of a condition: a text, or a list of one, as older versions of Dify send it."""
-SCHEMA = body_schema(
+_OPERATOR = shape.text_schema("The relation.", enum=[*_RELATIONS, *_DATES])
+_CONDITION = shape.body_schema(
+    {"name": _NAME, "comparison_operator": _OPERATOR, "value": {}}, ("name", "comparison_operator")
+)
+_CONDITIONS: Mapping[str, Json] = {
+    "logical_operator": shape.text_schema("How conditions are joined.", enum=["and", "or"]),
+    "conditions": {"type": "array", "maxItems": _MOST_CONDITIONS, "items": _CONDITION},
+}
+_SETTING: Mapping[str, Json] = {"top_k": SEARCH.rows["limit"].schema, "score_threshold": _THRESHOLD}
+SCHEMA = shape.body_schema(
     {
-        "knowledge_id": text_schema("Name of the index: the name of its folder, or `default`."),
-        "query": text_schema("The query."),
-        "retrieval_setting": body_schema({"top_k": SEARCH.rows["limit"].schema, "score_threshold": _THRESHOLD}, ()),
-        "metadata_condition": body_schema(
-            {
-                "logical_operator": text_schema("How conditions are joined.", enum=["and", "or"]),
-                "conditions": {
-                    "type": "array",
-                    "maxItems": _MOST_CONDITIONS,
-                    "items": body_schema(
-                        {
-                            "name": _NAME,
-                            "comparison_operator": text_schema("The relation.", enum=[*_RELATIONS, *_DATES]),
-                            "value": {},
-                        },
-                        ("name", "comparison_operator"),
-                    ),
-                },
-            },
-            ("conditions",),
-        ),
+        "knowledge_id": shape.text_schema("Name of the index: the name of its folder, or `default`."),
+        "query": shape.text_schema("The query."),
+        "retrieval_setting": shape.body_schema(_SETTING),
+        "metadata_condition": shape.body_schema(_CONDITIONS, ("conditions",)),
     },
     ("knowledge_id", "query", "retrieval_setting"),
 )
 
 
-def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
     """Return a request. Raises: UsageError."""
-    body = body_of(payload, SCHEMA)
+    body = shape.body_of(payload, SCHEMA)
     setting, condition = body["retrieval_setting"], body.get("metadata_condition")
     k, threshold = setting.get("top_k", settings.search.k), setting.get("score_threshold", 0.0)
+    filters = None
+    if condition is not None:
+        parts = [_comparison(part) for part in condition["conditions"]]
+        operator: Literal["and", "or"] = "or" if condition.get("logical_operator") == "or" else "and"
+        filters = list(filters_of(Junction(operator, parts))) if parts else []
     item = {
         "query": body["query"],
-        "filters": None if condition is None else _filters(condition),
-        "limit": enough(k, threshold, settings.search.depth),
+        "filters": filters,
+        "limit": shape.enough(k, threshold, settings.search.depth),
         "chunks": True,
     }
-    return Read(asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
+    return shape.Read(shape.asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
 
 
 def knowledge_of(payload: Json) -> str:
     """Return the name of the index that a request names. Raises: UsageError."""
-    return str(body_of(payload, SCHEMA)["knowledge_id"])
-
-
-def _filters(condition: Mapping[str, Json]) -> list[str]:
-    parts = [_comparison(part) for part in condition["conditions"]]
-    operator: Literal["and", "or"] = "or" if condition.get("logical_operator") == "or" else "and"
-    return list(filters_of(Junction(operator, parts))) if parts else []
+    return str(shape.body_of(payload, SCHEMA)["knowledge_id"])
 
 
 def _comparison(condition: Mapping[str, Json]) -> Comparison:
@@ -107,7 +88,7 @@ def _comparison(condition: Mapping[str, Json]) -> Comparison:
     if operator in _DATES:
         message = f"`{operator}` compares dates, which are stored as text and have no order"
         raise UsageError(message, hint="compare a number: > and <")
-    if isinstance(value, list) is not (operator in _LISTS) and value is not None:
+    if isinstance(value, list) is not (operator in ("in", "not in")) and value is not None:
         raise UsageError(f"the value of `{operator}` is of the wrong kind", hint="`in` and `not in` take a list")
     values = value if isinstance(value, list) else [] if value is None else [value]
     return Comparison(name if isinstance(name, str) else name[0], _RELATIONS[operator], values)
@@ -118,7 +99,7 @@ def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> 
 
     A score is from 0 to 1, on the scale that `metadata.score_scale` names; without a scale, records have no score.
     """
-    scale = unit_scores(answer).scale
+    scale = shape.unit_scores(answer).scale
     return {
         "records": [
             {
@@ -127,7 +108,7 @@ def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> 
                 "title": result.name,
                 "metadata": _metadata(result, None if score is None else scale),
             }
-            for result, score in above(answer, threshold, k)
+            for result, score in shape.above(answer, threshold, k)
         ]
     }
 

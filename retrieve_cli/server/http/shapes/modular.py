@@ -9,6 +9,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.output.places import known_keys
 from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.server.http.description import parameter
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,13 +33,12 @@ def render(answer: Answer) -> dict[str, Json]:
 
 def _result(result: Result, answer: Answer) -> dict[str, Json]:
     text = result.text
-    highlights = [text[start:end] for start, end in answer.matches(text)]
     return {
         "doc_id": result.doc_id,
         "chunk_id": result.id,
         "text": text,
         "score": result.score,
-        "highlights": list(dict.fromkeys(highlights)) or None,
+        "highlights": list(dict.fromkeys(text[start:end] for start, end in answer.matches(text))) or None,
         "source": {"title": result.name, "section": result.chunk["section"], **known_keys(result.place)},
         "strategies_used": answer.strategies_of(result),
     }
@@ -53,13 +53,8 @@ class Shape(NamedTuple):
 
 SHAPES: Mapping[str, Shape] = {"e": Shape(MEDIA_TYPE, render)}
 
-PARAMETER: Json = {
-    "name": SHAPE,
-    "in": "query",
-    "required": False,
-    "schema": {"type": "string", "enum": list(SHAPES)},
-    "description": f"Shape of the answer; the same as an Accept header, such as {MEDIA_TYPE}.",
-}
+_DESCRIPTION = f"Shape of the answer; the same as an Accept header, such as {MEDIA_TYPE}."
+PARAMETER: Json = parameter(SHAPE, "query", {"type": "string", "enum": list(SHAPES)}, _DESCRIPTION)
 """The same as OpenAPI describes it."""
 
 

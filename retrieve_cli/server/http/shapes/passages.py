@@ -15,9 +15,9 @@ from retrieve_cli.server.http.shapes.shape import Read, asked_of
 _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offset")
 """Keys of a search that have no meaning here: passages are chunks, and nothing else is returned."""
 _NAMES = [name for name in SEARCH.of_json if name not in _OMITTED]
-_TOP_K = {"top_k": {**SEARCH.rows["limit"].schema, "description": "Number of passages."}}
+_TOP_K: Json = {**SEARCH.rows["limit"].schema, "description": "Number of passages."}
 _REQUEST = SEARCH.body(_NAMES)
-SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], **_TOP_K}}
+SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], "top_k": _TOP_K}}
 
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
@@ -40,11 +40,15 @@ def passages_json(answer: Answer) -> dict[str, Json]:
     one), which only a calibration knows; otherwise it is null.
     """
     kept = fitting(answer, answer.results, _context)
+    no_answer = True if answer.before_budget == 0 else None
+    if answer.before_budget != 0 and answer.confidence is not None and answer.results:
+        least = float(answer.confidence.get("min_confidence", _LIKELY))
+        no_answer = max(result.confidence or 0.0 for result in answer.results) < least
     return {
         "query": answer.query.text,
         "passages": [_passage(result) for result in kept],
         "context": _context(kept),
-        "no_answer": _no_answer(answer),
+        "no_answer": no_answer,
         "spent": _spent(answer, kept),
         "generation": answer.generation,
         **({"notices": list(answer.notices)} if answer.notices else {}),
@@ -80,29 +84,18 @@ def _passage(result: Result) -> dict[str, Json]:
     }
 
 
-def _no_answer(answer: Answer) -> bool | None:
-    if answer.before_budget == 0:
-        return True
-    if answer.confidence is None or not answer.results:
-        return None
-    least = float(answer.confidence.get("min_confidence", _LIKELY))
-    return max(result.confidence or 0.0 for result in answer.results) < least
-
-
 def _spent(answer: Answer, kept: Sequence[Result]) -> dict[str, Json]:
     """The use of the budget; `tokens` counts the context, None if the request does not limit it."""
-    spent = answer.spent
-    shown = {result.id for result in kept}
+    chunks, spent = sum(len(span_of(result)) for result in kept), answer.spent
     if spent is None:
-        limits: dict[str, Json] = {"max_chunks": None, "max_tokens": None, "tokens": None, "tokenizer": None}
-        return {"chunks": sum(len(span_of(result)) for result in kept), **limits, "omitted": []}
+        return {"chunks": chunks, **dict.fromkeys(("max_chunks", "max_tokens", "tokens", "tokenizer")), "omitted": []}
+    shown = {result.id for result in kept}
     omitted = [skipped.id for skipped in spent.skipped]
-    omitted += [result.id for result in answer.results if result.id not in shown]
     return {
-        "chunks": sum(len(span_of(result)) for result in kept),
+        "chunks": chunks,
         "max_chunks": spent.max_chunks,
         "max_tokens": spent.max_tokens,
         "tokens": None if spent.count is None else spent.count(_context(kept)),
         "tokenizer": spent.tokenizer,
-        "omitted": omitted,
+        "omitted": omitted + [result.id for result in answer.results if result.id not in shown],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
@@ -11,53 +11,48 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.places import content_type
-from retrieve_cli.server.http.shapes.shape import (
-    Read,
-    asked_of,
-    body_of,
-    body_schema,
-    deciding_scores,
-    file_name,
-    text_schema,
-)
+from retrieve_cli.server.http.shapes import shape
 
 _BGE = "bge"
 """The name of design C for a reranking model, in contrast to a chat model."""
 _MODELS = ("cross_encoder", "remote")
 
 _COUNT: Json = SEARCH.rows["limit"].schema
-SCHEMA = body_schema(
+_RERANK: Mapping[str, Json] = {
+    "enabled": {"type": "boolean"},
+    "strategy": shape.text_schema("`bge`, `llm`, or the name of the configured backend."),
+    "topK": {**_COUNT, "description": "Results that the reranker passes on."},
+    "score": {
+        **SEARCH.rows["rerank_min_score"].schema,
+        "description": "Least score of the reranker, on its own scale.",
+    },
+}
+SCHEMA = shape.body_schema(
     {
-        "query": text_schema("The query."),
+        "query": shape.text_schema("The query."),
         "grade": {**SEARCH.rows["grade"].schema, "description": "Least cosine similarity, if no reranker decides."},
         "similarityTopK": {**_COUNT, "description": "Candidates of the dense retriever."},
         "docIds": {"type": "array", "items": {"type": "string"}, "description": "The only records; none if empty."},
         "engineName": {**SEARCH.rows["engine"].schema, "description": "`naive`: the dense retriever alone."},
-        "rerank": body_schema(
-            {
-                "enabled": {"type": "boolean"},
-                "strategy": text_schema("`bge`, `llm`, or the name of the configured backend."),
-                "topK": {**_COUNT, "description": "Results that the reranker passes on."},
-                "score": {
-                    **SEARCH.rows["rerank_min_score"].schema,
-                    "description": "Least score of the reranker, on its own scale.",
-                },
-            },
-            (),
-        ),
+        "rerank": shape.body_schema(_RERANK),
     },
     ("query",),
 )
 
 
-def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
     """Return a request. Raises: UsageError."""
-    body = body_of(payload, SCHEMA)
+    body = shape.body_of(payload, SCHEMA)
     rerank, engine, similar = body.get("rerank", {}), body.get("engineName"), body.get("similarityTopK")
     enabled = rerank.get("enabled")
     used = {} if enabled is False or engine == "naive" else rerank
     strategy, top = used.get("strategy"), used.get("topK")
-    _check_strategy(strategy, settings)
+    backend = settings.rerank.backend
+    names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
+    other = () if backend in ("llm", "none") else (_BGE,)  # any reranker that is not a chat model
+    if strategy is not None and strategy not in (*names, *other):
+        message = f"the strategy of `rerank` is {quoted(strategy)}, and this server has the reranker {names[-1]}"
+        raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
     item = {
         "query": body["query"],
         "doc_ids": body.get("docIds"),
@@ -74,16 +69,7 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
         "rerank_keep": top,
         "rerank_min_score": used.get("score"),
     }
-    return Read(asked_of(item, tenant), lambda answer: render(answer, strategy))
-
-
-def _check_strategy(strategy: str | None, settings: Settings) -> None:
-    """Raises: UsageError if the server has another reranker; `bge` means any reranker that is not a chat model."""
-    backend = settings.rerank.backend
-    names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
-    if strategy is not None and strategy not in (*names, *(() if backend in ("llm", "none") else (_BGE,))):
-        message = f"the strategy of `rerank` is {quoted(strategy)}, and this server has the reranker {names[-1]}"
-        raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
+    return shape.Read(shape.asked_of(item, tenant), lambda answer: render(answer, strategy))
 
 
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
@@ -94,7 +80,9 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     `pipeline.notices` has facts for the user, such as ids that no document has. `strategy` is the client's name for the
     reranker: it is repeated if that reranker ran.
     """
-    scores = deciding_scores(answer)
+    scores, reranker = shape.deciding_scores(answer), answer.rerank_strategy if answer.reranked else None
+    if strategy == _BGE and reranker in _MODELS:
+        reranker = _BGE
     ordered = sorted(
         zip(answer.results, scores.values, strict=True),
         key=lambda pair: -math.inf if pair[1] is None else pair[1],
@@ -107,7 +95,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
                 "score": score,
                 "metadata": {
                     "documentId": result.doc_id,
-                    "fileName": file_name(result),
+                    "fileName": shape.file_name(result),
                     "chunkIndex": result.chunk["index"],
                     "pageNumber": result.chunk.get("page"),
                     "contentType": content_type(result.chunk),
@@ -119,16 +107,10 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
         "engineUsed": answer.engine,
         "pipeline": {
             "reranked": answer.reranked,
-            "rerankStrategy": _strategy(answer, strategy),
+            "rerankStrategy": reranker,
             "candidatesConsidered": answer.candidates_considered,
             "scoreScale": scores.scale,
             **({"removed": answer.removed} if answer.removed else {}),
             **({"notices": list(answer.notices)} if answer.notices else {}),
         },
     }
-
-
-def _strategy(answer: Answer, strategy: str | None) -> str | None:
-    if not answer.reranked:
-        return None
-    return _BGE if strategy == _BGE and answer.rerank_strategy in _MODELS else answer.rerank_strategy

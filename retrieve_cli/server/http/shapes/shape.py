@@ -43,11 +43,7 @@ def _present(value: Json, levels: int = 4) -> Json:
 
 
 def asked_of(item: Mapping[str, Json], tenant: str | None) -> Asked:
-    """Return the request that an object is; None chooses nothing.
-
-    Raises:
-        UsageError: as `read_asked` does.
-    """
+    """Return the request that an object is; None chooses nothing. Raises: UsageError: as `read_asked` does."""
     return read_asked({key: value for key, value in item.items() if value is not None}, tenant=tenant)
 
 
@@ -62,7 +58,7 @@ def above(answer: Answer, threshold: float, k: int) -> list[tuple[Result, float 
     Raises:
         UsageError: there is a threshold, and no score from 0 to 1 that it could be compared with.
     """
-    scores: UnitScores = unit_scores(answer)
+    scores = unit_scores(answer)
     rows = list(zip(answer.results, scores.values, strict=True))
     if threshold > 0 and rows:
         if scores.scale is None:
@@ -82,14 +78,10 @@ def text_schema(description: str, **more: Json) -> dict[str, Json]:
     return {"type": "string", "description": description, **more}
 
 
-def body_schema(properties: Mapping[str, Json], required: Sequence[str]) -> dict[str, Json]:
+def body_schema(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dict[str, Json]:
     """Return the JSON Schema of an object with these keys and no others."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    keys = {"properties": dict(properties), "required": list(required)}
+    return {"type": "object", **keys, "additionalProperties": False}
 
 
 # --------------------------------------------------------------------------------------------------- scores from 0 to 1
@@ -124,8 +116,14 @@ def unit_scores(answer: Answer) -> UnitScores:
     relevance = tuple(result.relevance for result in results)
     if any(value is not None for value in relevance):
         return UnitScores("reranker", relevance)
-    cosines = _cosines(results, answer.similar)
-    return UnitScores("cosine" if any(value is not None for value in cosines) else None, cosines)
+    cosines = [
+        next((evidence.score for evidence in result.hit.evidence if evidence.source in answer.similar), None)
+        for result in results
+    ]
+    if any(value is not None and abs(value) > 1 + _ROUNDING for value in cosines):  # of other vectors
+        return UnitScores(None, (None,) * len(cosines))
+    bounded = tuple(None if value is None else min(max(value, 0.0), 1.0) for value in cosines)
+    return UnitScores("cosine" if any(value is not None for value in bounded) else None, bounded)
 
 
 def deciding_scores(answer: Answer) -> UnitScores:
@@ -134,14 +132,3 @@ def deciding_scores(answer: Answer) -> UnitScores:
         return unit_scores(answer)
     own = (result.hit.reranked for result in answer.results)
     return UnitScores("reranker", tuple(None if moved is None else moved.score for moved in own))
-
-
-def _cosines(results: Sequence[Result], similar: Sequence[str]) -> tuple[float | None, ...]:
-    """The cosine similarity of each result, within 0 and 1; all None if a similarity is not a cosine."""
-    values = [
-        next((evidence.score for evidence in result.hit.evidence if evidence.source in similar), None)
-        for result in results
-    ]
-    if any(value is not None and abs(value) > 1 + _ROUNDING for value in values):
-        return (None,) * len(values)
-    return tuple(None if value is None else min(max(value, 0.0), 1.0) for value in values)

@@ -14,19 +14,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.server.http.shapes.shape import (
-    Read,
-    above,
-    asked_of,
-    body_of,
-    body_schema,
-    enough,
-    file_name,
-    text_schema,
-    unit_scores,
-)
+from retrieve_cli.server.http.shapes import shape
 
-_RANKERS = ("none", "auto", "default-2024-11-15")
 _RELATIONS: dict[str, Relation] = {
     "eq": "=",
     "ne": "!=",
@@ -50,38 +39,29 @@ _QUERY: Json = {
     "minItems": 1,
     "description": "The query, or several variants of it.",
 }
-_COMPARISON = body_schema(
-    {"type": {"type": "string", "enum": list(_RELATIONS)}, "key": {"type": "string"}, "value": {}},
-    ("type", "key", "value"),
+_RANKER = shape.text_schema("`none` does not rerank.", enum=["none", "auto", "default-2024-11-15"])
+_THRESHOLD: Json = {"type": "number", "minimum": 0, "maximum": 1}
+_RELATION: Json = {"type": "string", "enum": list(_RELATIONS)}
+_COMPARISON = shape.body_schema({"type": _RELATION, "key": {"type": "string"}, "value": {}}, ("type", "key", "value"))
+_PARTS: Json = {"type": "array", "items": {}, "maxItems": _MOST_PARTS}
+_JUNCTION = shape.body_schema(
+    {"type": {"type": "string", "enum": ["and", "or"]}, "filters": _PARTS}, ("type", "filters")
 )
-_JUNCTION = body_schema(
-    {
-        "type": {"type": "string", "enum": ["and", "or"]},
-        "filters": {"type": "array", "items": {}, "maxItems": _MOST_PARTS},
-    },
-    ("type", "filters"),
-)
-SCHEMA = body_schema(
+SCHEMA = shape.body_schema(
     {
         "query": _QUERY,
         "filters": {"type": "object", "description": "A comparison {type, key, value}, or {type: and|or, filters}."},
         "max_num_results": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": _DEFAULT},
-        "ranking_options": body_schema(
-            {
-                "ranker": text_schema("`none` does not rerank.", enum=list(_RANKERS)),
-                "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
-            },
-            (),
-        ),
+        "ranking_options": shape.body_schema({"ranker": _RANKER, "score_threshold": _THRESHOLD}),
         "rewrite_query": {"type": "boolean"},
     },
     ("query",),
 )
 
 
-def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
     """Return a request. Raises: UsageError."""
-    body = body_of(payload, SCHEMA)
+    body = shape.body_of(payload, SCHEMA)
     query, *also = dict.fromkeys([body["query"]] if isinstance(body["query"], str) else body["query"])
     k, ranking = body.get("max_num_results", _DEFAULT), body.get("ranking_options", {})
     threshold = ranking.get("score_threshold", 0.0)
@@ -89,27 +69,26 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
         "query": query,
         "also": also or None,
         "filters": list(filters_of(_tree(body["filters"]))) if "filters" in body else None,
-        "limit": enough(k, threshold, settings.search.depth),
+        "limit": shape.enough(k, threshold, settings.search.depth),
         "rerank": False if ranking.get("ranker") == "none" else None,
         "chunks": True,
     }
-    return Read(asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
+    return shape.Read(shape.asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
 
 
 def _tree(item: Json, levels: int = _DEEPEST) -> Comparison | Junction:
     """The comparisons of a filter. Raises: UsageError."""
     if isinstance(item, dict) and (joined := item.get("type")) in ("and", "or"):
-        parts = body_of(item, _JUNCTION, "a filter")["filters"]
+        parts = shape.body_of(item, _JUNCTION, "a filter")["filters"]
         if not levels:
             raise UsageError(f"filters are on more than {_DEEPEST} levels", hint="join fewer of them")
         return Junction("or" if joined == "or" else "and", [_tree(part, levels - 1) for part in parts])
-    body = body_of(item, _COMPARISON, "a filter")
+    body = shape.body_of(item, _COMPARISON, "a filter")
     kind, value = body["type"], body["value"]
     several = kind in ("in", "nin")
     if isinstance(value, list) is not several:
-        raise UsageError(
-            f"`value` of a filter is not {'a list' if several else 'one value'}", hint=f"`{kind}` takes one"
-        )
+        wanted = "a list" if several else "one value"
+        raise UsageError(f"`value` of a filter is not {wanted}", hint=f"`{kind}` takes one")
     return Comparison(body["key"], _RELATIONS[kind], value if several else [value])
 
 
@@ -124,16 +103,16 @@ def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[st
         "data": [
             {
                 "file_id": result.doc_id,
-                "filename": file_name(result),
+                "filename": shape.file_name(result),
                 "score": score,
                 "attributes": attributes(result),
                 "content": [{"type": "text", "text": result.text}],
             }
-            for result, score in above(answer, threshold, k)
+            for result, score in shape.above(answer, threshold, k)
         ],
         "has_more": False,
         "next_page": None,
-        "score_scale": unit_scores(answer).scale,
+        "score_scale": shape.unit_scores(answer).scale,
     }
 
 
@@ -143,10 +122,10 @@ def attributes(result: Result) -> dict[str, Json]:
     record = result.record
     own, pages = {key: record[key] for key in ("name", "url", "license", "group")}, known_keys(span_of(result).place)
     values: dict[str, Any] = pages | own | record["metadata"] | pages
-    kept = [(key, value) for key, value in values.items() if _is_attribute(key, value)]
+    kept = [
+        (key, value)
+        for key, value in values.items()
+        if len(key) <= _LONGEST_KEY
+        and (len(value) <= _LONGEST_VALUE if isinstance(value, str) else isinstance(value, int | float))
+    ]
     return dict(kept[:_MOST_ATTRIBUTES])
-
-
-def _is_attribute(key: str, value: Json) -> bool:
-    short = isinstance(value, str) and len(value) <= _LONGEST_VALUE
-    return len(key) <= _LONGEST_KEY and (short or isinstance(value, int | float))
