@@ -22,6 +22,7 @@ from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.untrusted.nearest import nearest
 
 _EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
+_EXAMPLES = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}
 _ALIKE = 0.8
 """Least similarity at which an unknown key counts as a misspelt one: `filtr` does, `fields` (of `filter`) does not."""
 _SHORTEST = 5
@@ -94,7 +95,8 @@ def _read(
         else:
             values[row.name] = _checked(row, value, f"`{spelling}` of {where}")
     asked = _asked({"id": id_, **values}, where, tenant)
-    return asked._replace(request=_with_paths(asked.request, paths, where))
+    _expect_different([*dict.fromkeys(paths), *(head.name for head in asked.request.heads)], where)
+    return asked._replace(request=replace(asked.request, files=paths))
 
 
 SWITCHES: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -117,7 +119,9 @@ def of_text(row: Choice, key: str, text: str) -> Json:
 
 
 def _checked(row: Choice, value: Json, place: str) -> Json:
-    return checked(value, _schema_of(row, value), place, hint=_hint(row))
+    example = _EXAMPLES.get(row.name, '["…"]')
+    hint = f'for example: "{row.name}": {example}' if row.schema.get("type") == "array" else row.description
+    return checked(value, _schema_of(row, value), place, hint=hint)
 
 
 def _schema_of(row: Choice, value: Json) -> Schema:
@@ -132,13 +136,6 @@ def _schema_of(row: Choice, value: Json) -> Schema:
 
     names = [*known, *installed()]
     return {**schema, "items": {**schema["items"], "enum": names}} if row.several else {**schema, "enum": names}
-
-
-def _hint(row: Choice) -> str:
-    example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(
-        row.name, '["…"]'
-    )
-    return f'for example: "{row.name}": {example}' if row.schema.get("type") == "array" else row.description
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
@@ -203,11 +200,6 @@ def _files(value: Json, where: str, local: Local) -> tuple[tuple[str, ...], tupl
     return paths, _heads([entry for entry in value if _path_of(entry) is None], where)
 
 
-def _with_paths(request: Request, paths: tuple[str, ...], where: str) -> Request:
-    _expect_different([*dict.fromkeys(paths), *(head.name for head in request.heads)], where)
-    return replace(request, files=paths)
-
-
 def _expect_different(names: list[str], where: str) -> None:
     if len(set(names)) < len(names):
         raise UsageError(f"`files` of {where} has two files of one name", hint="rename one of them")
@@ -233,11 +225,7 @@ def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Se
 
 
 def answer_each(
-    searcher: Searcher,
-    requests: Sequence[Request],
-    *,
-    common: Request,
-    answer: Answering,
+    searcher: Searcher, requests: Sequence[Request], *, common: Request, answer: Answering
 ) -> list[Outcome]:
     """Return the answer to each request, or the error of the request itself, in order.
 

@@ -154,7 +154,12 @@ class Documents:
             entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
             own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
             if own is None:
-                raise self._not_removable(record_id, tenant, index)
+                _, record = self._record(record_id, tenant, index)
+                if record is None or record["source"] == self.sequences.name():
+                    raise contents.no_record(record_id)
+                origin = quoted(record["source"])
+                message = f"the record {quoted(record_id)} was not added as a document: it comes from {origin}"
+                raise Conflict(message, hint="remove it there, then sync")
             changes[own.id] = Change(own.id, tenant, None)
         outcomes = zip(changes, self.inbox.write(list(changes.values())), strict=True)
         statuses = [Status(self._prefix + name, outcome.sequence, "queued") for name, outcome in outcomes]
@@ -217,16 +222,6 @@ class Documents:
     def _prefix(self) -> str:
         """The beginning of ids that the configuration gives to the inbox."""
         return inbox_entry(self._settings, None).id_prefix
-
-    def _not_removable(self, record_id: str, tenant: str | None, index: Index | None) -> UsageError:
-        """Return the error for a record that is not in the inbox, or does not exist for the caller."""
-        _, record = self._record(record_id, tenant, index)
-        if record is None or record["source"] == self.sequences.name():
-            return contents.no_record(record_id)
-        return Conflict(
-            f"the record {quoted(record_id)} was not added as a document: it comes from {quoted(record['source'])}",
-            hint="remove it there, then sync",
-        )
 
     def change(self, document: bytes | Json, tenant: str | None) -> Change | str:
         """Return the change that stores a document, or the reason why it is rejected."""

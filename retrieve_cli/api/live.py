@@ -206,16 +206,13 @@ class LiveIndex:
         """
         kinds: dict[Hashable, Asked] = {}
         for one in reversed(list(self._recent)):
-            kinds.setdefault(_kind(one), one)
+            # What decides on the parts of the index that it needs: names of choices, texts and switches.
+            chosen = ((name, value if isinstance(value, str | bool) else None) for name, value in one.choices.items())
+            kind = one.request.retrievers, bool(one.request.filters), *sorted(chosen, key=str)
+            kinds.setdefault(kind, one)
         for one in list(kinds.values())[:_KINDS]:
             with suppress(RetrieveError):
                 index.answer([one.request], index.options(**one.choices))
-
-
-def _kind(one: Asked) -> Hashable:
-    """Return what decides on the parts of the index that a request needs: names of choices, texts and switches."""
-    choices = ((name, value if isinstance(value, str | bool) else None) for name, value in one.choices.items())
-    return one.request.retrievers, bool(one.request.filters), *sorted(choices, key=str)
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:

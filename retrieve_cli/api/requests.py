@@ -71,20 +71,7 @@ class Choices(TypedDict, total=False):
     explain: bool
 
 
-IN_REQUEST = (
-    "query",
-    "id",
-    "also",
-    "like",
-    "not_like",
-    "files",
-    "filters",
-    "doc_ids",
-    "tenant",
-    "retrievers",
-    "generation",
-    "at_least",
-)
+IN_REQUEST = tuple("query id also like not_like files filters doc_ids tenant retrievers generation at_least".split())
 _SEVERAL = ("also", "like", "not_like", "retrievers", "doc_ids")
 """Choices that are part of the request; the others are options of its search."""
 
@@ -132,12 +119,14 @@ def request_of(
     given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
     places = {name: named(SEARCH.rows[name]) for name in given}
     several = {name: texts(given[name], places[name]) for name in _SEVERAL if name in given}
+    paths = given.get("files", ())
+    paths = (paths,) if isinstance(paths, str | Path) else paths
     tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
     return Request(
         text=sound(text),
         id=sound(id_),
         also=tuple(map(sound, several.get("also", ()))),
-        files=_paths(given.get("files")),
+        files=tuple(map(os.fspath, paths)),
         heads=tuple(heads),
         like=exact(several.get("like"), places.get("like", "")),
         not_like=exact(several.get("not_like"), places.get("not_like", "")),
@@ -210,11 +199,6 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
     return tuple(several)
-
-
-def _paths(value: Any) -> tuple[str, ...]:
-    several = (value,) if isinstance(value, str | Path) else () if value is None else value
-    return tuple(os.fspath(path) for path in several)
 
 
 def sound(text: str) -> str:

@@ -125,7 +125,13 @@ def _write(
     try:
         folder.mkdir(parents=True)
         if tape is not None:
-            _write_bodies(folder / _BODIES, tape.bodies())
+            (folder / _BODIES).mkdir()
+            for digest, body in tape.bodies().items():
+                with (folder / _BODIES / digest).open("xb") as file:
+                    durable.write(file, memoryview(body))
+                    file.flush()
+                    os.fsync(file.fileno())
+            durable.sync(folder / _BODIES)
             durable.replace(folder / TAPE, _dump(tape.to_json()))
         durable.replace(folder / RETRIEVAL, _dump({"run_id": run["run_id"], **retrieval}))
         durable.replace(folder / SUMMARY, summary)
@@ -134,16 +140,6 @@ def _write(
         shutil.rmtree(folder, ignore_errors=True)
         raise unwritable(folder, error) from error
     return str(run["run_id"])
-
-
-def _write_bodies(folder: Path, bodies: Mapping[str, bytes]) -> None:
-    folder.mkdir()
-    for digest, body in bodies.items():
-        with (folder / digest).open("xb") as file:
-            durable.write(file, memoryview(body))
-            file.flush()
-            os.fsync(file.fileno())
-    durable.sync(folder)
 
 
 def _dump(value: Json) -> str:
@@ -289,6 +285,9 @@ _DIGITS = 6
 
 def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
     """Return figures on the way to an answer; `warning` is set if it has too few candidates."""
+    least = min(min_candidates, answer.k)
+    limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
+    few = f"{answer.before_budget} candidates, fewer than {least} ({limit})"
     scores = [result.hit.score for result in answer.results]
     evidence = [one for result in answer.results for one in result.hit.evidence]
     similar = [one.score for one in evidence if one.source in answer.similar]
@@ -306,17 +305,8 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
         "top_score_change": _rounded(answer.course.top_score_change),
         "retries": max(len(answer.attempts) - 1, 0),
         "skipped": sorted(answer.strategies_skipped),
-        "warning": _warning(answer, min_candidates),
+        "warning": few if answer.before_budget < least else None,
     }
-
-
-def _warning(answer: Answer, min_candidates: int) -> str | None:
-    """A sentence if there are few candidates although more were requested."""
-    least = min(min_candidates, answer.k)
-    if answer.before_budget >= least:
-        return None
-    limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
-    return f"{answer.before_budget} candidates, fewer than {least} ({limit})"
 
 
 def _mean(values: list[float]) -> float | None:

@@ -166,9 +166,8 @@ def _passages(results: Sequence[Result]) -> list[_Passage]:
 
 def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
     """Return True if a passage goes on with a span that does not begin before it."""
-    if span.start < before.span.end:
-        return True
-    return span.first == before.span.last + 1 and sections == before.sections
+    next_to = span.first == before.span.last + 1 and sections == before.sections
+    return span.start < before.span.end or next_to
 
 
 # ---------------------------------------------------------------------------------------------- prompts
@@ -183,7 +182,10 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
         for passage in document.passages:
             place = citation(document.result, passage.span, passage.sections)
             blocks.append(numbered(next(numbers), place, passage.above + passage.span.text))
-        yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
+        if (bundle := document.result.bundle) is not None and bundle.needs:
+            needs = ", ".join(need.id for need in bundle.needs)
+            blocks.append(printable_line(f"requires, in this order: {needs}") + "\n")
+        yield f"{mark} {title}\n\n" + "\n".join(blocks)
 
 
 def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
@@ -195,12 +197,6 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
         yield from _by_document(own, numbers, "###")
 
 
-def _needs(result: Result) -> list[str]:
-    if result.bundle is None or not result.bundle.needs:
-        return []
-    return [printable_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
-
-
 def _also_needed(related: Sequence[Result]) -> str:
     """A list of the records that the results lead to, each with the reason; empty without such records."""
     if not related:
@@ -208,9 +204,8 @@ def _also_needed(related: Sequence[Result]) -> str:
     lines = []
     for result in related:
         words = path_in_words(result.hit.path or "")
-        lines.append(
-            "- " + printable_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}")
-        )
+        line = f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"
+        lines.append("- " + printable_line(line))
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
@@ -224,12 +219,8 @@ def _title(answer: Answer, batch: bool) -> str:
 def _row(result: Result) -> list[str]:
     record = result.record
     data: Mapping[str, Json] = record["supporting_data"]
-    listed = (
-        record["keywords"],
-        record["license"],
-        *(data.get(key) for key in ("modalities", "dimensions", "formats")),
-    )
-    values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
+    values = [record[key] for key in ("name", "description", "url", "keywords", "license")]
+    values += [data.get(key) for key in ("modalities", "dimensions", "formats", "demo_url")]
     return [*map(_cell, values), f"{result.retrieval_score:.4f}"]
 
 

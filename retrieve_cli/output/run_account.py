@@ -149,6 +149,8 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
         for result in answered["results"]
         if "rerank" in result
     ]
+    query = answer.question.query
+    searched = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]
     gates = list(_gates(answer.trace))
     spent = answer.spent
     chunks = sum(1 if result.context is None else len(result.context) for result in answer.results)
@@ -166,19 +168,12 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
             "moved_by_reranker": sum(each["before"] != each["after"] for each in ranks),
         },
         "stages": [{"stage": name, "hits": hits} for name, hits in answer.stages],
-        "queries": _texts_of(answer),
+        "queries": list(dict.fromkeys(searched)),
         "gating": gates,
         "gated_top_groups": list(dict.fromkeys(each["group"] for gate in gates for each in gate["chosen"])),
         "rerank": ranks,
         "budgets": {"applied": applied},
     }
-
-
-def _texts_of(answer: Answer) -> list[str]:
-    """The texts that were searched for: the query, its variants, and the query with fewer terms."""
-    query = answer.question.query
-    texts = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]
-    return list(dict.fromkeys(texts))
 
 
 def _gates(trace: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:

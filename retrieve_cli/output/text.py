@@ -38,7 +38,9 @@ def print_answers(
     """Print answers one after the other, each under its query if they are a batch; results as blocks without a
     `table`."""
     for place, answer in enumerate(answers):
-        _write(renderer, _heading(answer, first=place == 0) if batch else ())
+        if batch:
+            heading = StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")
+            _write(renderer, [[], [heading]] if place else [[heading]])
         if table is None or not answer.results:
             _write(renderer, _blocks(answer, renderer.width, explain=explain))
         else:
@@ -55,12 +57,6 @@ def as_text(answer: Answer, renderer: LineRenderer, *, explain: bool) -> str:
 
 def _write(renderer: LineRenderer, lines: Sequence[Line] | Iterator[Line]) -> None:
     sys.stdout.write(renderer.render(lines))
-
-
-def _heading(answer: Answer, *, first: bool) -> Iterator[Line]:
-    if not first:
-        yield []
-    yield [StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
 
 
 def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
