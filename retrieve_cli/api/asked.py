@@ -193,7 +193,6 @@ def _path_of(entry: Json) -> str | None:
 
 
 def _files(value: Json, where: str, local: Local) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
-    """The paths, as `local` returns them, and the beginnings of files."""
     if not isinstance(value, list):
         raise UsageError(f"`files` of {where} must be a list of paths", hint='for example: "files": ["scan.nii.gz"]')
     paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
@@ -269,7 +268,6 @@ def expect_sound(searcher: Searcher, common: Request, *, facets: Sequence[str] =
 
 
 def _fault(searcher: Searcher, request: Request) -> Outcome | None:
-    """The error of a request by itself, before anything is searched."""
     try:
         searcher.check([request])
         questions = searcher.read([request])

@@ -235,7 +235,6 @@ class Documents:
         return record if isinstance(record, str) else Change(own_id(record.id, tenant), tenant, line)
 
     def _names(self, record_id: str, tenant: str | None) -> Iterator[str]:
-        """Yield the ids in the inbox that an id may refer to."""
         if self._prefix and record_id.startswith(self._prefix):
             yield own_id(record_id.removeprefix(self._prefix), tenant)
         yield own_id(record_id, tenant)

@@ -133,7 +133,6 @@ class LiveIndex:
         return None
 
     def _answer_batch(self, batch: Sequence[Asked], current: Index) -> list[Outcome]:
-        """Return the outcomes of requests of equal choices."""
         first = batch[0]
         try:
             index = current if first.generation is None else self.at(first.generation)

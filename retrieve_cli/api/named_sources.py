@@ -120,7 +120,6 @@ def _there(named: Named) -> Named:
 
 
 def _nearest_path(path: Path) -> str | None:
-    """Return the existing path that is most similar to a missing one; None if no path is similar."""
     try:
         rest = [path.name]
         parent = path.parent
@@ -137,7 +136,6 @@ def _nearest_path(path: Path) -> str | None:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield some names in a folder; nothing if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             yield from (entry.name for entry in islice(entries, _LOOKED_AT))
@@ -187,5 +185,4 @@ def _is_catalog(path: Path) -> bool:
 
 
 def _has_documents(folder: Path) -> bool:
-    """Return True if there are documents directly in a folder."""
     return any(name.lower().endswith(_DOCUMENTS) and not name.startswith(".") for name in _names(folder))

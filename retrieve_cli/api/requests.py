@@ -177,7 +177,6 @@ def conditions(given: Filters | None, place: str) -> tuple[str, ...]:
 
 
 def _object_in(text: str) -> dict[str, Json] | None:
-    """The object of JSON that a text is; None if it is something else."""
     from retrieve_cli.untrusted.foreign_json import foreign_json
 
     try:
@@ -275,7 +274,6 @@ def kinds_of(schema: Schema) -> Sequence[str]:
 
 
 def _kind(value: Json) -> str:
-    """The type of a value in the language of schemas."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):

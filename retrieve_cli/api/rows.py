@@ -83,7 +83,6 @@ def _each(given: Any) -> Iterator[Any]:
 
 
 def _fields(record: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of an object by name; None if it has none."""
     if isinstance(record, Mapping | type):
         return record if isinstance(record, Mapping) else None
     for method in ("model_dump", "_asdict"):  # Pydantic, a named tuple

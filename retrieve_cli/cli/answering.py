@@ -79,9 +79,8 @@ class Run(NamedTuple):
 
             answer_records.texts_of(self.save_run)
             if self.unindexed:
-                raise UsageError(
-                    "--save-run keeps a run beside its index, and there is no index", hint="retrieve build"
-                )
+                message = "--save-run keeps a run beside its index, and there is no index"
+                raise UsageError(message, hint="retrieve build")
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
@@ -91,20 +90,6 @@ class Run(NamedTuple):
             raise typer.Exit(Exit.STALE)
         if self.exit_status and not found:
             raise typer.Exit(Exit.NO_RESULT)
-
-
-def picturing(path: Path, rank: int) -> Picturing:
-    """Return the picture that a call asks for."""
-    from retrieve_cli.cli.picturing import Picturing
-
-    return Picturing(path, rank)
-
-
-def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSection:
-    """Return the web section that a call asks for. Raises: UsageError: web search is off, or the flags contradict."""
-    from retrieve_cli.cli.web_answering import WebSection
-
-    return WebSection(shared, settings, batch=batch)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import join
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,6 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings, SourceSetting
-    from retrieve_cli.contracts import Source
     from retrieve_cli.ingest.report import Report
 
 _EXAMPLES = 20
@@ -94,27 +93,16 @@ def build(
     entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
+        from retrieve_cli.ingest.preview import Preview
 
-        _preview(sources_of(entries, settings, fetched=shared.store.fetched), shared)
+        previews = [Preview.of(source) for source in sources_of(entries, settings, fetched=shared.store.fetched)]
+        lines = [line for preview in previews for line in preview.sentences()]
+        SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
+        if any(preview.rejected for preview in previews):
+            raise typer.Exit(Exit.PARTIAL)
         return
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
-    _finish(report, shared)
-
-
-def _preview(sources: Sequence[Source], shared: Shared) -> None:
-    """Print how the first items of each source would be read. Raises: typer.Exit with 8 if some are rejected."""
-    from retrieve_cli.ingest.preview import Preview
-
-    previews = [Preview.of(source) for source in sources]
-    lines = [line for preview in previews for line in preview.sentences()]
-    SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
-    if any(preview.rejected for preview in previews):
-        raise typer.Exit(Exit.PARTIAL)
-
-
-def _finish(report: Report, shared: Shared) -> None:
-    """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
     SyncLine(shared).report(report)
     report_findings(report, shared)
     if report.replaced is not None:
@@ -186,9 +174,7 @@ def _place(entry: SourceSetting) -> tuple[str, Path | None]:
 
 def flags_for(shared: Shared) -> str:
     """The flags with which a suggested command finds this index."""
-    given = [] if shared.artifacts == Path("artifacts") else ["--artifacts", str(shared.artifacts)]
-    given += [] if shared.config is None else ["--config", str(shared.config)]
-    return f" {join(given)}" if given else ""
+    return "".join(f" {quote(word)}" for word in shared.place_flags)
 
 
 def _example(shared: Shared) -> str:

@@ -64,7 +64,6 @@ def config(
 
 
 def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
-    """Print the settings that hold, and where those come from that are not at their default."""
     from retrieve_cli.config.loading import file_of, load_with_origins
     from retrieve_cli.config.settings import Settings
 
@@ -94,7 +93,6 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
 def _lines(
     shown: Sequence[str], values: Mapping[str, Json], defaults: Mapping[str, Json], origins: Mapping[str, Layer]
 ) -> Iterator[str]:
-    """YAML of the settings, with comments on their origin."""
     last = ""
     for name in shown:
         section, _, key = name.partition(".")
@@ -110,7 +108,7 @@ def _lines(
 def _values(settings: Settings) -> dict[str, Json]:
     """The value of every key, as JSON and YAML write it; addresses without secrets."""
     from retrieve_cli.config.saved import shown_addresses
-    from retrieve_cli.config.settings import section_names
+    from retrieve_cli.config.settings import SourceSetting, section_names
     from retrieve_cli.http.addresses import shown
 
     values: dict[str, Json] = {}
@@ -118,23 +116,18 @@ def _values(settings: Settings) -> dict[str, Json]:
         keys = getattr(settings, section)
         plain = dict(keys) if section == "plugins" else asdict(keys)
         if section == "sources":
-            plain["list"] = [
-                shown_addresses({key: given for key, given in entry.items() if given != default.get(key)}, shown)
-                for entry, default in ((entry, _source_defaults(entry)) for entry in plain["list"])
-            ]
+            entries = []
+            for entry in plain["list"]:
+                default = {**asdict(SourceSetting(entry["kind"])), "kind": None}
+                own = {key: given for key, given in entry.items() if given != default.get(key)}
+                entries.append(shown_addresses(own, shown))
+            plain["list"] = entries
         for key, value in shown_addresses(plain, shown).items():
             values[f"{section}.{key}"] = _plain(value)
     return values
 
 
-def _source_defaults(entry: Mapping[str, Json]) -> dict[str, Json]:
-    from retrieve_cli.config.settings import SourceSetting
-
-    return {**asdict(SourceSetting(entry["kind"])), "kind": None}
-
-
 def _plain(value: Any) -> Json:
-    """A value of paths, mappings and lists as JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -187,7 +180,6 @@ def _get(key: str | None, shared: Shared) -> None:
         UsageError: no key is given, or it does not exist.
     """
     from retrieve_cli.config.loading import load
-    from retrieve_cli.output.formats import document
 
     if key is None:
         raise UsageError("`retrieve config get` takes a key", hint="for example: retrieve config get search.k")
@@ -195,14 +187,12 @@ def _get(key: str | None, shared: Shared) -> None:
     values, names = _values(settings), _keys(settings, key)
     if names != [key]:
         _show(key, shared, changed_only=False)
-    elif shared.format == "json":
-        print(document({"key": key, "value": values[key]}))
     else:
-        print(printable(value if isinstance(value := values[key], str) else _yaml(value)))
+        value = values[key]
+        shared.show({"key": key, "value": value}, [value if isinstance(value, str) else _yaml(value)])
 
 
 def _defaults(key: str | None, shared: Shared) -> None:
-    """Print the commented file with every key at its default."""
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.starters import defaults
 
@@ -219,7 +209,6 @@ def _defaults(key: str | None, shared: Shared) -> None:
 
 
 def _path(shared: Shared) -> None:
-    """Print the name of the file that is read."""
     from retrieve_cli.config.loading import file_of
 
     file = file_of(shared.config)
@@ -237,11 +226,11 @@ def _path(shared: Shared) -> None:
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
-    """Change one value in the configuration file; create the file if it does not exist."""
     from retrieve_cli.assemble.trusted import record
     from retrieve_cli.cli.agreement import of_configuration
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage import durable
 
     if key is None or text is None:
         raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
@@ -257,7 +246,10 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     before = _text_of(path)
     after = editing.changed(before, change, where=str(path))
     loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
-    _write(path, after)
+    try:
+        durable.put(path, after)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
     for written in of_configuration(shared.config) if own else ():  # what the user trusts is trusted with this change
         record(written, "agreed")
     _tell(key, path, shared, before=before, after=after)
@@ -274,17 +266,7 @@ def _text_of(path: Path) -> str:
         raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
 
 
-def _write(path: Path, text: str) -> None:
-    from retrieve_cli.storage import durable
-
-    try:
-        durable.put(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
-
-
 def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
-    """Print the change, and the command that puts it into effect."""
     from retrieve_cli.config.loading import layers, override, read_yaml
     from retrieve_cli.config.settings import Settings, sections
 
@@ -292,12 +274,8 @@ def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> N
         _values(override(Settings(), read_yaml(text, str(path)) or {}, where=str(path))).get(key)
         for text in (before, after)
     )
-    if shared.format == "json":
-        from retrieve_cli.output.formats import document
-
-        print(document({"path": str(path), "key": key, "value": new, "before": old}))
-    else:
-        print(printable(f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"))
+    said = f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"
+    shared.show({"path": str(path), "key": key, "value": new, "before": old}, [said])
     section, _, name = key.partition(".")
     for layer in layers(path):
         if layer.kind == "environment" and name in layer.value.get(section, ()):

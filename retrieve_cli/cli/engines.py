@@ -11,7 +11,7 @@ import typer
 
 from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.cli.progress import progress_for
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
+from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -59,7 +59,6 @@ def verify(
     """
     from retrieve_cli.assemble.engines import expect_some
     from retrieve_cli.cli import judged
-    from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation.parity import ParityLimits, certify
     from retrieve_cli.evaluation.parity_report import print_certificate
     from retrieve_cli.output.formats import document
@@ -91,7 +90,6 @@ def push(
 ) -> None:
     """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import engine_record
     from retrieve_cli.storage.generation import open_generation
 
@@ -107,8 +105,11 @@ def push(
         sending.tidy(shared.store)
         held = engine_record.read(generation.folder)
     value = {"generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
-    lines = [f"{name} holds {generation.id}: {_rows(held[name].census.rows)}" for name in settings.engines.in_use]
-    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = []
+    for name in settings.engines.in_use:
+        rows = ", ".join(f"{number:,} rows of {kind}" for kind, number in held[name].census.rows.items())
+        lines.append(f"{name} holds {generation.id}: {rows or 'files only'}")
+    shared.show(value, lines)
 
 
 @app.command()
@@ -116,19 +117,16 @@ def push(
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
     from retrieve_cli.operations.status import engine_status
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     found = engine_status(shared.store, settings)
-    if shared.format == "json":
-        print(document({"engines": found}))
-        return
+    lines = []
     for name, one in found.items():
-        print(printable(f"{name}: {_facts(one)}"))
-        if one["fault"]:
-            print(printable(f"  {one['fault']}: retrieve engines push"))
-        for staged in one["generations"]:
-            print(printable(f"  {staged['generation']}  {_state(staged)}"))
+        facts = ", ".join(f"{key} {value}" for key, value in one["facts"].items())
+        lines.append(f"{name}: {facts or 'no facts'}")
+        lines += [f"  {one['fault']}: retrieve engines push"] if one["fault"] else []
+        lines += [f"  {staged['generation']}  {_state(staged)}" for staged in one["generations"]]
+    shared.show({"engines": found}, lines)
 
 
 @app.command()
@@ -141,7 +139,6 @@ def drop(
 ) -> None:
     """Remove a generation from the engines; the local index stays. The current one cannot be removed."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     dropped = []
@@ -159,8 +156,8 @@ def drop(
                 dropped.append({"engine": name, "generation": one})
     if not dropped:
         raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
-    lines = [f"{one['engine']}: removed generation {one['generation']}" for one in dropped]
-    print(document({"dropped": dropped}) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = (f"{one['engine']}: removed generation {one['generation']}" for one in dropped)
+    shared.show({"dropped": dropped}, lines)
 
 
 @app.command()
@@ -175,15 +172,13 @@ def snapshot(
 ) -> None:
     """Let the engines write snapshots of the current generation, each by its own means."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage.generation import open_generation
 
     settings = _configured(shared)
     with open_generation(shared.store) as generation:
         found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
-    lines = [f"{name}: {described}" for name, described in found.items()]
-    value = {"generation": generation.id, "snapshots": found}
-    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = (f"{name}: {described}" for name, described in found.items())
+    shared.show({"generation": generation.id, "snapshots": found}, lines)
 
 
 @app.command()
@@ -200,12 +195,11 @@ def attach(
     Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
     """
     from retrieve_cli.ingest.attaching import attach as attached
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         name = attached(shared.store, settings, generation=generation)
-    print(document({"generation": name}) if shared.format == "json" else f"attached {name}")
+    shared.show({"generation": name}, [f"attached {name}"])
 
 
 def _configured(shared: Shared) -> Settings:
@@ -218,7 +212,6 @@ def _configured(shared: Shared) -> Settings:
 
 
 def _named(engine: str | None, settings: Settings) -> list[str]:
-    """The configured engines, or the one that is named. Raises: UsageError: it is not configured."""
     if engine is None:
         return list(settings.engines.in_use)
     if engine not in settings.engines.in_use:
@@ -238,21 +231,12 @@ def _account(entry: Any) -> dict[str, Any]:
     }
 
 
-def _rows(rows: Any) -> str:
-    return ", ".join(f"{count:,} rows of {name}" for name, count in rows.items()) or "files only"
-
-
-def _facts(one: Any) -> str:
-    return ", ".join(f"{key} {value}" for key, value in one["facts"].items()) or "no facts"
-
-
 def _state(staged: Any) -> str:
     words = [name for name in ("current", "live", "complete", "verified") if staged[name]]
     return ", ".join(words) or "incomplete: the next push from its index removes it"
 
 
 def _checked(flag: str, value: Any) -> Any:
-    """Return a threshold. Raises: UsageError: it is not between 0 and 1."""
     if value is not None and not (isfinite(value) and 0 <= value <= 1):
         raise UsageError(f"{flag} is {value}; it takes a number from 0 to 1", hint=f"for example: {flag} 0.99")
     return value

@@ -187,7 +187,6 @@ class _Written(NamedTuple):
 def _gates(
     texts: Sequence[str], settings: Settings, topics: list[Topic], measures: list[Any], *, retrieving: bool
 ) -> list[QualityGate]:
-    """Return the gates, each on a figure that the evaluation has. Raises: UsageError."""
     from retrieve_cli.evaluation import gates, trial
 
     active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
@@ -257,7 +256,6 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
 
 
 def _write(tuned: Tuned, shared: Shared) -> None:
-    """Write the recommended settings to the configuration."""
     from retrieve_cli.config import editing
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.storage import durable
@@ -279,7 +277,6 @@ def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
-    """Save a calibration beside the generations."""
     from retrieve_cli.retrieval import calibration
 
     store = shared.store

@@ -51,16 +51,13 @@ class Unindexed(Index):
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers, with notices on what an index would add."""
         skipped = self._skipped if options.hybrid and not options.retrievers else {}
+        said = (*self._notices, *(f"{name} is skipped: {why}" for name, why in skipped.items()))
         return [
             replace(
                 answer,
                 question=replace(answer.question, notices=(*answer.question.notices, *self._notices)),
                 strategies_skipped={**skipped, **answer.strategies_skipped},
-                notices=(
-                    *answer.notices,
-                    *self._notices,
-                    *(f"{name} is skipped: {why}" for name, why in skipped.items()),
-                ),
+                notices=(*answer.notices, *said),
             )
             for answer in super().answer(requests, options)
         ]
@@ -94,11 +91,8 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
     if folder is None:
         settings.expect_trusted("sources")
     kinds = ("docs", "catalog") if settings.search.mode == LLM else ("docs",)
-    entries = (
-        [SourceSetting("docs", path=folder)]
-        if folder
-        else [entry for entry in settings.sources.list if entry.kind in kinds]
-    )
+    listed = [entry for entry in settings.sources.list if entry.kind in kinds]
+    entries = [SourceSetting("docs", path=folder)] if folder else listed
     if not entries:
         message = "docs.mode: standard_chunking reads the folders that `sources` lists, and it lists none"
         raise UsageError(message, hint="name one: retrieve query --docs-dir DIR TEXT")
@@ -106,7 +100,6 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
 
 
 def _check_size(sources: Sequence[Source], settings: Settings) -> None:
-    """Raises: UsageError: the sources exceed `docs.unindexed_max_mb`."""
     left = most = int(settings.docs.unindexed_max_mb * MB)
     for source in sources:
         size, path = getattr(source, "size", None), source.origin["path"]

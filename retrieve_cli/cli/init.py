@@ -9,7 +9,7 @@ import typer
 from retrieve_cli.assemble.trusted import record
 from retrieve_cli.cli.agreement import of_configuration
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.errors import UsageError
 
 
 @shared("text", "json")
@@ -32,7 +32,6 @@ def init(
     """Write a commented configuration file to start from."""
     from retrieve_cli.config import starters
     from retrieve_cli.config.loading import DEFAULT_FILE
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
@@ -51,8 +50,7 @@ def init(
             raise UsageError(f"cannot write {file}: {error.strerror}", hint=hint) from error
     for written in of_configuration(shared.config):
         record(written, "agreed")
-    if shared.format == "json":
-        print(document({"path": str(path), "preset": preset, "files": list(map(str, texts))}))
-        return
-    print(printable(f"wrote {', '.join(map(str, texts))}" + (f" (preset {preset})" if preset else "")))
+    files = list(map(str, texts))
+    said = f"wrote {', '.join(files)}{f' (preset {preset})' if preset else ''}"
+    shared.show({"path": str(path), "preset": preset, "files": files}, [said])
     shared.talk.say("next: retrieve build" if sample else "next: edit its sources, then run: retrieve build")

@@ -274,17 +274,13 @@ def page(
     """Show the blocks of a page in reading order, as its parser sees them: kind, box, first words."""
     from retrieve_cli.cli.picturing import write_picture
     from retrieve_cli.operations.pages import page_lines, page_view
-    from retrieve_cli.output import formats
 
     settings = shared.settings()
     view = page_view(file, name, settings, label=label)
     if picture is not None:
         write_picture(picture, view.picture(settings))
         shared.talk.say(f"{picture}: page {view.values['page']}")
-    if shared.format == "json":
-        print(formats.document(view.values))
-    else:
-        print(*page_lines(view.values), sep="\n")
+    _show(view.values, shared, page_lines(view.values))
 
 
 @app.command()
@@ -341,20 +337,17 @@ def diff(
 
     queries = [Request(sound(text), str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
-        queries += read_requests(_lines(gold), str(gold), Request(""), folder=gold.parent)
+        try:
+            lines = files.read_bytes(gold, limit=files.JUDGMENTS).splitlines()
+        except OSError as error:
+            hint = "check the path and its permissions"
+            raise UsageError(f"cannot read {gold}: {error.strerror}", hint=hint) from error
+        queries += read_requests(lines, str(gold), Request(""), folder=gold.parent)
     view = compare(shared.store, shared.settings(), old, new, queries)
     _show(view, shared, None if shared.talk.verbose else diff_lines(view, noun_of(view["kinds"])))
 
 
-def _lines(path: Path) -> list[bytes]:
-    try:
-        return files.read_bytes(path, limit=files.JUDGMENTS).splitlines()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
-
-
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
-    """Return a view of the current generation; damaged parts are named."""
     from retrieve_cli.storage.generation import open_generation
 
     shared.settings()  # a faulty configuration is an error here too

@@ -61,7 +61,6 @@ class Input(NamedTuple):
 
 
 def _synthetic(topics: list[Topic]) -> list[str]:
-    """Return a note if queries were generated, or judged on results of this index."""
     made = {topic.synthetic for topic in topics if topic.synthetic}
     if not made:
         return []
@@ -86,17 +85,15 @@ def corpus_hint(beir: Path | None, shared: Shared) -> Iterator[None]:
     try:
         yield
     except IndexMissing as error:
-        raise IndexMissing(error.message, hint=_commands(beir, shared, shared.artifacts)) from error
+        raise IndexMissing(error.message, hint=_commands(beir, shared)) from error
     except OtherCollection as error:
         own = Path(f"{beir.resolve().name}-index")
-        raise OtherCollection(error.message, hint=_commands(beir, shared, own)) from error
+        raise OtherCollection(error.message, hint=_commands(beir, shared._replace(artifacts=own))) from error
 
 
-def _commands(beir: Path, shared: Shared, artifacts: Path) -> str:
-    flags = [] if artifacts == Path("artifacts") else ["--artifacts", str(artifacts)]
-    flags += [] if shared.config is None else ["--config", str(shared.config)]
-    build = shlex.join(["retrieve", "build", "--catalog", str(beir / _CORPUS), *flags])
-    evaluate = shlex.join(["retrieve", "eval", "--beir", str(beir), *flags])
+def _commands(beir: Path, shared: Shared) -> str:
+    build = shlex.join(["retrieve", "build", "--catalog", str(beir / _CORPUS), *shared.place_flags])
+    evaluate = shlex.join(["retrieve", "eval", "--beir", str(beir), *shared.place_flags])
     return f"index its corpus first: {build} && {evaluate}"
 
 

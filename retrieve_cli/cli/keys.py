@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, group, shared
-from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
     from retrieve_cli.server.auth.keys import Key, KeyFile
@@ -81,13 +80,8 @@ def list_(*, shared: Shared) -> None:
 @shared("text", "json")
 def revoke(id_: Annotated[str, typer.Argument(metavar="ID", help="The id of a key.")], *, shared: Shared) -> None:
     """Make a key invalid for good. A running server rejects it at once."""
-    from retrieve_cli.output.formats import document
-
     key = _file(shared).revoke(id_)
-    if shared.format == "json":
-        print(document({**key.shown(datetime.now(UTC))}))
-    else:
-        print(printable(f"revoked {key.id}{f' ({key.name})' if key.name else ''}"))
+    shared.show(key.shown(datetime.now(UTC)), [f"revoked {key.id}{f' ({key.name})' if key.name else ''}"])
 
 
 def _file(shared: Shared) -> KeyFile:
@@ -97,7 +91,6 @@ def _file(shared: Shared) -> KeyFile:
 
 
 def _sentence(key: Key) -> str:
-    """Return a key in words: id, name, scopes, tenant, end and rate."""
     from retrieve_cli.server.auth.keys import written
 
     parts = [
@@ -110,18 +103,12 @@ def _sentence(key: Key) -> str:
 
 
 def _print_table(stored: list[Key], now: datetime, shared: Shared) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from retrieve_cli.output.styled_lines import print_table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state"):
-        table.add_column(column, overflow="fold")
+    rows = []
     for key in stored:
         end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
-        cells = (
-            *(key.id, key.name, " ".join(key.scopes), key.tenant or "", f"{key.created:%Y-%m-%d}", end),
-            *(str(key.rate or ""), key.state(now)),
-        )
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    shared.console().print(table)
+        names = (key.id, key.name, " ".join(key.scopes), key.tenant or "")
+        rows.append((*names, f"{key.created:%Y-%m-%d}", end, str(key.rate or ""), key.state(now)))
+    columns = ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state")
+    print_table(shared.console(), columns, rows)

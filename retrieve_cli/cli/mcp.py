@@ -70,7 +70,7 @@ def mcp(
         lambda: LiveIndex(shared.store, settings),
         mcp_options(texts, writes=allow_writes),
         tenant=tenant,
-        flags=[] if shared.config is None else ["--config", str(shared.config)],
+        flags=shared.config_flags,
     )
 
 

@@ -112,15 +112,11 @@ def export(name: Name = None, *, shared: Shared) -> None:
 
 
 def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
-    """Print the outcome for each model."""
-    from retrieve_cli.output import formats
-
-    if shared.format == "json":
-        print(formats.document({"models": done}))
-        return
+    lines = []
     for model in done:
         shown = {key: "-" if value is None else value for key, value in model.items()}
-        print(printable(line.format(**shown, MiB=_mib(model["bytes"]))))
+        lines.append(line.format(**shown, MiB=_mib(model["bytes"])))
+    shared.show({"models": done}, lines)
 
 
 def _mib(size: int | None) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import UsageError, printable, quoted
+from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -52,7 +52,6 @@ def scaffold(
     1:3 3:1; an empty line if no result is relevant. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
-    from retrieve_cli.output.formats import document
 
     if from_ is not None and from_ not in KINDS:
         raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
@@ -64,15 +63,12 @@ def scaffold(
         kind, count, skipped = _session(shared, settings, out, most=n)
     else:
         kind, count, skipped = _drawn(shared, settings, out, from_, n=n or _MANY, seed=seed or 0)
-    if shared.format == "json":
-        print(document({"path": str(out), "queries": count, "from": kind, "skipped": skipped}))
-    else:
-        queries = figures.count(count, "query", "queries")
-        print(printable(f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"))
+    queries = figures.count(count, "query", "queries")
+    said = f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"
+    shared.show({"path": str(out), "queries": count, "from": kind, "skipped": skipped}, [said])
 
 
 def _check_place(out: Path, *, force: bool) -> None:
-    """Check the output path. Raises: UsageError: nothing may be written to `out`."""
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", hint=f"mkdir -p {out.parent}")
     if out.is_dir():
@@ -147,7 +143,7 @@ class _Dialogue:
         self._number = 0
         self._terminal = sys.stdin.isatty()
         # On a terminal the user must see the answers, even with --quiet or --json.
-        self.say = _to_stderr if self._terminal else shared.talk.say
+        self.say = Talk().say if self._terminal else shared.talk.say
 
     def hear(self, prompt: str) -> str | None:
         """Return the next line without surrounding blanks; None at the end.
@@ -190,7 +186,3 @@ class _Dialogue:
                     raise UsageError(f"line {self._number} of stdin: {error.message}", hint=error.hint) from error
                 self.say(f"{error.message}: {error.hint}")
         return None
-
-
-def _to_stderr(sentence: str) -> None:
-    print(printable(sentence), file=sys.stderr)

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.http.listening import Listener
-    from retrieve_cli.server.http.running import Running
-
 SyncEvery = Annotated[
     str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
 ]
@@ -124,7 +122,7 @@ def serve(
         return
     _check_packages()
     from retrieve_cli.http.secrets import read_key
-    from retrieve_cli.server.http.running import Running
+    from retrieve_cli.server.http.running import Ended, Running, run
     from retrieve_cli.server.http.workers import end_with_parent
 
     running = Running(_seconds(grace), verbose=shared.talk.verbose)
@@ -139,16 +137,9 @@ def serve(
         certificate=(tls_cert, tls_key),
         allowed=(allowed_host, allowed_origin),
     )
-    parts = ServerParts(
-        shared,
-        settings,
-        access,
-        log=access_log_of(access_log, texts=log_queries),
-        pool=(threads or len(os.sched_getaffinity(0)), queue),
-        workers=workers,
-        syncs=syncs_of(shared, settings, sync_every, jitter),
-        mcp=mcp_options(mcp_texts, writes=allow_writes),
-    )
+    log, pool = access_log_of(access_log, texts=log_queries), (threads or len(os.sched_getaffinity(0)), queue)
+    syncs, mcp = syncs_of(shared, settings, sync_every, jitter), mcp_options(mcp_texts, writes=allow_writes)
+    parts = ServerParts(shared, settings, access, log, pool, workers, syncs, mcp)
     own = _listening(host, port, descriptor, shared=workers > 1)
     with own as listener, nullcontext() if encoders or descriptor is not None else warm.running(shared):
         url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
@@ -160,7 +151,10 @@ def serve(
             ready = partial(_announce, shared, f"{url}/v1" if encoders else url, said)
         else:
             ready = partial(end_with_parent)  # which has announced the server
-        _run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
+        try:
+            run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
+        except Ended:  # by SIGTERM
+            raise typer.Exit(Exit.OK) from None
 
 
 def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
@@ -174,16 +168,6 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     if ended == signal.SIGINT:
         raise KeyboardInterrupt
     raise typer.Exit(Exit.OK)
-
-
-def _run(app: Service, listener: Listener, ready: Callable[[], None], running: Running) -> None:
-    """Answer requests until the end. Raises: typer.Exit by SIGTERM, KeyboardInterrupt by SIGINT."""
-    from retrieve_cli.server.http.running import Ended, run
-
-    try:
-        run(app, listener, ready, running)
-    except Ended:
-        raise typer.Exit(Exit.OK) from None
 
 
 @contextmanager
@@ -206,7 +190,6 @@ def _seconds(text: str) -> float:
 
 
 def _check_packages() -> None:
-    """Raises: Unavailable if a package of the server is missing, before a model is loaded for it."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -216,7 +199,6 @@ def _check_packages() -> None:
 
 
 def _announce(shared: Shared, url: str, said: Announcement) -> None:
-    """Print that the server is ready, and the index or the models that it serves."""
     if shared.format == "json":
         print(jsonlib.dumps({"url": url, **said}), flush=True)
     names = " and ".join(filter(None, (said.get("model"), said.get("reranker")))) or str(said.get("artifacts"))
@@ -317,8 +299,9 @@ def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None
 def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:
     """Return the log of requests, if one is named. Raises: RetrieveError if it cannot be written."""
     if place is None and texts:
-        hint = "--access-log FILE; or --access-log - for stderr"
-        raise UsageError("--log-queries needs a log of requests", hint=hint)
+        raise UsageError(
+            "--log-queries needs a log of requests", hint="--access-log FILE; or --access-log - for stderr"
+        )
     return None if place is None else AccessLog(place, texts=texts)
 
 
@@ -326,7 +309,6 @@ def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str)
     """Return the sync options of a server: by the flags, else by `sync.every_hours`. Raises: UsageError."""
     hours = settings.sync.every_hours
     every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
-    flags = [] if shared.config is None else ["--config", str(shared.config)]
     sources = settings.sources.list or settings.withholds("sources")  # a sync says that these need a yes
     first = bool(sources) and settings.sources.auto_sync is not False
-    return SyncOptions(flags, every_s, seconds(jitter, "--jitter"), first)
+    return SyncOptions(shared.config_flags, every_s, seconds(jitter, "--jitter"), first)

@@ -255,14 +255,11 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         if report.rejected_new and show_reason:
             from retrieve_cli.contracts.terms.figures import count
 
-            rejected = count(report.rejected_new, "new item")
-            shared.talk.say(
-                f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"
-            )
+            listed = f"{count(report.rejected_new, 'new item')}, listed in {shared.store.quarantine}"
+            shared.talk.say(f"note: the sync before this query rejected {listed}")
     except (RetrieveError, OSError) as error:
-        shared.talk.say(
-            "note: the sources were not synced first: " + (str(error) if show_reason else "see retrieve sync")
-        )
+        reason = error if show_reason else "see retrieve sync"
+        shared.talk.say(f"note: the sources were not synced first: {reason}")
 
 
 def _quiet_by_default(talk: Talk) -> Talk:

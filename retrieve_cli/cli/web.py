@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import Exit, printable
+from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -56,17 +56,13 @@ def record(
 ) -> None:
     """Ask providers and write the exchanges to DIR/PROVIDER.json, without credentials."""
     from retrieve_cli.cli import web_answering
-    from retrieve_cli.output.formats import document
     from retrieve_cli.search.web import record_exchanges
 
     options = web_answering.options_of(
         text, providers=provider, categories=category or (), max_age="off", k=k, since=since
     )
-    written = record_exchanges(shared.settings(), shared.artifacts, options, to)
-    if shared.format == "json":
-        print(document({"files": [str(path) for path in written]}))
-    else:
-        print(*(printable(str(path)) for path in written), sep="\n")
+    written = [str(path) for path in record_exchanges(shared.settings(), shared.artifacts, options, to)]
+    shared.show({"files": written}, written)
 
 
 @app.command()

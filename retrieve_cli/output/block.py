@@ -71,7 +71,6 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
 
 
 def _marked(found: Snippet, start: int, end: int) -> list[StyledText]:
-    """A line of a snippet, its matches marked."""
     spans, place = [], start
     for begin, stop in found.marks:
         if place <= begin and stop <= end:
@@ -107,7 +106,6 @@ def needs(bundle: Bundle, room: int) -> Iterator[Line]:
 
 
 def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
-    """A text behind a label, below itself where it has several lines."""
     for place, (start, end) in enumerate(wrap(text, room - len(label))):
         yield [StyledText(" " * len(label) if place else label, "dim"), StyledText(text[start:end])]
 

@@ -75,7 +75,6 @@ _REASON = 32
 
 
 def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
-    """Name, id with pages, and section of a result, a line each, with its style."""
     yield printable(str(result.record["name"])), "bold"
     numbers = pages(span_of(result).place)
     yield printable(" ".join(filter(None, (result_id(answer, result), numbers)))), "dim"

@@ -74,7 +74,6 @@ def of_answer(answer: Answer) -> list[Row]:
 
 
 def _reading(answer: Answer) -> Iterator[Row]:
-    """The parsed query, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
         yield "read as", repr(question.enhanced)
@@ -92,7 +91,6 @@ def _reading(answer: Answer) -> Iterator[Row]:
 
 
 def _limits(answer: Answer) -> Iterator[Row]:
-    """Use of a budget, and of the time before a deadline."""
     if answer.spent is not None:
         tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"
         yield "budget", f"{answer.spent.chunks} chunks{tokens}"

@@ -124,7 +124,6 @@ def _facets_json(answer: Answer) -> dict[str, Json]:
 
 
 def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
-    """Conditions by field; a list of them if a field has several."""
     fields: dict[str, list[str]] = {}
     for field, condition in conditions:
         fields.setdefault(field, []).append(condition)
@@ -173,7 +172,6 @@ def _related_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
 
 
 def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
-    """The text of a result, and its place."""
     chunk = result.chunk
     return {
         "content": result.text,
@@ -195,7 +193,6 @@ def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
 
 
 def _why(rank: int, result: Result, answer: Answer) -> list[str]:
-    """The reasons for a result as one line, and a line for each part of its score."""
     from retrieve_cli.output.explanation import of_result
     from retrieve_cli.output.reasons import rank_before_budget, why
 

@@ -258,7 +258,6 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
 
 
 def _web_summary(run: Mapping[str, Json], answer: WebAnswer) -> str:
-    """A few lines for people on a web search."""
     from retrieve_cli.output.web_works import status_text
 
     lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
@@ -275,7 +274,6 @@ def _skipped(reasons: Mapping[str, str]) -> list[str]:
 
 
 def _best(results: Iterable[tuple[int, str]], total: int) -> list[str]:
-    """The first results with their ranks, and how many more there are."""
     more = [f"   and {total - _SHOWN} more"] if total > _SHOWN else []
     return [f"   {rank}. {shown}" for rank, shown in islice(results, _SHOWN)] + more
 

@@ -150,7 +150,6 @@ def without_hidden(text: str) -> str:
 
 
 def _without_front(text: str) -> str:
-    """Return a text without the front matter that it begins with, if it does."""
     opened = _FRONT.match(text)
     if opened is None:
         return text

@@ -105,7 +105,6 @@ def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequenc
 
 
 def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
-    """Sentences on hits for which the budget had no room."""
     spent = answer.spent
     if spent is None:
         return
@@ -142,7 +141,6 @@ class _Document(NamedTuple):
 
 
 def _documents(results: Sequence[Result]) -> list[_Document]:
-    """The documents of results, in the order of their best hits."""
     by_record: dict[int, list[Result]] = {}
     for result in results:
         by_record.setdefault(result.hit.record, []).append(result)
@@ -198,7 +196,6 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
 
 
 def _also_needed(related: Sequence[Result]) -> str:
-    """A list of the records that the results lead to, each with the reason; empty without such records."""
     if not related:
         return ""
     lines = []

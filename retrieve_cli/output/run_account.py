@@ -83,7 +83,6 @@ def _request(request: Request, answer: Answer) -> dict[str, Json]:
 
 
 def _facts(file: KnownFile) -> dict[str, Json]:
-    """Return the stored facts about a file, so that it need not be read again."""
     return {"tokens": file.tokens, "warnings": file.warnings, **({"text": file.text} if file.text else {})}
 
 

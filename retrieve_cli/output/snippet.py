@@ -123,7 +123,6 @@ def _joined(found: Sequence[ShownText]) -> tuple[str, Spans]:
 
 
 def _sentences(text: str, kind: str) -> Iterator[int]:
-    """Yield where the sentences of a piece start."""
     yield 0
     if kind != "prose":
         return
@@ -135,7 +134,6 @@ def _sentences(text: str, kind: str) -> Iterator[int]:
 
 
 def _words(text: str, marks: Spans, start: int, end: int) -> int:
-    """The number of different matched words within a stretch of the text."""
     return len({text[begin:stop].casefold() for begin, stop in marks if start <= begin and stop <= end})
 
 

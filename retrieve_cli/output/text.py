@@ -104,7 +104,6 @@ def _counts(facet: Facet) -> str:
 
 
 def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[Line]:
-    """Labels and their texts, these in a column."""
     column = max((cell_width(label) for label, _ in rows), default=0) + 2
     for label, text in rows:
         room = max(width - indent - column, 20)

@@ -203,7 +203,6 @@ def _is(path: Path, number: int) -> bool:
 
 
 def _call() -> int:
-    """Do the call that `sys.argv` names."""
     from retrieve_cli.cli.main import main
 
     return main()

@@ -62,7 +62,10 @@ class PreparedIndex:
             RetrieveError: the configuration cannot be read, or there is no index that can be opened.
         """
         self._shared = shared
-        self._program = _stamps(_program_files())
+        folder = Path(retrieve_cli.__file__).parent
+        own = [str(path) for path in folder.rglob("*") if path.suffix in _CODE]
+        # With the folders whose time changes when a package is installed.
+        self._program = _stamps([*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))])
         commands = (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
         for name in (*commands, *(f"retrieve_cli.output.{name}" for name in _OUTPUT.split()), *_OTHERS):
             import_module(name)
@@ -186,13 +189,6 @@ def _is_safe(answer: Callable[[], None]) -> bool:
 _Stamps = Mapping[str, tuple[int, ...] | None]
 _CODE = (".py", ".yaml", ".tsv", ".html")
 _INSTALLED = ("site-packages", "dist-packages")
-
-
-def _program_files() -> list[str]:
-    """Return the files of the program, and the folders whose time changes when a package is installed."""
-    folder = Path(retrieve_cli.__file__).parent
-    own = [str(path) for path in folder.rglob("*") if path.suffix in _CODE]
-    return [*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))]
 
 
 def _mapped_files() -> list[str]:

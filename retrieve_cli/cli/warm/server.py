@@ -159,7 +159,6 @@ class WarmServer:
     # -------------------------------------------------------------------------------------------- calls
 
     def _call(self) -> None:
-        """Answer a call, or decline it."""
         connection = local.accept(self._door.listener)
         if connection is None:
             return
@@ -231,7 +230,6 @@ class WarmServer:
         return WaitingCopy(pid, ours)
 
     def _leave_to_copy(self) -> None:
-        """Close, in a copy, the resources of the process."""
         signal.set_wakeup_fd(-1)
         for heeded in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(heeded, signal.SIG_DFL)
@@ -248,7 +246,6 @@ class WarmServer:
             self._poll.register(self._spare.channel.fileno(), select.POLLIN)
 
     def _listen_to_spare(self, spare: WaitingCopy) -> None:
-        """Note that the copy that waits has rehearsed, or has ended."""
         spare.ready = bool(spare.channel.recv(1))
         if not spare.ready:
             self._rehearses = False
