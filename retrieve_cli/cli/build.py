@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.api.named_sources import excluding
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -25,49 +25,39 @@ _EXAMPLES = 20
 _PLAIN = re.compile(r"[^\W_][\w .,:()/+-]{2,58}[\w)]")
 """A name that needs no escapes between quotation marks."""
 
-Wait = Annotated[
-    float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for another writer.  [default: 30]")
-]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if another writer is at work.")]
+Wait = Annotated[float | None, option("--wait", "Wait this long for another writer.  [default: 30]", "SECONDS")]
+NoWait = Annotated[bool, option("--no-wait", "Exit with 7 at once if another writer is at work.")]
 MaxFail = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--max-fail",
-        metavar="N",
-        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
+        "Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
+        "N",
     ),
 ]
 
 Workers = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=0, max=256, help="Embed by N processes; 0: by this one.  [default: 0]"),
+    int | None, option("--workers", "Embed by N processes; 0: by this one.  [default: 0]", "N", min=0, max=256)
 ]
 Executor = Annotated[
-    str | None,
-    typer.Option("--executor", metavar="WHERE", help="Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto."),
+    str | None, option("--executor", "Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto.", "WHERE")
 ]
 BitEqual = Annotated[
-    bool, typer.Option("--require-bit-equal", help="Reject workers that compute other last bits than this machine.")
+    bool, option("--require-bit-equal", "Reject workers that compute other last bits than this machine.")
 ]
 
 
 @shared("text", "json")
 def build(
     sources: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines, CSV, Excel, …) and folders of documents."),
+        list[str] | None, argument("[SOURCE]...", "Catalogs (JSON Lines, CSV, Excel, …) and folders of documents.")
     ] = None,
     catalog: Annotated[
-        list[Path] | None,
-        typer.Option("--catalog", metavar="FILE", help="A catalog: JSON Lines, JSON-LD or a table; repeatable."),
+        list[Path] | None, option("--catalog", "A catalog: JSON Lines, JSON-LD or a table; repeatable.", "FILE")
     ] = None,
-    docs_dir: Annotated[
-        list[Path] | None,
-        typer.Option("--docs-dir", metavar="DIR", help="A folder of documents; repeatable."),
-    ] = None,
+    docs_dir: Annotated[list[Path] | None, option("--docs-dir", "A folder of documents; repeatable.", "DIR")] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="PATTERN", help="Skip files and folders, as in .gitignore; repeatable."),
+        list[str] | None, option("--exclude", "Skip files and folders, as in .gitignore; repeatable.", "PATTERN")
     ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
@@ -76,7 +66,7 @@ def build(
     executor: Executor = None,
     require_bit_equal: BitEqual = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how the first records would be read, without writing anything.")
+        bool, option("--dry-run", "Show how the first records would be read, without writing anything.")
     ] = False,
     *,
     shared: Shared,

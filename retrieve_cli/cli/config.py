@@ -8,9 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import asdict
 
@@ -27,12 +25,10 @@ _EXAMPLE = "for example: retrieve config set search.k 20"
 
 @shared("text", "json")
 def config(
-    action: Annotated[str, typer.Argument(metavar="[" + "|".join(ACTIONS) + "]", help="What to do.")] = "show",
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="A key (search.k) or a section (search).")] = None,
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="With set: the new value, as YAML.")] = None,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="With show: only keys that are not at their default.")
-    ] = False,
+    action: Annotated[str, argument("[" + "|".join(ACTIONS) + "]", "What to do.")] = "show",
+    key: Annotated[str | None, argument("[KEY]", "A key (search.k) or a section (search).")] = None,
+    value: Annotated[str | None, argument("[VALUE]", "With set: the new value, as YAML.")] = None,
+    changed: Annotated[bool, option("--changed", "With show: only keys that are not at their default.")] = False,
     *,
     shared: Shared,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.errors import Exit, printable
 from retrieve_cli.frozen import asdict
 
@@ -24,7 +24,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(
     *,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Measure the encoders that this CPU can run, and recommend one.")
+        bool, option("--advise", "Measure the encoders that this CPU can run, and recommend one.")
     ] = False,
     shared: Shared,
 ) -> None:

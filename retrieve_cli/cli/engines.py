@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 
 app = group("Manage indexes in engines.")
 
-Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine; by default all configured ones.")]
+Name = Annotated[str | None, argument("[ENGINE]", "An engine; by default all configured ones.")]
 _INTERVAL = 60.0
 """Seconds between two lines of progress off a terminal: a comparison may take minutes."""
-
-
-def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
-    return typer.Option(name, metavar=metavar, help=help_)
 
 
 class _BelowThreshold(RetrieveError):
@@ -36,20 +32,14 @@ class _BelowThreshold(RetrieveError):
 @shared("text", "json")
 def verify(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
-    beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
-    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
-    queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,
-    qrels: Annotated[Path | None, _path("--qrels", "Judgments, TREC or BEIR.")] = None,
-    queries_limit: Annotated[
-        int | None, typer.Option("--queries-limit", metavar="N", min=1, help="Use the first N queries.")
-    ] = None,
-    min_overlap: Annotated[
-        float, typer.Option("--min-overlap", metavar="X", help="Least overlap@10 of each retriever.")
-    ] = 0.99,
-    max_loss: Annotated[
-        float | None, typer.Option("--max-loss", metavar="X", help="Largest loss of nDCG@10.  [default: any]")
-    ] = None,
+    gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
+    beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
+    split: Annotated[str, option("--split", "Judgments of the BEIR folder.", "NAME")] = "test",
+    queries: Annotated[Path | None, option("--queries", "Queries, JSONL or TSV.", "FILE")] = None,
+    qrels: Annotated[Path | None, option("--qrels", "Judgments, TREC or BEIR.", "FILE")] = None,
+    queries_limit: Annotated[int | None, option("--queries-limit", "Use the first N queries.", "N", min=1)] = None,
+    min_overlap: Annotated[float, option("--min-overlap", "Least overlap@10 of each retriever.", "X")] = 0.99,
+    max_loss: Annotated[float | None, option("--max-loss", "Largest loss of nDCG@10.  [default: any]", "X")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -84,7 +74,7 @@ def verify(
 @app.command()
 @shared("text", "json")
 def push(
-    again: Annotated[bool, typer.Option("--again", help="Remove it there first, and send all of it.")] = False,
+    again: Annotated[bool, option("--again", "Remove it there first, and send all of it.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -132,7 +122,7 @@ def status(*, shared: Shared) -> None:
 @app.command()
 @shared("text", "json")
 def drop(
-    generation: Annotated[str, typer.Argument(metavar="GENERATION", help="Its id, or the beginning of it.")],
+    generation: Annotated[str, argument("GENERATION", "Its id, or the beginning of it.")],
     engine: Name = None,
     *,
     shared: Shared,
@@ -163,9 +153,7 @@ def drop(
 @app.command()
 @shared("text", "json")
 def snapshot(
-    place: Annotated[
-        str, typer.Argument(metavar="[PLACE]", help="A repository of OpenSearch; Qdrant uses its own place.")
-    ] = "",
+    place: Annotated[str, argument("[PLACE]", "A repository of OpenSearch; Qdrant uses its own place.")] = "",
     engine: Name = None,
     *,
     shared: Shared,
@@ -185,7 +173,7 @@ def snapshot(
 @shared("text", "json")
 def attach(
     generation: Annotated[
-        str | None, typer.Argument(metavar="[GENERATION]", help="Its id; by default the one that the alias names.")
+        str | None, argument("[GENERATION]", "Its id; by default the one that the alias names.")
     ] = None,
     *,
     shared: Shared,

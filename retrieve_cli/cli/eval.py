@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.cli.options import Shared, option_of, shared
+from retrieve_cli.cli.options import Shared, option, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
@@ -29,76 +29,64 @@ app = typer.Typer(rich_markup_mode=None)
 app.command(short_help="Generate a gold file from the index.")(scaffold)
 
 
-def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
-    return typer.Option(name, metavar=metavar, help=help_)
-
-
 @app.callback(invoke_without_command=True)
 @shared("text", "json")
 def evaluate(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
-    beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
-    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
-    queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,
-    qrels: Annotated[Path | None, _path("--qrels", "Judgments, TREC or BEIR.")] = None,
+    gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
+    beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
+    split: Annotated[str, option("--split", "Judgments of the BEIR folder.", "NAME")] = "test",
+    queries: Annotated[Path | None, option("--queries", "Queries, JSONL or TSV.", "FILE")] = None,
+    qrels: Annotated[Path | None, option("--qrels", "Judgments, TREC or BEIR.", "FILE")] = None,
     run: Annotated[
         list[Path] | None,
-        _path("--run", "Evaluate this TREC run instead of an index; repeated: fused by reciprocal ranks."),
+        option("--run", "Evaluate this TREC run instead of an index; repeated: fused by reciprocal ranks.", "FILE"),
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--metrics",
-            metavar="NAMES",
-            help="Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
+            "Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
+            "NAMES",
         ),
     ] = None,
     mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
-    run_out: Annotated[Path | None, _path("--run-out", "Write the run as a TREC run file.")] = None,
+    run_out: Annotated[Path | None, option("--run-out", "Write the run as a TREC run file.", "FILE")] = None,
     trec_ids: Annotated[
         Path | None,
-        _path("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out."),
+        option("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out.", "FILE"),
     ] = None,
     per_query_out: Annotated[
-        Path | None, _path("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]")
+        Path | None, option("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]", "FILE")
     ] = None,
-    report: Annotated[Path | None, _path("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compare with the runs of --with.")] = False,
+    report: Annotated[Path | None, option("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
+    compare: Annotated[bool, option("--compare", "Compare with the runs of --with.")] = False,
     with_: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--with",
-            metavar="WHAT",
-            help="SECTION.KEY=VALUE (several: a.b=1,c.d=2), a config.yaml, a TREC run, or artifacts; repeatable.",
+            "SECTION.KEY=VALUE (several: a.b=1,c.d=2), a config.yaml, a TREC run, or artifacts; repeatable.",
+            "WHAT",
         ),
     ] = None,
-    ablate: Annotated[
-        bool, typer.Option("--ablate", help="Compare with each active stage switched off in turn.")
-    ] = False,
+    ablate: Annotated[bool, option("--ablate", "Compare with each active stage switched off in turn.")] = False,
     latency_budget_ms: Annotated[
-        float | None,
-        typer.Option(
-            "--latency-budget-ms", metavar="MS", help="With --ablate: recommend the best run within MS (p95)."
-        ),
+        float | None, option("--latency-budget-ms", "With --ablate: recommend the best run within MS (p95).", "MS")
     ] = None,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Search better settings; the gain is measured on held-out queries.")
+        bool, option("--tune", "Search better settings; the gain is measured on held-out queries.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="With --tune: write the recommended settings to the configuration.")
+        bool, option("--write", "With --tune: write the recommended settings to the configuration.")
     ] = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Calibrate scores; query then reports a confidence.")
-    ] = False,
+    calibrate: Annotated[bool, option("--calibrate", "Calibrate scores; query then reports a confidence.")] = False,
     gate: Annotated[
-        list[str] | None,
-        typer.Option("--gate", metavar="GATE", help="Exit with 9 if it fails: 'nDCG@10>=0.6', 'p95<=300ms'."),
+        list[str] | None, option("--gate", "Exit with 9 if it fails: 'nDCG@10>=0.6', 'p95<=300ms'.", "GATE")
     ] = None,
-    baseline: Annotated[Path | None, _path("--baseline", "Exit with 9 if worse than this earlier --json.")] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="X", help="Tolerated loss against --baseline.")
-    ] = 0.0,
+    baseline: Annotated[
+        Path | None, option("--baseline", "Exit with 9 if worse than this earlier --json.", "FILE")
+    ] = None,
+    tolerance: Annotated[float, option("--tolerance", "Tolerated loss against --baseline.", "X")] = 0.0,
     *,
     shared: Shared,
 ) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from retrieve_cli.assemble.trusted import record
 from retrieve_cli.cli.agreement import of_configuration
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.errors import UsageError
 
 
@@ -16,16 +14,12 @@ from retrieve_cli.errors import UsageError
 def init(
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="imaging|biocortex|rag|cities|modular",
-            help="Settings for one kind of use.  [default: minimal]",
-        ),
+        option("--preset", "Settings for one kind of use.  [default: minimal]", "imaging|biocortex|rag|cities|modular"),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Write a sample beside it: tools.jsonl and judged queries in gold.jsonl.")
+        bool, option("--sample", "Write a sample beside it: tools.jsonl and judged queries in gold.jsonl.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, option("--force", "Replace existing files.")] = False,
     *,
     shared: Shared,
 ) -> None:

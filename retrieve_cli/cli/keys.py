@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 
 if TYPE_CHECKING:
     from retrieve_cli.server.auth.keys import Key, KeyFile
@@ -20,24 +18,17 @@ app = group("Manage the keys of the server's callers: create, list, revoke.")
 def create(
     scope: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--scope",
-            metavar="SCOPE,…",
-            help="search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            "search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            "SCOPE,…",
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the key in lists and logs.")] = "",
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="X", help="Only the records of this tenant exist for the key.")
-    ] = None,
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="90d|DATE", help="End of its validity: 90d, 12h, 2027-01-31.")
-    ] = "never",
+    name: Annotated[str, option("--name", "Name of the key in lists and logs.", "NAME")] = "",
+    tenant: Annotated[str | None, option("--tenant", "Only the records of this tenant exist for the key.", "X")] = None,
+    expires: Annotated[str, option("--expires", "End of its validity: 90d, 12h, 2027-01-31.", "90d|DATE")] = "never",
     rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate", metavar="N/s", help="Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it."
-        ),
+        str | None, option("--rate", "Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it.", "N/s")
     ] = None,
     *,
     shared: Shared,
@@ -78,7 +69,7 @@ def list_(*, shared: Shared) -> None:
 
 @app.command()
 @shared("text", "json")
-def revoke(id_: Annotated[str, typer.Argument(metavar="ID", help="The id of a key.")], *, shared: Shared) -> None:
+def revoke(id_: Annotated[str, argument("ID", "The id of a key.")], *, shared: Shared) -> None:
     """Make a key invalid for good. A running server rejects it at once."""
     key = _file(shared).revoke(id_)
     shared.show(key.shown(datetime.now(UTC)), [f"revoked {key.id}{f' ({key.name})' if key.name else ''}"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 app = group("List, pull, verify or export the models that the configuration needs.")
 
 
-Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="A stage (encoder, splade, rerank) or a model.  [default: all]")
-]
+Name = Annotated[str | None, argument("[NAME]", "A stage (encoder, splade, rerank) or a model.  [default: all]")]
 
 
 @app.command("list")
@@ -53,10 +51,8 @@ def list_(*, shared: Shared) -> None:
 @shared("text", "json")
 def pull(
     name: Name = None,
-    from_dir: Annotated[
-        Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into models.dir.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch it again even if it is intact.")] = False,
+    from_dir: Annotated[Path | None, option("--from-dir", "Copy this folder into models.dir.", "DIR")] = None,
+    force: Annotated[bool, option("--force", "Fetch it again even if it is intact.")] = False,
     *,
     shared: Shared,
 ) -> None:

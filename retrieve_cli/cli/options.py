@@ -274,6 +274,16 @@ def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[...,
     return decorate
 
 
+def option(flags: str, about: str | None = None, metavar: str | None = None, **bounds: Any) -> Any:
+    """Return an option of a command: its flags, its line of help, and the name of its value."""
+    return typer.Option(*flags.split(), metavar=metavar, help=about, **bounds)
+
+
+def argument(metavar: str, about: str | None = None) -> Any:
+    """Return an argument of a command: its name in help, and its line there."""
+    return typer.Argument(metavar=metavar, help=about)
+
+
 def option_of(row: Choice) -> Any:
     """Return the flag of a row of a table of choices."""
     words = row.flags.split()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON
-from retrieve_cli.cli.options import OutputFlags, Panels, Shared, flag_of, keys_of, shared
+from retrieve_cli.cli.options import OutputFlags, Panels, Shared, argument, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 
@@ -24,8 +22,7 @@ WITHOUT_VALUE = {"--save-run": "brief"}
 @shared("text", "table", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table", table=SEARCH)
 def query(
     text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT...|-]", help="The query; - reads one per line from stdin, as text or JSON."),
+        list[str] | None, argument("[TEXT...|-]", "The query; - reads one per line from stdin, as text or JSON.")
     ] = None,
     *,
     chosen: dict[str, Any],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, shared
 from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run saved by --save-run: its id or folder.")],
+    run: Annotated[str, argument("RUN", "A run saved by --save-run: its id or folder.")],
     *,
     shared: Shared,
 ) -> None:

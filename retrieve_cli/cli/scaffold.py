@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, Talk, shared
+from retrieve_cli.cli.options import Shared, Talk, option, shared
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError, quoted
 
@@ -25,7 +25,7 @@ _MANY = 50
 
 @shared("text", "json")
 def scaffold(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Gold file to write.")],
+    out: Annotated[Path, option("--out", "Gold file to write.", "FILE")],
     from_: Annotated[
         str | None,
         typer.Option(
@@ -35,13 +35,9 @@ def scaffold(
             " sections, or your own queries and judgments.  [default: descriptions of catalogs, headings of documents]",
         ),
     ] = None,
-    n: Annotated[
-        int | None, typer.Option("-n", metavar="N", min=1, help="Maximum number of queries.  [default: 50]")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="S", help="Seed of the random selection.  [default: 0]")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    n: Annotated[int | None, option("-n", "Maximum number of queries.  [default: 50]", "N", min=1)] = None,
+    seed: Annotated[int | None, option("--seed", "Seed of the random selection.  [default: 0]", "S")] = None,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     *,
     shared: Shared,
 ) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.cli.server_access import (
     AllowedHosts,
     AllowedOrigins,
@@ -43,12 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.http.listening import Listener
-SyncEvery = Annotated[
-    str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
-]
-Jitter = Annotated[
-    str, typer.Option("--jitter", metavar="TIME", help="Begin a scheduled sync up to this much later, at random.")
-]
+
+SyncEvery = Annotated[str | None, option("--sync-every", "Sync the sources this often: 15m, 6h; 0: never.", "TIME")]
+Jitter = Annotated[str, option("--jitter", "Begin a scheduled sync up to this much later, at random.", "TIME")]
 _LONGEST_GRACE_S = 3600.0
 Announcement = dict[str, str | None]
 """Facts about a server that are announced."""
@@ -57,28 +54,19 @@ Announcement = dict[str, str | None]
 @shared("text", "json")
 def serve(
     encoders: Annotated[
-        bool, typer.Option("--encoders", help="Serve the configured encoder and reranker only, without an index.")
+        bool, option("--encoders", "Serve the configured encoder and reranker only, without an index.")
     ] = False,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
-    ] = 8100,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=1, max=256, help="Processes that answer, on one port.")
-    ] = 1,
+    host: Annotated[str, option("--host", "Address to listen on.", "HOST")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "Port to listen on; 0 picks a free one.", "PORT", min=0, max=65535)] = 8100,
+    workers: Annotated[int, option("--workers", "Processes that answer, on one port.", "N", min=1, max=256)] = 1,
     threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=0, max=256, help="Searches at once per process; 0: one a core.")
+        int, option("--threads", "Searches at once per process; 0: one a core.", "N", min=0, max=256)
     ] = 0,
-    queue: Annotated[
-        int, typer.Option("--queue", metavar="N", min=0, max=100_000, help="Requests that may wait; others get 503.")
-    ] = 128,
+    queue: Annotated[int, option("--queue", "Requests that may wait; others get 503.", "N", min=0, max=100_000)] = 128,
     api_key_env: Annotated[
-        str | None,
-        typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key that clients must send."),
+        str | None, option("--api-key-env", "Environment variable with the key that clients must send.", "NAME")
     ] = None,
-    grace: Annotated[
-        str, typer.Option("--grace", metavar="SECONDS", help="Time to finish requests at shutdown: 10 or 10s.")
-    ] = "10s",
+    grace: Annotated[str, option("--grace", "Time to finish requests at shutdown: 10 or 10s.", "SECONDS")] = "10s",
     insecure: Insecure = False,
     allowed_host: AllowedHosts = None,
     allowed_origin: AllowedOrigins = None,
@@ -87,23 +75,18 @@ def serve(
     sync_every: SyncEvery = None,
     jitter: Jitter = "0s",
     access_log: Annotated[
-        str | None,
-        typer.Option("--access-log", metavar="FILE|-", help="Log requests as JSON lines to FILE; -: to stderr."),
+        str | None, option("--access-log", "Log requests as JSON lines to FILE; -: to stderr.", "FILE|-")
     ] = None,
-    log_queries: Annotated[
-        bool, typer.Option("--log-queries", help="The access log has the texts of queries, too.")
-    ] = False,
+    log_queries: Annotated[bool, option("--log-queries", "The access log has the texts of queries, too.")] = False,
     mcp_texts: McpTexts = None,
     allow_writes: AllowWrites = False,
     background: Annotated[
-        bool, typer.Option("--background", help="Start a process that answers `retrieve query` of this user at once.")
+        bool, option("--background", "Start a process that answers `retrieve query` of this user at once.")
     ] = False,
-    idle: Annotated[
-        str, typer.Option("--idle", metavar="TIME", help="With --background: end after this time without a query.")
-    ] = "10m",
-    stop: Annotated[bool, typer.Option("--stop", help="End the process that --background has started.")] = False,
-    attached: Annotated[bool, typer.Option("--attached", hidden=True)] = False,
-    descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
+    idle: Annotated[str, option("--idle", "With --background: end after this time without a query.", "TIME")] = "10m",
+    stop: Annotated[bool, option("--stop", "End the process that --background has started.")] = False,
+    attached: Annotated[bool, option("--attached", hidden=True)] = False,
+    descriptor: Annotated[int | None, option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
 ) -> None:

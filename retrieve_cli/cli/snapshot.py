@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError
 
@@ -19,24 +17,20 @@ if TYPE_CHECKING:
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot, .tar.zst.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+File = Annotated[Path, argument("FILE", "A snapshot, .tar.zst.")]
+Force = Annotated[bool, option("--force", "Replace an existing file.")]
 
 
 @app.command()
 @shared("text", "json")
 def create(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Output file.  [default: GENERATION.tar.zst here]")
-    ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Folder for it, under its own name.")] = None,
+    file: Annotated[Path | None, argument("[FILE]", "Output file.  [default: GENERATION.tar.zst here]")] = None,
+    to: Annotated[Path | None, option("--to", "Folder for it, under its own name.", "DIR")] = None,
     generation: Annotated[
-        str | None,
-        typer.Option("--generation", metavar="ID", help="The generation to keep; by default the current one."),
+        str | None, option("--generation", "The generation to keep; by default the current one.", "ID")
     ] = None,
     keep: Annotated[
-        int | None,
-        typer.Option("--keep", metavar="N", help="Then delete all but the last N snapshots of this index there."),
+        int | None, option("--keep", "Then delete all but the last N snapshots of this index there.", "N")
     ] = None,
     force: Force = False,
     *,
@@ -74,7 +68,7 @@ def create(
 @app.command("list")
 @shared("text", "json")
 def list_(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder of snapshots.")] = Path(),
+    folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] = Path(),
     *,
     shared: Shared,
 ) -> None:
@@ -115,8 +109,7 @@ def verify(file: File, *, shared: Shared) -> None:
 def restore(
     file: File,
     write_config: Annotated[
-        Path | None,
-        typer.Option("--write-config", metavar="FILE", help="Write the configuration file of the snapshot to FILE."),
+        Path | None, option("--write-config", "Write the configuration file of the snapshot to FILE.", "FILE")
     ] = None,
     force: Force = False,
     *,

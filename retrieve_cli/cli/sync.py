@@ -25,7 +25,7 @@ from retrieve_cli.cli.build import (
     waiting,
 )
 from retrieve_cli.cli.failures import failure_of
-from retrieve_cli.cli.options import Shared, Talk, shared
+from retrieve_cli.cli.options import Shared, Talk, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def sync(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, without changing it.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show what would change, without changing it.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Then rebuild from scratch and compare; exit 5 on a difference.")
+        bool, option("--verify", "Then rebuild from scratch and compare; exit 5 on a difference.")
     ] = False,
     rollback: Annotated[
-        bool, typer.Option("--rollback", help="Make generation ID current again; by default the one before.")
+        bool, option("--rollback", "Make generation ID current again; by default the one before.")
     ] = False,
-    generation: Annotated[str | None, typer.Argument(metavar="[ID]", help="The generation of --rollback.")] = None,
+    generation: Annotated[str | None, argument("[ID]", "The generation of --rollback.")] = None,
     catalog: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A catalog the index must have.")] = None,
     docs_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="A folder the index must have.")] = None,
     wait: Wait = None,
@@ -53,12 +53,10 @@ def sync(
     max_fail: MaxFail = None,
     max_shrink: Annotated[
         float | None,
-        typer.Option(
-            "--max-shrink", metavar="SHARE", help="Abort if a source shrank by more than this share.  [default: 0.5]"
-        ),
+        option("--max-shrink", "Abort if a source shrank by more than this share.  [default: 0.5]", "SHARE"),
     ] = None,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Report progress on stderr, as a line of JSON for each step.")
+        bool, option("--progress", "Report progress on stderr, as a line of JSON for each step.")
     ] = False,
     workers: Workers = None,
     executor: Executor = None,

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from retrieve_cli.api.web_choices import WEB
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
@@ -41,16 +41,12 @@ def web() -> None:
 @app.command()
 @shared("text", "json")
 def record(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
-    provider: Annotated[
-        list[str], typer.Option("--provider", metavar="A,B", help="Record these providers; repeatable.")
-    ],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the files.")],
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of results.")] = 5,
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Earliest date.")] = "",
-    category: Annotated[
-        list[str] | None, typer.Option("--category", metavar="A,B", help="Categories of arXiv; repeatable.")
-    ] = None,
+    text: Annotated[list[str], argument("TEXT...", "The question.")],
+    provider: Annotated[list[str], option("--provider", "Record these providers; repeatable.", "A,B")],
+    to: Annotated[Path, option("--to", "Folder of the files.", "DIR")],
+    k: Annotated[int, option("-k", "Number of results.", "N")] = 5,
+    since: Annotated[str, option("--since", "Earliest date.", "DATE")] = "",
+    category: Annotated[list[str] | None, option("--category", "Categories of arXiv; repeatable.", "A,B")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -68,7 +64,7 @@ def record(
 @app.command()
 @shared("text", "json", "jsonl", "md", "prompt", table=WEB)
 def search(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
+    text: Annotated[list[str], argument("TEXT...", "The question.")],
     *,
     chosen: dict[str, Any],
     shared: Shared,
