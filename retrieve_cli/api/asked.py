@@ -243,11 +243,8 @@ def answer_each(
     if outcomes:
         expect_sound(searcher, common)
     for retrievers in dict.fromkeys(request.retrievers for request in requests):
-        places = [
-            place
-            for place, request in enumerate(requests)
-            if request.retrievers == retrievers and place not in outcomes
-        ]
+        alike = [place for place, request in enumerate(requests) if request.retrievers == retrievers]
+        places = [place for place in alike if place not in outcomes]
         try:
             answers = answer([requests[place] for place in places]) if places else []
             outcomes.update(zip(places, answers, strict=True))

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
@@ -137,12 +137,8 @@ class LiveIndex:
         try:
             index = current if first.generation is None else self.at(first.generation)
             options = index.options(**first.choices)
-            return answer_each(
-                Searcher(index.opened, options),
-                [one.request for one in batch],
-                common=Request(""),
-                answer=lambda requests: index.answer(requests, options),
-            )
+            searcher, requests = Searcher(index.opened, options), [one.request for one in batch]
+            return answer_each(searcher, requests, common=Request(""), answer=partial(index.answer, options=options))
         except RetrieveError as error:
             return [error] * len(batch)
 
@@ -193,7 +189,11 @@ class LiveIndex:
 
     def _follow(self) -> None:
         while not self._ended.wait(_EVERY_S if self.fault is None else _RETRY_S):
-            if (mark := _mark(self.store.path / "current")) != self._seen:
+            try:
+                mark = marks_of((self.store.path / "current").stat())
+            except OSError:
+                mark = None
+            if mark != self._seen:
                 self.refresh()
                 if self.fault is None:
                     self._seen = mark
@@ -212,15 +212,6 @@ class LiveIndex:
         for one in list(kinds.values())[:_KINDS]:
             with suppress(RetrieveError):
                 index.answer([one.request], index.options(**one.choices))
-
-
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """Return a value that changes whenever a file is replaced; None if the file does not exist."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 PATIENCE_S = 10.0

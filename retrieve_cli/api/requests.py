@@ -290,11 +290,8 @@ def _check_range(value: float, schema: Schema, place: str, hint: str) -> None:
     low, high = schema.get("minimum"), schema.get("maximum")
     if (low is None or value >= low) and (high is None or value <= high):
         return
-    limits = " ".join(
-        f"{word} {limit:,}"
-        for word, limit in (("from", low), ("to" if low is not None else "up to", high))
-        if limit is not None
-    )
+    bounds = (("from", low), ("to" if low is not None else "up to", high))
+    limits = " ".join(f"{word} {limit:,}" for word, limit in bounds if limit is not None)
     raise UsageError(f"{place} must be {limits}, not {quoted(value)}", hint=hint)
 
 

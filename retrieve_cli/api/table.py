@@ -114,10 +114,8 @@ class Table:
     @property
     def flagged(self) -> list[Choice]:
         """The rows with a flag, in the order of their panels."""
-        return sorted(
-            (row for row in self.rows.values() if row.flags),
-            key=lambda row: PANELS.index(row.panel) if row.panel else 0,
-        )
+        rows = (row for row in self.rows.values() if row.flags)
+        return sorted(rows, key=lambda row: PANELS.index(row.panel) if row.panel else 0)
 
     def spelt(
         self,

@@ -101,9 +101,8 @@ def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> 
     receipt = documents.add(added, tenant=tenant) if added else Receipt(0, ())
     statuses = iter(receipt.documents)
     reason = "not added: it has neither an abstract nor a snippet"
-    return Receipt(
-        receipt.sequence, [next(statuses) if _text(work) else Status(work.id, 0, "rejected", reason) for work in works]
-    )
+    outcomes = [next(statuses) if _text(work) else Status(work.id, 0, "rejected", reason) for work in works]
+    return Receipt(receipt.sequence, outcomes)
 
 
 def document_of(work: Work) -> dict[str, Json]:

@@ -227,6 +227,7 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.storage import durable
+    from retrieve_cli.untrusted import files
 
     if key is None or text is None:
         raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
@@ -239,7 +240,11 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     path, own = shared.config or loading.DEFAULT_FILE, False
     with suppress(UsageError):  # a file that cannot be read may be corrected by this very change
         own = not os.path.lexists(path) or all(each.agreed for each in of_configuration(shared.config))
-    before = _text_of(path)
+    try:
+        before = files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
     after = editing.changed(before, change, where=str(path))
     loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
     try:
@@ -251,25 +256,12 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     _tell(key, path, shared, before=before, after=after)
 
 
-def _text_of(path: Path) -> str:
-    """The text of a file with its line ends unchanged; empty if the file does not exist. Raises: UsageError."""
-    from retrieve_cli.untrusted import files
-
-    try:
-        return files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
-
-
 def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
     from retrieve_cli.config.loading import layers, override, read_yaml
     from retrieve_cli.config.settings import Settings, sections
 
-    old, new = (
-        _values(override(Settings(), read_yaml(text, str(path)) or {}, where=str(path))).get(key)
-        for text in (before, after)
-    )
+    read = (read_yaml(text, str(path)) or {} for text in (before, after))
+    old, new = (_values(override(Settings(), values, where=str(path))).get(key) for values in read)
     said = f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"
     shared.show({"path": str(path), "key": key, "value": new, "before": old}, [said])
     section, _, name = key.partition(".")

@@ -11,7 +11,7 @@ import typer
 
 from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -21,11 +21,6 @@ app = group("Manage indexes in engines.")
 Name = Annotated[str | None, argument("[ENGINE]", "An engine; by default all configured ones.")]
 _INTERVAL = 60.0
 """Seconds between two lines of progress off a terminal: a comparison may take minutes."""
-
-
-class _BelowThreshold(RetrieveError):
-    code = Exit.GATE_FAILED
-    kind = "gate_failed"
 
 
 @app.command()
@@ -68,7 +63,8 @@ def verify(
     for note in (*notes, *found.notes):
         shared.talk.say(f"note: {note}")
     if found.faults:
-        raise _BelowThreshold("; ".join(found.faults), hint="raise hnsw_ef_search of the engine, or use index: none")
+        hint = "raise hnsw_ef_search of the engine, or use index: none"
+        raise judged.GateFailed("; ".join(found.faults), hint=hint)
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.options import Shared, option, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -186,9 +186,8 @@ def _advice(trial: Trial, without: Sequence[NamedRun], budget_ms: float) -> str:
     """Return a recommendation: the best run without a stage, within a budget of time."""
     from retrieve_cli.evaluation.trial import recommendation
 
-    return recommendation(
-        trial.found, {each.name: trial.runs[each.name] for each in without}, trial.compared, budget_ms
-    )
+    runs = {each.name: trial.runs[each.name] for each in without}
+    return recommendation(trial.found, runs, trial.compared, budget_ms)
 
 
 def _reject_options(context: typer.Context) -> None:
@@ -201,20 +200,16 @@ def _reject_options(context: typer.Context) -> None:
         raise UsageError(f"{flag} is before {name}", hint=f"put it after: retrieve eval {name} {flag} ...")
 
 
-class _GateFailed(RetrieveError):
-    code = Exit.GATE_FAILED
-    kind = "gate_failed"
-
-
 def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[str, float], tolerance: float) -> None:
-    """Raises: _GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
+    """Raises: GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
+    from retrieve_cli.cli.judged import GateFailed
     from retrieve_cli.evaluation import gates
 
     known = {**trial.found.metrics, **trial.found.latency_ms}
     failed = [fault for each in wanted if (fault := each.fault(known))]
     failed += gates.losses(trial.found.metrics, before, tolerance)
     if failed:
-        raise _GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
+        raise GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
 
 
 _COMPANION = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import IndexMissing, UsageError, quoted
+from retrieve_cli.errors import Exit, IndexMissing, RetrieveError, UsageError, quoted
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 _CORPUS = "corpus.jsonl"
 """File of a BEIR folder that an index is built from."""
+
+
+class GateFailed(RetrieveError):
+    """A figure misses the threshold that the command line sets for it."""
+
+    code = Exit.GATE_FAILED
+    kind = "gate_failed"
 
 
 class Input(NamedTuple):

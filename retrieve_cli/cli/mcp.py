@@ -62,12 +62,8 @@ def mcp(
         message = f"MCP needs the package mcp; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
     _end_at_once()
-    serve_stdio(
-        lambda: LiveIndex(shared.store, settings),
-        mcp_options(texts, writes=allow_writes),
-        tenant=tenant,
-        flags=shared.config_flags,
-    )
+    options = mcp_options(texts, writes=allow_writes)
+    serve_stdio(lambda: LiveIndex(shared.store, settings), options, tenant=tenant, flags=shared.config_flags)
 
 
 def _end_at_once() -> None:

@@ -84,11 +84,8 @@ class Talk(NamedTuple):
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Talk:
         """Read the flags that matter from a raw command line."""
-        pairs = pairwise([*arguments, ""])
-        as_json = any(
-            word in ("--json", "--jsonl", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
-            for word, after in pairs
-        )
+        words = ("--json", "--jsonl", "--format=json", "--format=jsonl")
+        as_json = any(word in words or (word, after) in _JSON_PAIRS for word, after in pairwise([*arguments, ""]))
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:

@@ -52,7 +52,6 @@ def _replayed(folder: Path, settings: Settings, shared: Shared) -> Replay:
     from retrieve_cli.operations import replay as replaying
 
     run = replaying.SavedRun.of(saved, f"run {folder.resolve().name}")
-    requested = [
-        requests.from_run(item, f"request {number} of {run.name}") for number, item in enumerate(run.requests, 1)
-    ]
+    numbered = enumerate(run.requests, 1)
+    requested = [requests.from_run(item, f"request {number} of {run.name}") for number, item in numbered]
     return replaying.replay(shared.store, settings, run, requested)

@@ -53,7 +53,12 @@ def scaffold(
         raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
     if from_ == "session" and seed is not None:
         raise UsageError("--seed selects generated queries, and a session has none", hint="omit --seed")
-    _check_place(out, force=force)
+    if not out.parent.is_dir():
+        raise UsageError(f"there is no folder {out.parent}", hint=f"mkdir -p {out.parent}")
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; --out takes a file", hint=f"--out {out / 'gold.jsonl'}")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", hint="name another file, or overwrite it: --force")
     settings = shared.settings()
     if from_ == "session":
         kind, count, skipped = _session(shared, settings, out, most=n)
@@ -62,15 +67,6 @@ def scaffold(
     queries = figures.count(count, "query", "queries")
     said = f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"
     shared.show({"path": str(out), "queries": count, "from": kind, "skipped": skipped}, [said])
-
-
-def _check_place(out: Path, *, force: bool) -> None:
-    if not out.parent.is_dir():
-        raise UsageError(f"there is no folder {out.parent}", hint=f"mkdir -p {out.parent}")
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; --out takes a file", hint=f"--out {out / 'gold.jsonl'}")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists", hint="name another file, or overwrite it: --force")
 
 
 def _drawn(

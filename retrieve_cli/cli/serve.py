@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.cli import server_access
 from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, option, shared
-from retrieve_cli.cli.server_access import (
-    AllowedHosts,
-    AllowedOrigins,
-    Insecure,
-    ServerAccess,
-    TlsCertificate,
-    TlsKey,
-    access_of,
-    warn_without_tenants,
-)
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import changed_keys, load
 from retrieve_cli.config.settings import Settings, sections
@@ -67,11 +58,11 @@ def serve(
         str | None, option("--api-key-env", "Environment variable with the key that clients must send.", "NAME")
     ] = None,
     grace: Annotated[str, option("--grace", "Time to finish requests at shutdown: 10 or 10s.", "SECONDS")] = "10s",
-    insecure: Insecure = False,
-    allowed_host: AllowedHosts = None,
-    allowed_origin: AllowedOrigins = None,
-    tls_cert: TlsCertificate = None,
-    tls_key: TlsKey = None,
+    insecure: server_access.Insecure = False,
+    allowed_host: server_access.AllowedHosts = None,
+    allowed_origin: server_access.AllowedOrigins = None,
+    tls_cert: server_access.TlsCertificate = None,
+    tls_key: server_access.TlsKey = None,
     sync_every: SyncEvery = None,
     jitter: Jitter = "0s",
     access_log: Annotated[
@@ -110,7 +101,7 @@ def serve(
 
     running = Running(_seconds(grace), verbose=shared.talk.verbose)
     settings = shared.settings()
-    access = access_of(
+    access = server_access.access_of(
         shared,
         settings,
         read_key(api_key_env),
@@ -193,7 +184,7 @@ class ServerParts(NamedTuple):
 
     shared: Shared
     settings: Settings
-    access: ServerAccess
+    access: server_access.ServerAccess
     log: AccessLog | None
     pool: tuple[int, int]
     """Searches at once, and requests that may wait."""
@@ -224,7 +215,7 @@ class ServerParts(NamedTuple):
         generation = None
         with suppress(RetrieveError):
             generation = live.index.generation
-            warn_without_tenants(self.access.callers, live.index, say)
+            server_access.warn_without_tenants(self.access.callers, live.index, say)
         said = {"artifacts": str(self.shared.artifacts), "generation": generation}
         return server_app(state), said, partial(self._reread, live)
 

@@ -208,15 +208,10 @@ def _span_json(span: Span, answer: Answer) -> dict[str, Json]:
 
 
 def _bundle_json(bundle: Bundle) -> dict[str, Json]:
-    needs = [
-        {
-            "id": need.id,
-            "name": need.name,
-            "content": need.text,
-            **({"outside_filter": True} if need.outside_filter else {}),
-        }
-        for need in bundle.needs
-    ]
+    needs = []
+    for need in bundle.needs:
+        outside = {"outside_filter": True} if need.outside_filter else {}
+        needs.append({"id": need.id, "name": need.name, "content": need.text, **outside})
     return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 

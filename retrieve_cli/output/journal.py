@@ -248,10 +248,8 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
     for answer in answers:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
         lines += _skipped(answer.strategies_skipped)
-        lines += _best(
-            ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked),
-            len(answer.results),
-        )
+        ranked = ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked)
+        lines += _best(ranked, len(answer.results))
         lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
         lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
     return "\n".join(map(printable, lines)) + "\n"
@@ -289,9 +287,8 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
     scores = [result.hit.score for result in answer.results]
     evidence = [one for result in answer.results for one in result.hit.evidence]
     similar = [one.score for one in evidence if one.source in answer.similar]
-    moved = sum(
-        result.hit.reranked is not None and result.hit.reranked.before != rank for rank, result in answer.ranked
-    )
+    moves = [(result.hit.reranked, rank) for rank, result in answer.ranked]
+    moved = sum(reranked is not None and reranked.before != rank for reranked, rank in moves)
     return {
         "candidates": dict(answer.stages),
         "results": len(scores),

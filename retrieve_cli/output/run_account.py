@@ -64,20 +64,14 @@ def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]
 def _request(request: Request, answer: Answer) -> dict[str, Json]:
     """A request as a line of standard input has it, with the facts from its files."""
     read = {file.path: file for file in answer.question.files}
-    files = [
-        {
-            "path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            **(_facts(read[path]) if path in read else {}),
-            **digest(path),
-        }
-        for path in request.files
-    ]
+    files = []
+    for path in request.files:
+        name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        files.append({"path": name, **(_facts(read[path]) if path in read else {}), **digest(path)})
     files += [{"path": head.name, **_facts(read[head.name])} for head in request.heads if head.name in read]
-    narrowing = {
-        name: getattr(request, name)
-        for name in ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
-    }
-    chosen = {name: value for name, value in {**narrowing, "files": files}.items() if value}
+    names = ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
+    chosen = {name: value for name in names if (value := getattr(request, name))}
+    chosen |= {"files": files} if files else {}
     chosen |= {"doc_ids": ()} if request.doc_ids == () else {}
     return {"id": request.id, "query": request.text, **chosen}
 

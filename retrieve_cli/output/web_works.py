@@ -52,6 +52,7 @@ def web_json(answer: WebAnswer) -> dict[str, Json]:
     `linked` are other works, such as its reviews. `partial` is true if any provider failed.
     """
     options = answer.options
+    statuses = [{**status._asdict(), "notices": list(status.notices)} for status in answer.statuses]
     return {
         "schema_version": SCHEMA_VERSION,
         "query": options.text,
@@ -62,7 +63,7 @@ def web_json(answer: WebAnswer) -> dict[str, Json]:
         "results": [result_json(rank, hit) for rank, hit in enumerate(answer.hits, 1)],
         "total_results": len(answer.hits),
         "total_works": answer.total_works,
-        "providers": [_status_json(status) for status in answer.statuses],
+        "providers": [{key: None if value == "" else value for key, value in each.items()} for each in statuses],
         "partial": answer.partial,
         "pipeline": answer.pipeline,
         "reranked": answer.reranked,
@@ -107,12 +108,6 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
 
 
 _RERANKED = {"scorer": "scorer", "before": "before", "score_before": "retrieval_score", "score": "score"}
-
-
-def _status_json(status: ProviderStatus) -> dict[str, Json]:
-    given = status._asdict()
-    given["notices"] = list(status.notices)
-    return {key: None if value == "" else value for key, value in given.items()}
 
 
 # ------------------------------------------------------------------------------------------------- text

@@ -122,7 +122,10 @@ def _end(connection: socket) -> int | None:
         elif kind == messages.KILLED:
             _end_by(_next(connection)[0])
         else:
-            _restore(before)
+            import signal
+
+            for number, handler in before.items():
+                signal.signal(number, handler)
             return _lost() if begun else None
 
 
@@ -147,13 +150,6 @@ def _pass_on(connection: socket) -> Handlers:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
     heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, tell) for number in heeded}
-
-
-def _restore(handlers: Handlers) -> None:
-    import signal
-
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def _end_by(number: int) -> None:

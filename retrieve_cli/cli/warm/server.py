@@ -152,7 +152,10 @@ class WarmServer:
             elif number in self._copies:
                 self._listen_to(self._copies[number])
             elif self._spare is not None and number == self._spare.channel.fileno():
-                self._listen_to_spare(self._spare)
+                self._spare.ready = bool(self._spare.channel.recv(1))
+                if not self._spare.ready:
+                    self._rehearses = False
+                    self._drop_spare()
         self._reap()
         return called
 
@@ -244,12 +247,6 @@ class WarmServer:
         if self._spare is None and self._rehearses:
             self._spare = self._copy(self._door.rehearse)
             self._poll.register(self._spare.channel.fileno(), select.POLLIN)
-
-    def _listen_to_spare(self, spare: WaitingCopy) -> None:
-        spare.ready = bool(spare.channel.recv(1))
-        if not spare.ready:
-            self._rehearses = False
-            self._drop_spare()
 
     def _drop_spare(self) -> None:
         if self._spare is not None:
