@@ -90,8 +90,14 @@ def _read(
     values: dict[str, Json] = {}
     paths: tuple[str, ...] = ()
     for row, spelling, value in given:
-        if row.name == "files":
-            paths, values[row.name] = _files(value, where, local) if local else ((), _heads(value, where))
+        if row.name == "files" and local:
+            if not isinstance(value, list):
+                hint = 'for example: "files": ["scan.nii.gz"]'
+                raise UsageError(f"`files` of {where} must be a list of paths", hint=hint)
+            paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
+            values[row.name] = _heads([entry for entry in value if _path_of(entry) is None], where)
+        elif row.name == "files":
+            values[row.name] = _heads(value, where)
         else:
             values[row.name] = _checked(row, value, f"`{spelling}` of {where}")
     asked = _asked({"id": id_, **values}, where, tenant)
@@ -157,15 +163,9 @@ def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
     return Asked(request, choices, values.get("generation"), values.get("at_least"))
 
 
-# --------------------------------------------------------------------------------------------------- files
-
-
 def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
-    """The beginnings of files that a request brings along.
-
-    Raises:
-        UsageError: it names a file instead, or two have the same name.
-    """
+    """The beginnings of files that a request brings along. Raises: UsageError: it names a file instead, or two have the
+    same name."""
     if isinstance(value, list) and any(_path_of(entry) is not None for entry in value):
         hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; local MCP takes paths'
         raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
@@ -190,13 +190,6 @@ def _path_of(entry: Json) -> str | None:
     """The path of an entry of `files` that has one: `"scan.dcm"` or `{"path": "scan.dcm"}`."""
     path = entry["path"] if isinstance(entry, dict) and list(entry) == ["path"] else entry
     return path if isinstance(path, str) else None
-
-
-def _files(value: Json, where: str, local: Local) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
-    if not isinstance(value, list):
-        raise UsageError(f"`files` of {where} must be a list of paths", hint='for example: "files": ["scan.nii.gz"]')
-    paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
-    return paths, _heads([entry for entry in value if _path_of(entry) is None], where)
 
 
 def _expect_different(names: list[str], where: str) -> None:

@@ -216,8 +216,6 @@ class Documents:
             for status in statuses
         ]
 
-    # ------------------------------------------------------------------------------------------ helpers
-
     @property
     def _prefix(self) -> str:
         """The beginning of ids that the configuration gives to the inbox."""
@@ -248,10 +246,14 @@ class Documents:
         return None
 
     def _owners(self, entry: InboxEntry) -> frozenset[str]:
-        if entry.file is not None:
-            return tenants_of_file(entry)
-        record = read_document(entry.document, self._settings, tenant=entry.tenant)
-        return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
+        if entry.file is None:
+            record = read_document(entry.document, self._settings, tenant=entry.tenant)
+            return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
+        import orjson
+
+        metadata = orjson.loads(entry.document).get("metadata")
+        named = tenants.of(metadata) if isinstance(metadata, dict) else frozenset()
+        return named if entry.tenant is None else frozenset((entry.tenant,))
 
     def _record(self, record_id: str, tenant: str | None, index: Index | None) -> tuple[str, dict[str, Json] | None]:
         """Return the id of a record in the index, and the record, if it exists for the caller."""
@@ -357,15 +359,6 @@ def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]
         other = quoted(min(named - {tenant}))
         raise UsageError(f"`metadata` names the tenant {other}; this credential is for {quoted(tenant)}")
     return value
-
-
-def tenants_of_file(entry: InboxEntry) -> frozenset[str]:
-    """Return the tenants that may see a file of the inbox."""
-    import orjson
-
-    metadata = orjson.loads(entry.document).get("metadata")
-    named = tenants.of(metadata) if isinstance(metadata, dict) else frozenset()
-    return named if entry.tenant is None else frozenset((entry.tenant,))
 
 
 def no_file(record_id: str) -> NotFound:

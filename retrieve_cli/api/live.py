@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from retrieve_cli.api.asked import Asked, Outcome, answer_each, answer_groups
 from retrieve_cli.api.index import Index
@@ -222,19 +222,6 @@ _LOOK_S = 0.02
 """Seconds between two looks."""
 
 
-class Live(Protocol):
-    """An index that follows the current generation: a `LiveIndex`."""
-
-    store: Store
-
-    @property
-    def index(self) -> Index:
-        """The index that answers. Raises: RetrieveError if no index can be opened."""
-
-    def refresh(self) -> bool:
-        """Open the generation that is current now."""
-
-
 class Sequences:
     """Numbers of the changes that the generations on the disk include. Threads may share one.
 
@@ -293,7 +280,7 @@ def _listed(store: Store, name: str) -> dict[int, str]:
     return reasons
 
 
-def wait_until(live: Live, sequence: int, deadline: float | None = None) -> None:
+def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
     """Wait until the index that answers includes a change of the inbox, at most until `deadline`, a time of the
     monotonic clock.
 
@@ -309,7 +296,7 @@ def wait_until(live: Live, sequence: int, deadline: float | None = None) -> None
         time.sleep(_LOOK_S)
 
 
-async def arrival(live: Live, sequence: int, deadline: float | None = None) -> None:
+async def arrival(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
     """Do the same as `wait_until` without occupying a thread. Raises: UsageError, NotYet."""
     if sequence <= 0:
         return
@@ -321,7 +308,7 @@ async def arrival(live: Live, sequence: int, deadline: float | None = None) -> N
         await asyncio.sleep(_LOOK_S)
 
 
-def reached(live: Live, sequences: Sequences, sequence: int) -> bool:
+def reached(live: LiveIndex, sequences: Sequences, sequence: int) -> bool:
     """Return True if the index that answers includes a change of the inbox; a newer generation is opened.
 
     Raises:

@@ -77,11 +77,8 @@ def excluding(entries: Sequence[SourceSetting], patterns: Sequence[str]) -> Sequ
 
 
 def _of_word(word: str) -> Named:
-    """Return the source that an argument names.
-
-    Raises:
-        UsageError: the argument is not a source; the hint names the right way.
-    """
+    """Return the source that an argument names. Raises: UsageError: the argument is not a source; the hint names the
+    right way."""
     if "://" in word:
         from retrieve_cli.http.addresses import shown
 

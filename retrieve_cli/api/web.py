@@ -80,8 +80,6 @@ def _names(value: str | Sequence[str], place: str, *, hint: str) -> tuple[str, .
     return named
 
 
-# --------------------------------------------------------------------------------------------- documents
-
 ORIGIN = "web"
 """Value of the field `origin` of documents that a web search has added. The field `source` of a record is taken: it
 names the entry of the configuration, here the inbox."""

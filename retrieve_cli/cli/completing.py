@@ -163,9 +163,6 @@ def _starting(names: Sequence[str] | Mapping[str, object], word: str) -> list[st
     return [name for name in names if name.startswith(word)]
 
 
-# -------------------------------------------------------------------------------------------------- no index
-
-
 def _choices_of(typed: Typed) -> Sequence[str]:
     listed = _CHOICES.fullmatch(str(typed.option.metavar)) if typed.option is not None else None
     return _starting(listed[1].split("|"), typed.word) if listed else ()
@@ -213,9 +210,6 @@ def _models(typed: Typed) -> Sequence[str]:
     keys = set(every_key())
     stages = [key.removesuffix(".model") for key in every_key() if key.endswith(".model")]
     return [] if typed.positional else _starting([name for name in stages if f"{name}.device" in keys], typed.word)
-
-
-# --------------------------------------------------------------------------------------------------- an index
 
 
 def _generations(typed: Typed) -> Sequence[str]:

@@ -56,9 +56,6 @@ def config(
         _set(key, value, shared)
 
 
-# ------------------------------------------------------------------------------------------------------ show
-
-
 def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
     from retrieve_cli.config.loading import file_of, load_with_origins
     from retrieve_cli.config.settings import Settings
@@ -138,11 +135,8 @@ def _yaml(value: Json) -> str:
 
 
 def _keys(settings: Settings, wanted: str | None) -> list[str]:
-    """The keys of a section, the one key of that name, or all.
-
-    Raises:
-        UsageError: the key does not exist; the hint names the nearest.
-    """
+    """The keys of a section, the one key of that name, or all. Raises: UsageError: the key does not exist; the hint
+    names the nearest."""
     from retrieve_cli.config.settings import section_names
 
     keys = list(_values(settings))
@@ -166,15 +160,9 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"there is no key {quoted(key)}", hint=hint)
 
 
-# ---------------------------------------------------------------------------------------- get, defaults, path
-
-
 def _get(key: str | None, shared: Shared) -> None:
-    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints.
-
-    Raises:
-        UsageError: no key is given, or it does not exist.
-    """
+    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints. Raises:
+    UsageError: no key is given, or it does not exist."""
     from retrieve_cli.config.loading import load
 
     if key is None:
@@ -208,17 +196,10 @@ def _path(shared: Shared) -> None:
     from retrieve_cli.config.loading import file_of
 
     file = file_of(shared.config)
-    if shared.format == "json":
-        from retrieve_cli.output.formats import document
-
-        print(document({"path": None if file is None else str(file), "exists": file is not None and file.exists()}))
-    elif file is not None:
-        print(printable(str(file)))
-    else:
+    path = None if file is None else str(file)
+    shared.show({"path": path, "exists": file is not None and file.exists()}, [] if path is None else [path])
+    if path is None:
         shared.talk.say("no configuration file is read (write one: retrieve init)")
-
-
-# ------------------------------------------------------------------------------------------------------- set
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:

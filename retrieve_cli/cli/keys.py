@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from retrieve_cli.cli.options import Shared, argument, group, option, shared
 
 if TYPE_CHECKING:
-    from retrieve_cli.server.auth.keys import Key, KeyFile
+    from retrieve_cli.server.auth.keys import KeyFile
 
 app = group("Manage the keys of the server's callers: create, list, revoke.")
 
@@ -35,21 +35,28 @@ def create(
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import document
-    from retrieve_cli.server.auth.keys import read_end
+    from retrieve_cli.server.auth.keys import read_end, written
     from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_rate, read_scopes
 
     scopes = read_scopes(scope or ["search"])
     end = read_end(expires, datetime.now(UTC))
     allowed = None if rate is None else read_rate(rate)
     created = _file(shared).create(scopes, name=name, tenant=tenant, expires=end, rate=allowed)
+    key = created.key
     whole = [name for name in scopes if name in WHOLE_INDEX]
     if tenant is not None and whole:
         shared.talk.say(f"note: the key may see figures of the whole index, other tenants included: {', '.join(whole)}")
     if shared.format == "json":
-        print(document({"key": created.text, **created.key.shown(datetime.now(UTC))}))
+        print(document({"key": created.text, **key.shown(datetime.now(UTC))}))
         return
     print(created.text, flush=True)
-    shared.talk.say(f"created {_sentence(created.key)}; it is not shown again")
+    parts = [
+        f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",
+        *([f"tenant {key.tenant}"] if key.tenant is not None else []),
+        *([f"until {written(key.expires)}"] if key.expires is not None else []),
+        *([f"at most {key.rate}"] if key.rate is not None else []),
+    ]
+    shared.talk.say(f"created {'; '.join(parts)}; it is not shown again")
 
 
 @app.command("list")
@@ -62,7 +69,15 @@ def list_(*, shared: Shared) -> None:
     if shared.format == "json":
         print(document({"keys": [key.shown(now) for key in stored]}))
     elif stored:
-        _print_table(stored, now, shared)
+        from retrieve_cli.output.styled_lines import print_table
+
+        rows = []
+        for key in stored:
+            end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
+            names = (key.id, key.name, " ".join(key.scopes), key.tenant or "")
+            rows.append((*names, f"{key.created:%Y-%m-%d}", end, str(key.rate or ""), key.state(now)))
+        columns = ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state")
+        print_table(shared.console(), columns, rows)
     else:
         shared.talk.say("there are no keys; create one: retrieve keys create")
 
@@ -79,27 +94,3 @@ def _file(shared: Shared) -> KeyFile:
     from retrieve_cli.server.auth.keys import KeyFile
 
     return KeyFile(shared.artifacts)
-
-
-def _sentence(key: Key) -> str:
-    from retrieve_cli.server.auth.keys import written
-
-    parts = [
-        f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",
-        *([f"tenant {key.tenant}"] if key.tenant is not None else []),
-        *([f"until {written(key.expires)}"] if key.expires is not None else []),
-        *([f"at most {key.rate}"] if key.rate is not None else []),
-    ]
-    return "; ".join(parts)
-
-
-def _print_table(stored: list[Key], now: datetime, shared: Shared) -> None:
-    from retrieve_cli.output.styled_lines import print_table
-
-    rows = []
-    for key in stored:
-        end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
-        names = (key.id, key.name, " ".join(key.scopes), key.tenant or "")
-        rows.append((*names, f"{key.created:%Y-%m-%d}", end, str(key.rate or ""), key.state(now)))
-    columns = ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state")
-    print_table(shared.console(), columns, rows)

@@ -311,10 +311,7 @@ def _flag(row: Choice) -> Parameter:
 
 def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values that were given, by the names under which they reach the stages; the configuration checks keys.
-
-    Raises:
-        UsageError: a value is invalid for its choice.
-    """
+    Raises: UsageError: a value is invalid for its choice."""
     chosen: dict[str, Any] = {}
     for row in rows:
         if (value := given[row.name]) is None or value == []:

@@ -108,11 +108,8 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
 
 
 def _narrowed(own: Request, asked: Request, where: str) -> Request:
-    """The request of a line under the conditions of the flags, which it cannot widen.
-
-    Raises:
-        UsageError: it asks for a record, a tenant or a retriever that the flags do not allow.
-    """
+    """The request of a line under the conditions of the flags, which it cannot widen. Raises: UsageError: it asks for a
+    record, a tenant or a retriever that the flags do not allow."""
     for flag, given, chosen in (
         ("--doc-id", asked.doc_ids, own.doc_ids or ()),
         ("--retrievers", asked.retrievers, own.retrievers),

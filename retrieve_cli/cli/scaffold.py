@@ -90,9 +90,6 @@ def _drawn(
     return chosen, len(made.lines), made.skipped
 
 
-# ------------------------------------------------------------------------------------------------ sessions
-
-
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
     """Answer and judge queries until an empty one; each judged query is saved before the next."""
     from retrieve_cli.contracts import Request

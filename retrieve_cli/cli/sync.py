@@ -86,11 +86,8 @@ def _meant(word: str) -> str:
 
 def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:
     """Check that the index has the sources of the command line. All of its sources are synced, not only the named ones.
-
-    Raises:
-        UsageError: it does not have one; the hint is the command that adds it.
-        IndexMissing, IndexCorrupt: nothing names its sources.
-    """
+    Raises: UsageError: it does not have one; the hint is the command that adds it. IndexMissing, IndexCorrupt: nothing
+    names its sources."""
     from retrieve_cli.ingest.sync import entries
 
     given = [*(("--catalog", path) for path in catalogs), *(("--docs-dir", path) for path in folders)]
@@ -170,11 +167,8 @@ def _writing(shared: Shared, settings: Settings, *, reports: bool = False) -> It
 
 
 def _check_before_writing(shared: Shared, settings: Settings) -> None:
-    """Before the artifacts folder is made for the first time, check that there is something to put into it.
-
-    Raises:
-        IndexMissing, SourceFailed, UsageError: there is not.
-    """
+    """Before the artifacts folder is made for the first time, check that there is something to put into it. Raises:
+    IndexMissing, SourceFailed, UsageError: there is not."""
     if not shared.store.path.exists():
         from retrieve_cli.api.building import present_entries
 

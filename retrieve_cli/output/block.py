@@ -123,9 +123,6 @@ def related(answer: Answer, width: int) -> Iterator[Line]:
         yield from ([indent, *line] for line in laid_out(parts, width - indent.width))
 
 
-# ---------------------------------------------------------------------------------------------------------------- heads
-
-
 _BETWEEN = StyledText("  ")
 _BELOW = " › "
 _LEAST_SECTION = 24

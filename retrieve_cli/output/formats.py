@@ -225,9 +225,6 @@ def _rerank_json(moved: Reranked) -> dict[str, Json]:
     return {"scorer": moved.scorer, **before, "score": moved.score, "part": moved.part}
 
 
-# ------------------------------------------------------------------------------------------------- formats
-
-
 def as_json(answers: Sequence[Answer]) -> str:
     """Return an indented object for each answer."""
     objects = (orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() for answer in answers)

@@ -92,7 +92,7 @@ def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now:
     Raises:
         RetrieveError: the folder cannot be written to.
     """
-    from retrieve_cli.output.web_works import web_json
+    from retrieve_cli.output.web_works import status_text, web_json
 
     at = datetime.now(UTC) if now is None else now.astimezone(UTC)
     answered = json.loads(formats.dump(web_json(answer)))
@@ -103,7 +103,14 @@ def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now:
         "web": run_account.web_section(settings),
         "encoder": run_account.encoder_card(settings) if answer.reranked else None,
     }
-    return _write(runs, run, {"answers": [answered]}, _web_summary(run, answer), tape)
+    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
+    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
+    lines += _skipped(answer.strategies_skipped)
+    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
+    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
+    lines += _best(enumerate(works, 1), len(answer.hits))
+    summary = "\n".join(map(printable, lines)) + "\n"
+    return _write(runs, run, {"answers": [answered]}, summary, tape)
 
 
 def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
@@ -252,18 +259,6 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
         lines += _best(ranked, len(answer.results))
         lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
         lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
-    return "\n".join(map(printable, lines)) + "\n"
-
-
-def _web_summary(run: Mapping[str, Json], answer: WebAnswer) -> str:
-    from retrieve_cli.output.web_works import status_text
-
-    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
-    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
-    lines += _skipped(answer.strategies_skipped)
-    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
-    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
-    lines += _best(enumerate(works, 1), len(answer.hits))
     return "\n".join(map(printable, lines)) + "\n"
 
 

@@ -120,9 +120,6 @@ def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
     yield from (f"{name}: {why}" for name, why in partly)
 
 
-# ---------------------------------------------------------------------------------------------- documents
-
-
 class _Passage(NamedTuple):
     """A stretch of one document, of one hit or of several that touch."""
 
@@ -132,19 +129,15 @@ class _Passage(NamedTuple):
     """Header of a table that was cut there: shown above its text without being part of it."""
 
 
-class _Document(NamedTuple):
-    """A record among the results, and its passages in the order in which they are read."""
-
-    result: Result
-    """Its best one."""
-    passages: Sequence[_Passage]
+_Document = tuple[Result, Sequence[_Passage]]
+"""A record among the results by its best one, and its passages in the order in which they are read."""
 
 
 def _documents(results: Sequence[Result]) -> list[_Document]:
     by_record: dict[int, list[Result]] = {}
     for result in results:
         by_record.setdefault(result.hit.record, []).append(result)
-    return [_Document(own[0], _passages(own)) for own in by_record.values()]
+    return [(own[0], _passages(own)) for own in by_record.values()]
 
 
 def _passages(results: Sequence[Result]) -> list[_Passage]:
@@ -168,20 +161,17 @@ def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
     return span.start < before.span.end or next_to
 
 
-# ---------------------------------------------------------------------------------------------- prompts
-
-
 def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: str = "##") -> Iterator[str]:
-    for document in documents:
-        record = document.result.record
+    for best, passages in documents:
+        record = best.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
         title = printable_line(f"{record['name']}{aside}")
         blocks = []
-        for passage in document.passages:
-            place = citation(document.result, passage.span, passage.sections)
+        for passage in passages:
+            place = citation(best, passage.span, passage.sections)
             blocks.append(numbered(next(numbers), place, passage.above + passage.span.text))
-        if (bundle := document.result.bundle) is not None and bundle.needs:
-            needs = ", ".join(need.id for need in bundle.needs)
+        if best.bundle is not None and best.bundle.needs:
+            needs = ", ".join(need.id for need in best.bundle.needs)
             blocks.append(printable_line(f"requires, in this order: {needs}") + "\n")
         yield f"{mark} {title}\n\n" + "\n".join(blocks)
 
@@ -189,7 +179,7 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
 def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
     groups: dict[str, list[_Document]] = {}
     for document in documents:
-        groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
+        groups.setdefault(str(document[0].record["group"] or "(no group)"), []).append(document)
     for group, own in groups.items():
         yield f"## {printable_line(group)}\n"
         yield from _by_document(own, numbers, "###")
@@ -208,9 +198,6 @@ def _also_needed(related: Sequence[Result]) -> str:
 
 def _title(answer: Answer, batch: bool) -> str:
     return printable_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
-
-
-# ---------------------------------------------------------------------------------------------- tables
 
 
 def _row(result: Result) -> list[str]:

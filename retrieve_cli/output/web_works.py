@@ -110,9 +110,6 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
 _RERANKED = {"scorer": "scorer", "before": "before", "score_before": "retrieval_score", "score": "score"}
 
 
-# ------------------------------------------------------------------------------------------------- text
-
-
 def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield the lines of an answer for people; with `explain`, the evidence for each result, and every status."""
     if not answer.hits:
@@ -195,9 +192,6 @@ def _warning(work: Work) -> str:
     return "RETRACTED: " if work.retracted else ""
 
 
-# --------------------------------------------------------------------------------------------- Markdown
-
-
 def as_web_markdown(answer: WebAnswer) -> str:
     """Return the answer as Markdown: a numbered list with links, for notes and reports."""
     lines = [f"# {_escaped(answer.options.text)}", ""]
@@ -220,9 +214,6 @@ def _entry(hit: WebHit) -> str:
 
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", printable_line(text))
-
-
-# ----------------------------------------------------------------------------------------------- prompt
 
 
 def as_web_prompt(answer: WebAnswer) -> str:

@@ -134,12 +134,8 @@ def _lock_file(shared: Shared) -> Path:
 
 
 def _lock(shared: Shared) -> int | None:
-    """Return a descriptor that holds the lock of the warm process; None if the process runs.
-
-    Raises:
-        IndexMissing, IndexCorrupt: there is no index.
-        RetrieveError: the folder cannot be written.
-    """
+    """Return a descriptor that holds the lock of the warm process; None if the process runs. Raises: IndexMissing,
+    IndexCorrupt: there is no index. RetrieveError: the folder cannot be written."""
     shared.store.open()
     try:
         return lock.take(_lock_file(shared))

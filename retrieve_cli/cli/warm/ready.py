@@ -110,11 +110,7 @@ class PreparedIndex:
         )
 
     def _open(self) -> None:
-        """Open the current generation, and warm it.
-
-        Raises:
-            RetrieveError: it cannot be opened.
-        """
+        """Open the current generation, and warm it. Raises: RetrieveError: it cannot be opened."""
         forget()
         gc.unfreeze()
         gc.collect()
