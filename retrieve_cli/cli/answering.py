@@ -154,11 +154,6 @@ def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | 
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
         run.picture.draw(answers[0], index.opened, run.shared)
-    _keep_records(run, index, answers)
-
-
-def _keep_records(run: Run, index: Index, answers: Sequence[Answer]) -> None:
-    """Explain empty answers, print log lines, and add to the log of queries, as flags and configuration ask."""
     printed = (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet
     kept = run.settings.log.queries and not run.unindexed
     if not (run.explain_empty or printed or kept):

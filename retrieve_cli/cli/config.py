@@ -51,7 +51,13 @@ def config(
     elif action == "defaults":
         _defaults(key, shared)
     elif action == "path":
-        _path(shared)
+        from retrieve_cli.config.loading import file_of
+
+        file = file_of(shared.config)
+        path = None if file is None else str(file)
+        shared.show({"path": path, "exists": file is not None and file.exists()}, [] if path is None else [path])
+        if path is None:
+            shared.talk.say("no configuration file is read (write one: retrieve init)")
     else:
         _set(key, value, shared)
 
@@ -190,16 +196,6 @@ def _defaults(key: str | None, shared: Shared) -> None:
     else:
         values = _values(Settings())
         print(*_lines(_keys(Settings(), key), values, values, {}), sep="\n")
-
-
-def _path(shared: Shared) -> None:
-    from retrieve_cli.config.loading import file_of
-
-    file = file_of(shared.config)
-    path = None if file is None else str(file)
-    shared.show({"path": path, "exists": file is not None and file.exists()}, [] if path is None else [path])
-    if path is None:
-        shared.talk.say("no configuration file is read (write one: retrieve init)")
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:

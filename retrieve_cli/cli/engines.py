@@ -70,9 +70,7 @@ def verify(
 @app.command()
 @shared("text", "json")
 def push(
-    again: Annotated[bool, option("--again", "Remove it there first, and send all of it.")] = False,
-    *,
-    shared: Shared,
+    again: Annotated[bool, option("--again", "Remove it there first, and send all of it.")] = False, *, shared: Shared
 ) -> None:
     """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push

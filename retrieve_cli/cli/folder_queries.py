@@ -78,7 +78,14 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
         UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
     """
     sources = _sources(settings, folder)
-    _check_size(sources, settings)
+    left = most = int(settings.docs.unindexed_max_mb * MB)
+    for source in sources:
+        size, path = getattr(source, "size", None), source.origin["path"]
+        left -= Path(path).stat().st_size if size is None else size(left)
+        if left < 0:
+            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
+            hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
+            raise UsageError(message, hint=hint)
     quiet = shared.talk if shared.talk.verbose else shared.talk._replace(quiet=True)
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
@@ -97,17 +104,6 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
         message = "docs.mode: standard_chunking reads the folders that `sources` lists, and it lists none"
         raise UsageError(message, hint="name one: retrieve query --docs-dir DIR TEXT")
     return sources_of(entries, settings, fetched=Path())
-
-
-def _check_size(sources: Sequence[Source], settings: Settings) -> None:
-    left = most = int(settings.docs.unindexed_max_mb * MB)
-    for source in sources:
-        size, path = getattr(source, "size", None), source.origin["path"]
-        left -= Path(path).stat().st_size if size is None else size(left)
-        if left < 0:
-            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
-            hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
-            raise UsageError(message, hint=hint)
 
 
 def _notices(built: TemporaryIndex) -> Sequence[str]:

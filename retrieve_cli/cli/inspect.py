@@ -142,9 +142,7 @@ def duplicates(
 @app.command()
 @shared("text", "json")
 def synonyms(
-    limit: Annotated[int, option("--limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0,
-    *,
-    shared: Shared,
+    limit: Annotated[int, option("--limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
 ) -> None:
     """List the abbreviations that records define, as rules for synonyms.file."""
     from retrieve_cli.operations import abbreviations

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, argument("RUN", "A run saved by --save-run: its id or folder.")],
-    *,
-    shared: Shared,
+    run: Annotated[str, argument("RUN", "A run saved by --save-run: its id or folder.")], *, shared: Shared
 ) -> None:
     """Repeat a saved run on its generation, under its settings, and compare the answers byte by byte.
 

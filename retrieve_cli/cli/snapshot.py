@@ -67,11 +67,7 @@ def create(
 
 @app.command("list")
 @shared("text", "json")
-def list_(
-    folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] = Path(),
-    *,
-    shared: Shared,
-) -> None:
+def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] = Path(), *, shared: Shared) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
     from retrieve_cli.operations.snapshots.reading import listing
     from retrieve_cli.output.formats import document

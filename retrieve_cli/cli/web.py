@@ -64,10 +64,7 @@ def record(
 @app.command()
 @shared("text", "json", "jsonl", "md", "prompt", table=WEB)
 def search(
-    text: Annotated[list[str], argument("TEXT...", "The question.")],
-    *,
-    chosen: dict[str, Any],
-    shared: Shared,
+    text: Annotated[list[str], argument("TEXT...", "The question.")], *, chosen: dict[str, Any], shared: Shared
 ) -> None:
     """Search the web and literature: retrieve web "crispr off-target". Exit with 8 if a provider failed.
 

@@ -228,26 +228,23 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
         descriptor = regular_descriptor(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600)
         try:
             for answer in answers:
-                line = {"at": now, **_logged(answer, min_candidates)}
+                related = [{"id": each.record["id"], "path": each.hit.path} for each in answer.related]
+                line = {
+                    "at": now,
+                    "query": answer.query.text,
+                    "clean_query": answer.question.clean,
+                    "generation": answer.generation,
+                    "pipeline": answer.pipeline,
+                    **numbers(answer, min_candidates=min_candidates),
+                    "results": [{"id": each.record["id"], "score": each.hit.score} for each in answer.results],
+                    **({"related": related} if related else {}),
+                    "total_ms": answer.timings_ms["total"],
+                }
                 os.write(descriptor, formats.dump(line).encode() + b"\n")
         finally:
             os.close(descriptor)
     except OSError as error:
         raise unwritable(runs / QUERIES, error) from error
-
-
-def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    related = answer.related
-    return {
-        "query": answer.query.text,
-        "clean_query": answer.question.clean,
-        "generation": answer.generation,
-        "pipeline": answer.pipeline,
-        **numbers(answer, min_candidates=min_candidates),
-        "results": [{"id": result.record["id"], "score": result.hit.score} for result in answer.results],
-        **({"related": [{"id": each.record["id"], "path": each.hit.path} for each in related]} if related else {}),
-        "total_ms": answer.timings_ms["total"],
-    }
 
 
 def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:

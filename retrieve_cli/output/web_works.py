@@ -7,7 +7,7 @@ text. In a prompt each is in a fence that is longer than any within it, so that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
@@ -120,7 +120,14 @@ def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]
     for rank, hit in enumerate(answer.hits, 1):
         yield from _result_lines(rank, hit, indent, width)
         if explain:
-            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in _explained(hit))
+            lines = [f"{each.source}: rank {each.rank}, {figures.rounded(each.score)}" for each in hit.hit.evidence]
+            if moved := hit.hit.reranked:
+                before, score = figures.rounded(moved.retrieval_score), figures.rounded(hit.hit.score)
+                change = f"from rank {moved.before} ({before} -> {score})"
+                lines.append(f"{moved.scorer}: {figures.rounded(moved.score)}, {change}")
+            for name, values in hit.work.conflicts.items():
+                lines.append(f"{name} differs: " + ", ".join(f"{each.value} ({each.source})" for each in values))
+            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in lines)
     if explain:
         yield []
         yield [StyledText(answer.pipeline, "dim")]
@@ -169,17 +176,6 @@ def _facts(work: Work) -> Iterator[str]:
     others += [(linked.relation, linked.id) for linked in work.linked]
     yield from (f"{RELATIONS[relation]}: {name}" for relation, name in others[:_SHOWN_OTHERS])
     yield "found by " + ", ".join(dict.fromkeys(source.provider for source in work.found_by if source.rank))
-
-
-def _explained(hit: WebHit) -> Sequence[str]:
-    lines = [f"{each.source}: rank {each.rank}, {figures.rounded(each.score)}" for each in hit.hit.evidence]
-    if hit.hit.reranked:
-        moved = hit.hit.reranked
-        before, score = figures.rounded(moved.retrieval_score), figures.rounded(hit.hit.score)
-        lines.append(f"{moved.scorer}: {figures.rounded(moved.score)}, from rank {moved.before} ({before} -> {score})")
-    for name, values in hit.work.conflicts.items():
-        lines.append(f"{name} differs: " + ", ".join(f"{each.value} ({each.source})" for each in values))
-    return lines
 
 
 def _authors(work: Work, most: int, more: str) -> str:

@@ -71,7 +71,15 @@ def background(shared: Shared, *, idle: float) -> None:
     os.close(theirs)
     os.close(descriptor)
     os.waitpid(pid, 0)
-    _print_start(shared, ours)
+    with os.fdopen(ours, "rb") as stream:
+        text = stream.read()
+    lost = b'{"code": 1, "kind": "error", "message": "the process has ended at its start", "hint": ""}'
+    said = json.loads(text or lost)
+    if "pid" not in said:
+        raise typer.Exit(shared.talk.error(**said))
+    if shared.format == "json":
+        _print_json(said["pid"], shared)
+    shared.talk.say(f"ready: process {said['pid']} answers `retrieve query` for {shared.artifacts}")
 
 
 def be(shared: Shared) -> None:
@@ -213,17 +221,3 @@ def _tell(pipe: int, failure: Failure | None) -> None:
 
 def _print_json(pid: int, shared: Shared) -> None:
     print(json.dumps({"pid": pid, "artifacts": str(shared.artifacts)}))
-
-
-def _print_start(shared: Shared, pipe: int) -> None:
-    """Print that the process answers. Raises: typer.Exit if it could not start."""
-    with open(pipe, "rb") as stream:
-        text = stream.read()
-    said = json.loads(
-        text or b'{"code": 1, "kind": "error", "message": "the process has ended at its start", "hint": ""}'
-    )
-    if "pid" not in said:
-        raise typer.Exit(shared.talk.error(**said))
-    if shared.format == "json":
-        _print_json(said["pid"], shared)
-    shared.talk.say(f"ready: process {said['pid']} answers `retrieve query` for {shared.artifacts}")
