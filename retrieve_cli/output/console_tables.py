@@ -21,7 +21,6 @@ from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 
 _WITH_LINES = ("catalog", "markdown", "text")
@@ -101,16 +100,10 @@ def print_table(answer: Answer, console: Console) -> None:
             name.append("\n" * (place > 0) + line, style=style)
         confidence = "" if result.confidence is None else percent(result.confidence)
         lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
+        found = snippet(answer, result).cut(ROOM)
+        shown = Text(found.text)
+        for start, end in found.marks:
+            shown.stylize("bold yellow", start, end)
         others = map(Text, (*([confidence] if answer.confidence else []), lines))
-        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *others, _marked(answer, result))
+        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *others, shown)
     console.print(table)
-
-
-def _marked(answer: Answer, result: Result) -> Text:
-    from rich.text import Text
-
-    found = snippet(answer, result).cut(ROOM)
-    text = Text(found.text)
-    for start, end in found.marks:
-        text.stylize("bold yellow", start, end)
-    return text

@@ -82,7 +82,15 @@ def save(
         "recipe": recipe,
         "calibration": calibration_digest(store),
     }
-    return _write(store.runs, run, retrieval, _summary(run, answers))
+    lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
+    for answer in answers:
+        lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
+        lines += _skipped(answer.strategies_skipped)
+        ranked = ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked)
+        lines += _best(ranked, len(answer.results))
+        lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
+        lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
+    return _write(store.runs, run, retrieval, lines)
 
 
 def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now: datetime | None = None) -> str:
@@ -109,8 +117,7 @@ def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now:
     lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
     works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
     lines += _best(enumerate(works, 1), len(answer.hits))
-    summary = "\n".join(map(printable, lines)) + "\n"
-    return _write(runs, run, {"answers": [answered]}, summary, tape)
+    return _write(runs, run, {"answers": [answered]}, lines, tape)
 
 
 def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
@@ -125,7 +132,7 @@ def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
 
 
 def _write(
-    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: str, tape: Tape | None = None
+    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: Iterable[str], tape: Tape | None = None
 ) -> str:
     """Write the files of a run and return its id; of one that cannot be written, nothing stays."""
     folder = runs / run["run_id"]
@@ -141,7 +148,7 @@ def _write(
             durable.sync(folder / _BODIES)
             durable.replace(folder / TAPE, _dump(tape.to_json()))
         durable.replace(folder / RETRIEVAL, _dump({"run_id": run["run_id"], **retrieval}))
-        durable.replace(folder / SUMMARY, summary)
+        durable.replace(folder / SUMMARY, "\n".join(map(printable, summary)) + "\n")
         durable.replace(folder / RUN, _dump(run))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -245,18 +252,6 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
             os.close(descriptor)
     except OSError as error:
         raise unwritable(runs / QUERIES, error) from error
-
-
-def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
-    lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
-    for answer in answers:
-        lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
-        lines += _skipped(answer.strategies_skipped)
-        ranked = ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked)
-        lines += _best(ranked, len(answer.results))
-        lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
-        lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
-    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _skipped(reasons: Mapping[str, str]) -> list[str]:

@@ -78,7 +78,13 @@ class PreparedIndex:
         """Follow the current generation; return the change since the last call."""
         if _changed(self._program) or _changed(self._libraries):
             return WarmState.GONE
-        if not self._is_outdated():
+        opened = kept()
+        if (
+            opened is not None
+            and opened.store.live() == opened.generation.id
+            and self._configuration == file_of(self._shared.config)
+            and _changed(self._index) is None
+        ):
             return WarmState.SAME
         with suppress(RetrieveError, OSError):  # the copy opens it by itself, and reports the error
             self._settings = self._shared.settings()
@@ -99,15 +105,6 @@ class PreparedIndex:
         command_of("query").make_context("query", ["x"], parent=program().make_context("retrieve", ["query"]))
         if self._rehearsal is not None:
             self._rehearsal()
-
-    def _is_outdated(self) -> bool:
-        opened = kept()
-        return (
-            opened is None
-            or opened.store.live() != opened.generation.id
-            or self._configuration != file_of(self._shared.config)
-            or _changed(self._index) is not None
-        )
 
     def _open(self) -> None:
         """Open the current generation, and warm it. Raises: RetrieveError: it cannot be opened."""
