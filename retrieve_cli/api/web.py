@@ -116,10 +116,7 @@ def document_of(work: Work) -> dict[str, Json]:
         "date": work.date,
         "venue": work.venue,
         **{id_.kind: id_.value for id_ in work.ids if id_.kind != "url"},
-        "license": work.license,
-        "pdf_url": work.pdf_url,
-        "open_access": work.open_access,
-        "retracted": work.retracted,
+        **{key: getattr(work, key) for key in ("license", "pdf_url", "open_access", "retracted")},
         "provenance": dict(work.provenance),
         "found_by": [
             {"provider": source.provider, "at": source.at, "digest": source.digest} for source in work.found_by

@@ -206,9 +206,7 @@ def _account(entry: Any) -> dict[str, Any]:
     return {
         "rows": dict(census.rows),
         "files": list(entry.files),
-        "sample": census.sample,
-        "seconds": census.seconds,
-        "bytes": census.bytes,
+        **{key: getattr(census, key) for key in ("sample", "seconds", "bytes")},
         "card": dict(entry.card),
     }
 
