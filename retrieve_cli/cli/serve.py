@@ -285,4 +285,5 @@ def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str)
     every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
     sources = settings.sources.list or settings.withholds("sources")  # a sync says that these need a yes
     first = bool(sources) and settings.sources.auto_sync is not False
-    return SyncOptions(shared.config_flags, every_s, seconds(jitter, "--jitter"), first)
+    flags = [] if shared.config is None else ["--config", str(shared.config)]
+    return SyncOptions(flags, every_s, seconds(jitter, "--jitter"), first)
