@@ -173,7 +173,6 @@ def _html(text: str) -> str:
 
 
 def _linked(result: IndexResult) -> str:
-    """Return the name of a result, as a link if its address is one of the web."""
     name = _html(_short(result.name))
     if not (result.url or "").startswith(("https://", "http://")):
         return name

@@ -22,6 +22,7 @@ from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.untrusted.nearest import nearest
 
 _EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
+_EXAMPLES = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}
 _ALIKE = 0.8
 """Least similarity at which an unknown key counts as a misspelt one: `filtr` does, `fields` (of `filter`) does not."""
 _SHORTEST = 5
@@ -89,12 +90,19 @@ def _read(
     values: dict[str, Json] = {}
     paths: tuple[str, ...] = ()
     for row, spelling, value in given:
-        if row.name == "files":
-            paths, values[row.name] = _files(value, where, local) if local else ((), _heads(value, where))
+        if row.name == "files" and local:
+            if not isinstance(value, list):
+                hint = 'for example: "files": ["scan.nii.gz"]'
+                raise UsageError(f"`files` of {where} must be a list of paths", hint=hint)
+            paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
+            values[row.name] = _heads([entry for entry in value if _path_of(entry) is None], where)
+        elif row.name == "files":
+            values[row.name] = _heads(value, where)
         else:
             values[row.name] = _checked(row, value, f"`{spelling}` of {where}")
     asked = _asked({"id": id_, **values}, where, tenant)
-    return asked._replace(request=_with_paths(asked.request, paths, where))
+    _expect_different([*dict.fromkeys(paths), *(head.name for head in asked.request.heads)], where)
+    return asked._replace(request=replace(asked.request, files=paths))
 
 
 SWITCHES: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -117,7 +125,9 @@ def of_text(row: Choice, key: str, text: str) -> Json:
 
 
 def _checked(row: Choice, value: Json, place: str) -> Json:
-    return checked(value, _schema_of(row, value), place, hint=_hint(row))
+    example = _EXAMPLES.get(row.name, '["…"]')
+    hint = f'for example: "{row.name}": {example}' if row.schema.get("type") == "array" else row.description
+    return checked(value, _schema_of(row, value), place, hint=hint)
 
 
 def _schema_of(row: Choice, value: Json) -> Schema:
@@ -132,13 +142,6 @@ def _schema_of(row: Choice, value: Json) -> Schema:
 
     names = [*known, *installed()]
     return {**schema, "items": {**schema["items"], "enum": names}} if row.several else {**schema, "enum": names}
-
-
-def _hint(row: Choice) -> str:
-    example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(
-        row.name, '["…"]'
-    )
-    return f'for example: "{row.name}": {example}' if row.schema.get("type") == "array" else row.description
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
@@ -160,15 +163,9 @@ def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
     return Asked(request, choices, values.get("generation"), values.get("at_least"))
 
 
-# --------------------------------------------------------------------------------------------------- files
-
-
 def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
-    """The beginnings of files that a request brings along.
-
-    Raises:
-        UsageError: it names a file instead, or two have the same name.
-    """
+    """The beginnings of files that a request brings along. Raises: UsageError: it names a file instead, or two have the
+    same name."""
     if isinstance(value, list) and any(_path_of(entry) is not None for entry in value):
         hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; local MCP takes paths'
         raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
@@ -193,19 +190,6 @@ def _path_of(entry: Json) -> str | None:
     """The path of an entry of `files` that has one: `"scan.dcm"` or `{"path": "scan.dcm"}`."""
     path = entry["path"] if isinstance(entry, dict) and list(entry) == ["path"] else entry
     return path if isinstance(path, str) else None
-
-
-def _files(value: Json, where: str, local: Local) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
-    """The paths, as `local` returns them, and the beginnings of files."""
-    if not isinstance(value, list):
-        raise UsageError(f"`files` of {where} must be a list of paths", hint='for example: "files": ["scan.nii.gz"]')
-    paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
-    return paths, _heads([entry for entry in value if _path_of(entry) is None], where)
-
-
-def _with_paths(request: Request, paths: tuple[str, ...], where: str) -> Request:
-    _expect_different([*dict.fromkeys(paths), *(head.name for head in request.heads)], where)
-    return replace(request, files=paths)
 
 
 def _expect_different(names: list[str], where: str) -> None:
@@ -233,11 +217,7 @@ def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Se
 
 
 def answer_each(
-    searcher: Searcher,
-    requests: Sequence[Request],
-    *,
-    common: Request,
-    answer: Answering,
+    searcher: Searcher, requests: Sequence[Request], *, common: Request, answer: Answering
 ) -> list[Outcome]:
     """Return the answer to each request, or the error of the request itself, in order.
 
@@ -256,11 +236,8 @@ def answer_each(
     if outcomes:
         expect_sound(searcher, common)
     for retrievers in dict.fromkeys(request.retrievers for request in requests):
-        places = [
-            place
-            for place, request in enumerate(requests)
-            if request.retrievers == retrievers and place not in outcomes
-        ]
+        alike = [place for place, request in enumerate(requests) if request.retrievers == retrievers]
+        places = [place for place in alike if place not in outcomes]
         try:
             answers = answer([requests[place] for place in places]) if places else []
             outcomes.update(zip(places, answers, strict=True))
@@ -281,7 +258,6 @@ def expect_sound(searcher: Searcher, common: Request, *, facets: Sequence[str] =
 
 
 def _fault(searcher: Searcher, request: Request) -> Outcome | None:
-    """The error of a request by itself, before anything is searched."""
     try:
         searcher.check([request])
         questions = searcher.read([request])

@@ -145,7 +145,6 @@ def expect_published(report: Report) -> Report:
 
 
 def _reasons(rejected: Sequence[Refused]) -> str:
-    """Return the first reasons, each with its place."""
     reasons = [f"{'record ' if item.source == _RECORDS else f'{item.source}:'}{item.line}: {item.reason}"
                for item in rejected[:_LISTED]]  # fmt: skip
     return "; ".join([*reasons, *(["…"] if len(rejected) > _LISTED else [])])

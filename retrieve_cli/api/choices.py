@@ -98,21 +98,13 @@ _HEAD: Schema = {
     "additionalProperties": False,
 }
 _HEADS: Schema = {"type": "array", "items": _HEAD, "maxItems": _MOST_FILES}
-_RETRIEVERS: Schema = {
-    "type": "array",
-    "items": {"title": "retriever", **_one_of(*answering_names())},
-    "minItems": 1,
-    "maxItems": 16,
-}
+_RETRIEVER: Schema = {"title": "retriever", **_one_of(*answering_names())}
+_RETRIEVERS: Schema = {"type": "array", "items": _RETRIEVER, "minItems": 1, "maxItems": 16}
 _OBJECT = (
     'As an object: {"license": "MIT", "modality": ["CT", "MRI"], "dims": {"gte": 3}, "group": {"not": "archive"}}.'
 )
-_IN_JSON, _FOR_MODELS, _HERE, _NOWHERE_ELSE = (
-    frozenset({JSON}),
-    SEVERAL | {LISTED},
-    frozenset({LOCAL}),
-    frozenset[str](),
-)
+_IN_JSON, _FOR_MODELS = frozenset({JSON}), SEVERAL | {LISTED}
+_HERE, _NOWHERE_ELSE = frozenset({LOCAL}), frozenset[str]()
 
 
 SEARCH = Table(

@@ -136,9 +136,8 @@ def _literal(field: str, value: Json) -> str:
 
 def _expect_no_path(field: str, relation: str) -> None:
     if known_as(field) in PATHS:
-        raise UsageError(
-            f"`{relation}` of the field {quoted(field)} cannot be expressed", hint='write "=" a whole path'
-        )
+        message = f"`{relation}` of the field {quoted(field)} cannot be expressed"
+        raise UsageError(message, hint='write "=" a whole path')
 
 
 def _shown(values: Sequence[Json]) -> Json:

@@ -75,9 +75,8 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
-        return Chunks(
-            shown_row(generation.records[row]), [shown_row(generation.chunks[place]) for place in shown], end - start
-        )
+        rows = [shown_row(generation.chunks[place]) for place in shown]
+        return Chunks(shown_row(generation.records[row]), rows, end - start)
 
 
 def records(
@@ -90,7 +89,10 @@ def records(
     """
     from retrieve_cli.search.conditions import allowed_by
 
-    first = _place_after(after)
+    digits = "0" if after is None else after.removeprefix("r")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+        raise UsageError(f"{quoted(after)} is not a cursor", hint="take it from the answer before: `next`")
+    first = int(digits)
     with index.reading() as generation:
         visible = visible_to(generation, tenant)
         allowed = allowed_by(generation, filters, visible)
@@ -109,15 +111,6 @@ def visible_to(generation: Generation, tenant: str | None) -> Mask | None:
 def no_record(record_id: str) -> NotFound:
     """Return the error for an id that does not exist for a caller."""
     return NotFound(f"there is no record {quoted(record_id)}", hint="list them: GET /documents")
-
-
-def _place_after(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    digits = cursor.removeprefix("r")
-    if digits.isascii() and digits.isdigit() and len(digits) < 12:
-        return int(digits)
-    raise UsageError(f"{quoted(cursor)} is not a cursor", hint="take it from the answer before: `next`")
 
 
 class Passage(NamedTuple):
@@ -151,12 +144,9 @@ def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage
         rows = [generation.chunks[at] for at in range(first, end)]
         text, places = _joined(rows)
         start, stop = (0, len(text)) if chunk is None else places[chunk - first]
-        chunks = [(*at, _without_boxes(place_of(stored))) for at, stored in zip(places, rows, strict=True)]
+        found = zip(places, map(place_of, rows), strict=True)
+        chunks = [(*at, place and place._replace(boxes=())) for at, place in found]
         return Passage(generation.records[row], text, start, stop, chunks)
-
-
-def _without_boxes(place: Place | None) -> Place | None:
-    return place and place._replace(boxes=())
 
 
 def _find(generation: Generation, name: str, visible: Mask | None) -> tuple[int, int | None]:

@@ -154,7 +154,12 @@ class Documents:
             entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
             own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
             if own is None:
-                raise self._not_removable(record_id, tenant, index)
+                _, record = self._record(record_id, tenant, index)
+                if record is None or record["source"] == self.sequences.name():
+                    raise contents.no_record(record_id)
+                origin = quoted(record["source"])
+                message = f"the record {quoted(record_id)} was not added as a document: it comes from {origin}"
+                raise Conflict(message, hint="remove it there, then sync")
             changes[own.id] = Change(own.id, tenant, None)
         outcomes = zip(changes, self.inbox.write(list(changes.values())), strict=True)
         statuses = [Status(self._prefix + name, outcome.sequence, "queued") for name, outcome in outcomes]
@@ -211,22 +216,10 @@ class Documents:
             for status in statuses
         ]
 
-    # ------------------------------------------------------------------------------------------ helpers
-
     @property
     def _prefix(self) -> str:
         """The beginning of ids that the configuration gives to the inbox."""
         return inbox_entry(self._settings, None).id_prefix
-
-    def _not_removable(self, record_id: str, tenant: str | None, index: Index | None) -> UsageError:
-        """Return the error for a record that is not in the inbox, or does not exist for the caller."""
-        _, record = self._record(record_id, tenant, index)
-        if record is None or record["source"] == self.sequences.name():
-            return contents.no_record(record_id)
-        return Conflict(
-            f"the record {quoted(record_id)} was not added as a document: it comes from {quoted(record['source'])}",
-            hint="remove it there, then sync",
-        )
 
     def change(self, document: bytes | Json, tenant: str | None) -> Change | str:
         """Return the change that stores a document, or the reason why it is rejected."""
@@ -240,7 +233,6 @@ class Documents:
         return record if isinstance(record, str) else Change(own_id(record.id, tenant), tenant, line)
 
     def _names(self, record_id: str, tenant: str | None) -> Iterator[str]:
-        """Yield the ids in the inbox that an id may refer to."""
         if self._prefix and record_id.startswith(self._prefix):
             yield own_id(record_id.removeprefix(self._prefix), tenant)
         yield own_id(record_id, tenant)
@@ -254,10 +246,14 @@ class Documents:
         return None
 
     def _owners(self, entry: InboxEntry) -> frozenset[str]:
-        if entry.file is not None:
-            return tenants_of_file(entry)
-        record = read_document(entry.document, self._settings, tenant=entry.tenant)
-        return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
+        if entry.file is None:
+            record = read_document(entry.document, self._settings, tenant=entry.tenant)
+            return tenants.of(record.metadata) if isinstance(record, Record) else frozenset()
+        import orjson
+
+        metadata = orjson.loads(entry.document).get("metadata")
+        named = tenants.of(metadata) if isinstance(metadata, dict) else frozenset()
+        return named if entry.tenant is None else frozenset((entry.tenant,))
 
     def _record(self, record_id: str, tenant: str | None, index: Index | None) -> tuple[str, dict[str, Json] | None]:
         """Return the id of a record in the index, and the record, if it exists for the caller."""
@@ -363,15 +359,6 @@ def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]
         other = quoted(min(named - {tenant}))
         raise UsageError(f"`metadata` names the tenant {other}; this credential is for {quoted(tenant)}")
     return value
-
-
-def tenants_of_file(entry: InboxEntry) -> frozenset[str]:
-    """Return the tenants that may see a file of the inbox."""
-    import orjson
-
-    metadata = orjson.loads(entry.document).get("metadata")
-    named = tenants.of(metadata) if isinstance(metadata, dict) else frozenset()
-    return named if entry.tenant is None else frozenset((entry.tenant,))
 
 
 def no_file(record_id: str) -> NotFound:

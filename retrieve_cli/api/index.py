@@ -45,9 +45,8 @@ class Index:
         self._pinned = generation
         self._settings = settings
         self._opening = Lock()
-        self._open: Opened | None = opened_before.open_kept(
-            store, settings, generation, before=None if before is None else before.opened
-        )
+        models = None if before is None else before.opened
+        self._open: Opened | None = opened_before.open_kept(store, settings, generation, before=models)
 
     # ------------------------------------------------------------------------------------------ searching
 

@@ -11,9 +11,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from retrieve_cli.api.asked import Asked, Outcome, answer_each, answer_groups
 from retrieve_cli.api.index import Index
@@ -133,17 +133,12 @@ class LiveIndex:
         return None
 
     def _answer_batch(self, batch: Sequence[Asked], current: Index) -> list[Outcome]:
-        """Return the outcomes of requests of equal choices."""
         first = batch[0]
         try:
             index = current if first.generation is None else self.at(first.generation)
             options = index.options(**first.choices)
-            return answer_each(
-                Searcher(index.opened, options),
-                [one.request for one in batch],
-                common=Request(""),
-                answer=lambda requests: index.answer(requests, options),
-            )
+            searcher, requests = Searcher(index.opened, options), [one.request for one in batch]
+            return answer_each(searcher, requests, common=Request(""), answer=partial(index.answer, options=options))
         except RetrieveError as error:
             return [error] * len(batch)
 
@@ -194,7 +189,11 @@ class LiveIndex:
 
     def _follow(self) -> None:
         while not self._ended.wait(_EVERY_S if self.fault is None else _RETRY_S):
-            if (mark := _mark(self.store.path / "current")) != self._seen:
+            try:
+                mark = marks_of((self.store.path / "current").stat())
+            except OSError:
+                mark = None
+            if mark != self._seen:
                 self.refresh()
                 if self.fault is None:
                     self._seen = mark
@@ -206,25 +205,13 @@ class LiveIndex:
         """
         kinds: dict[Hashable, Asked] = {}
         for one in reversed(list(self._recent)):
-            kinds.setdefault(_kind(one), one)
+            # What decides on the parts of the index that it needs: names of choices, texts and switches.
+            chosen = ((name, value if isinstance(value, str | bool) else None) for name, value in one.choices.items())
+            kind = one.request.retrievers, bool(one.request.filters), *sorted(chosen, key=str)
+            kinds.setdefault(kind, one)
         for one in list(kinds.values())[:_KINDS]:
             with suppress(RetrieveError):
                 index.answer([one.request], index.options(**one.choices))
-
-
-def _kind(one: Asked) -> Hashable:
-    """Return what decides on the parts of the index that a request needs: names of choices, texts and switches."""
-    choices = ((name, value if isinstance(value, str | bool) else None) for name, value in one.choices.items())
-    return one.request.retrievers, bool(one.request.filters), *sorted(choices, key=str)
-
-
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """Return a value that changes whenever a file is replaced; None if the file does not exist."""
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 PATIENCE_S = 10.0
@@ -233,19 +220,6 @@ _REMEMBERED = 8
 """Generations whose manifests are remembered."""
 _LOOK_S = 0.02
 """Seconds between two looks."""
-
-
-class Live(Protocol):
-    """An index that follows the current generation: a `LiveIndex`."""
-
-    store: Store
-
-    @property
-    def index(self) -> Index:
-        """The index that answers. Raises: RetrieveError if no index can be opened."""
-
-    def refresh(self) -> bool:
-        """Open the generation that is current now."""
 
 
 class Sequences:
@@ -306,7 +280,7 @@ def _listed(store: Store, name: str) -> dict[int, str]:
     return reasons
 
 
-def wait_until(live: Live, sequence: int, deadline: float | None = None) -> None:
+def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
     """Wait until the index that answers includes a change of the inbox, at most until `deadline`, a time of the
     monotonic clock.
 
@@ -322,7 +296,7 @@ def wait_until(live: Live, sequence: int, deadline: float | None = None) -> None
         time.sleep(_LOOK_S)
 
 
-async def arrival(live: Live, sequence: int, deadline: float | None = None) -> None:
+async def arrival(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:
     """Do the same as `wait_until` without occupying a thread. Raises: UsageError, NotYet."""
     if sequence <= 0:
         return
@@ -334,7 +308,7 @@ async def arrival(live: Live, sequence: int, deadline: float | None = None) -> N
         await asyncio.sleep(_LOOK_S)
 
 
-def reached(live: Live, sequences: Sequences, sequence: int) -> bool:
+def reached(live: LiveIndex, sequences: Sequences, sequence: int) -> bool:
     """Return True if the index that answers includes a change of the inbox; a newer generation is opened.
 
     Raises:

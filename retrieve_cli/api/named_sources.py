@@ -77,13 +77,14 @@ def excluding(entries: Sequence[SourceSetting], patterns: Sequence[str]) -> Sequ
 
 
 def _of_word(word: str) -> Named:
-    """Return the source that an argument names.
-
-    Raises:
-        UsageError: the argument is not a source; the hint names the right way.
-    """
+    """Return the source that an argument names. Raises: UsageError: the argument is not a source; the hint names the
+    right way."""
     if "://" in word:
-        raise _address(word)
+        from retrieve_cli.http.addresses import shown
+
+        entry = f"sources: [{{kind: http, url: {quoted(shown(word))}}}]"
+        hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"
+        raise UsageError(f"build reads files and folders, not addresses: {shown(word)}", hint=hint)
     named = _there(Named("docs", Path(word)))
     if named.path.is_dir():
         corpus = named.path / "corpus.jsonl"
@@ -93,11 +94,8 @@ def _of_word(word: str) -> Named:
         return named
     suffix = named.path.suffix.lower()
     if suffix in _DOCUMENTS and not _begins_like_json(named.path):
-        folder = str(named.path.parent)
-        raise UsageError(
-            f"{word} is a single document; documents are read by the folder",
-            hint=f"name its folder: retrieve build {quote(folder)}",
-        )
+        hint = f"name its folder: retrieve build {quote(str(named.path.parent))}"
+        raise UsageError(f"{word} is a single document; documents are read by the folder", hint=hint)
     if suffix in (*_ARCHIVES, *_CATALOGS, *TABLES) or not named.path.is_file() or _begins_like_json(named.path):
         return Named("catalog", named.path)  # what is wrong with it is said by the catalog itself
     raise UsageError(
@@ -118,16 +116,7 @@ def _there(named: Named) -> Named:
     return named
 
 
-def _address(word: str) -> UsageError:
-    from retrieve_cli.http.addresses import shown
-
-    entry = f"sources: [{{kind: http, url: {quoted(shown(word))}}}]"
-    hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"
-    return UsageError(f"build reads files and folders, not addresses: {shown(word)}", hint=hint)
-
-
 def _nearest_path(path: Path) -> str | None:
-    """Return the existing path that is most similar to a missing one; None if no path is similar."""
     try:
         rest = [path.name]
         parent = path.parent
@@ -144,7 +133,6 @@ def _nearest_path(path: Path) -> str | None:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield some names in a folder; nothing if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             yield from (entry.name for entry in islice(entries, _LOOKED_AT))
@@ -194,9 +182,4 @@ def _is_catalog(path: Path) -> bool:
 
 
 def _has_documents(folder: Path) -> bool:
-    """Return True if there are documents directly in a folder."""
-    return any(_is_document(name) for name in _names(folder))
-
-
-def _is_document(name: str) -> bool:
-    return name.lower().endswith(_DOCUMENTS) and not name.startswith(".")
+    return any(name.lower().endswith(_DOCUMENTS) and not name.startswith(".") for name in _names(folder))

@@ -71,20 +71,7 @@ class Choices(TypedDict, total=False):
     explain: bool
 
 
-IN_REQUEST = (
-    "query",
-    "id",
-    "also",
-    "like",
-    "not_like",
-    "files",
-    "filters",
-    "doc_ids",
-    "tenant",
-    "retrievers",
-    "generation",
-    "at_least",
-)
+IN_REQUEST = tuple("query id also like not_like files filters doc_ids tenant retrievers generation at_least".split())
 _SEVERAL = ("also", "like", "not_like", "retrievers", "doc_ids")
 """Choices that are part of the request; the others are options of its search."""
 
@@ -132,12 +119,14 @@ def request_of(
     given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
     places = {name: named(SEARCH.rows[name]) for name in given}
     several = {name: texts(given[name], places[name]) for name in _SEVERAL if name in given}
+    paths = given.get("files", ())
+    paths = (paths,) if isinstance(paths, str | Path) else paths
     tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
     return Request(
         text=sound(text),
         id=sound(id_),
         also=tuple(map(sound, several.get("also", ()))),
-        files=_paths(given.get("files")),
+        files=tuple(map(os.fspath, paths)),
         heads=tuple(heads),
         like=exact(several.get("like"), places.get("like", "")),
         not_like=exact(several.get("not_like"), places.get("not_like", "")),
@@ -188,7 +177,6 @@ def conditions(given: Filters | None, place: str) -> tuple[str, ...]:
 
 
 def _object_in(text: str) -> dict[str, Json] | None:
-    """The object of JSON that a text is; None if it is something else."""
     from retrieve_cli.untrusted.foreign_json import foreign_json
 
     try:
@@ -210,11 +198,6 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
     return tuple(several)
-
-
-def _paths(value: Any) -> tuple[str, ...]:
-    several = (value,) if isinstance(value, str | Path) else () if value is None else value
-    return tuple(os.fspath(path) for path in several)
 
 
 def sound(text: str) -> str:
@@ -291,7 +274,6 @@ def kinds_of(schema: Schema) -> Sequence[str]:
 
 
 def _kind(value: Json) -> str:
-    """The type of a value in the language of schemas."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
@@ -308,11 +290,8 @@ def _check_range(value: float, schema: Schema, place: str, hint: str) -> None:
     low, high = schema.get("minimum"), schema.get("maximum")
     if (low is None or value >= low) and (high is None or value <= high):
         return
-    limits = " ".join(
-        f"{word} {limit:,}"
-        for word, limit in (("from", low), ("to" if low is not None else "up to", high))
-        if limit is not None
-    )
+    bounds = (("from", low), ("to" if low is not None else "up to", high))
+    limits = " ".join(f"{word} {limit:,}" for word, limit in bounds if limit is not None)
     raise UsageError(f"{place} must be {limits}, not {quoted(value)}", hint=hint)
 
 

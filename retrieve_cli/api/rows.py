@@ -19,6 +19,8 @@ from retrieve_cli.errors import UsageError, quoted
 Records = Iterable[Any] | str | os.PathLike[str]
 """Records, a table of them, or paths; tables of pandas, Polars and pyarrow are iterable."""
 _EXAMPLE = 'for example: [{"id": "lungmask", "name": "lungmask", "description": "Segments lungs in CT."}]'
+_KEPT = (bytes, bytearray, memoryview, Decimal)
+"""Kinds that would become Base64, and texts."""
 _ROWS = 10_000
 """Rows of a table that are made objects at a time."""
 
@@ -52,7 +54,8 @@ def _row(record: Any) -> dict[str, Json] | str:
         return f"a record is a dict or an object with fields, not {quoted(record)}"
     try:
         for key, value in fields.items():
-            if (plain := _plain(value)) is not None:
+            kept = to_builtins(value, enc_hook=_other, str_keys=True, order="deterministic", builtin_types=_KEPT)
+            if (plain := _present(kept)) is not None:
                 row[str(key)] = plain
     except RecursionError:
         return "it is nested too deeply"
@@ -80,7 +83,6 @@ def _each(given: Any) -> Iterator[Any]:
 
 
 def _fields(record: Any) -> Mapping[Any, Any] | None:
-    """Return the fields of an object by name; None if it has none."""
     if isinstance(record, Mapping | type):
         return record if isinstance(record, Mapping) else None
     for method in ("model_dump", "_asdict"):  # Pydantic, a named tuple
@@ -88,17 +90,6 @@ def _fields(record: Any) -> Mapping[Any, Any] | None:
             return dict(getattr(record, method)())
     names = getattr(record, "__struct_fields__", None) or getattr(record, "__dataclass_fields__", None)
     return None if names is None else {name: getattr(record, name) for name in names}
-
-
-def _plain(value: Any) -> Json:
-    """Return a value as JSON has it; None for what means that there is no value.
-
-    Raises:
-        TypeError, ValueError: JSON has no value like it.
-        RecursionError: it is nested too deeply.
-    """
-    kept = (bytes, bytearray, memoryview, Decimal)  # would become Base64, and texts
-    return _present(to_builtins(value, enc_hook=_other, str_keys=True, order="deterministic", builtin_types=kept))
 
 
 def _other(value: Any) -> Any:

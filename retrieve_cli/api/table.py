@@ -114,10 +114,8 @@ class Table:
     @property
     def flagged(self) -> list[Choice]:
         """The rows with a flag, in the order of their panels."""
-        return sorted(
-            (row for row in self.rows.values() if row.flags),
-            key=lambda row: PANELS.index(row.panel) if row.panel else 0,
-        )
+        rows = (row for row in self.rows.values() if row.flags)
+        return sorted(rows, key=lambda row: PANELS.index(row.panel) if row.panel else 0)
 
     def spelt(
         self,
@@ -175,7 +173,11 @@ class Table:
         if "like" in chosen:  # examples are a query, too
             wanted.append({"required": ["like"], "properties": {"like": {"minItems": 1}}})
         required = wanted[0] if len(wanted) == 1 else {"anyOf": wanted}
-        properties = {key: self._property(key) for key in chosen}
+        properties = {}
+        for key in chosen:
+            row = self.of_json[self.aliases.get(key, key)]
+            about = row.description if row.name == key else f"Another name of `{row.name}`."
+            properties[key] = {**row.schema, "description": about}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
     def body(self, keys: Sequence[str]) -> dict[str, Any]:
@@ -183,20 +185,13 @@ class Table:
         alternatives (`query` or `like`)."""
         return {key: value for key, value in self.schema(keys).items() if key != "anyOf"}
 
-    def _property(self, key: str) -> dict[str, Any]:
-        row = self.of_json[self.aliases.get(key, key)]
-        return {**row.schema, "description": row.description if row.name == key else f"Another name of `{row.name}`."}
-
 
 def _first(row: Choice, values: Mapping[str, Any], where: str, preferred: Collection[str]) -> tuple[str, Any]:
     """The spelling that counts, and its value. Raises: UsageError: others have another value."""
     first, *others = (key for key in (row.name, *row.aliases) if key in values)
     for other in () if row.name in preferred else others:
-        if not _same(values[first], values[other]):
+        one, two = values[first], values[other]
+        if one != two or isinstance(one, bool) != isinstance(two, bool):
             message = f"{where} has `{first}` and `{other}`, which mean the same, with different values"
             raise UsageError(message, hint="remove one of them")
     return first, values[first]
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

@@ -80,8 +80,6 @@ def _names(value: str | Sequence[str], place: str, *, hint: str) -> tuple[str, .
     return named
 
 
-# --------------------------------------------------------------------------------------------- documents
-
 ORIGIN = "web"
 """Value of the field `origin` of documents that a web search has added. The field `source` of a record is taken: it
 names the entry of the configuration, here the inbox."""
@@ -101,9 +99,8 @@ def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> 
     receipt = documents.add(added, tenant=tenant) if added else Receipt(0, ())
     statuses = iter(receipt.documents)
     reason = "not added: it has neither an abstract nor a snippet"
-    return Receipt(
-        receipt.sequence, [next(statuses) if _text(work) else Status(work.id, 0, "rejected", reason) for work in works]
-    )
+    outcomes = [next(statuses) if _text(work) else Status(work.id, 0, "rejected", reason) for work in works]
+    return Receipt(receipt.sequence, outcomes)
 
 
 def document_of(work: Work) -> dict[str, Json]:
@@ -119,10 +116,7 @@ def document_of(work: Work) -> dict[str, Json]:
         "date": work.date,
         "venue": work.venue,
         **{id_.kind: id_.value for id_ in work.ids if id_.kind != "url"},
-        "license": work.license,
-        "pdf_url": work.pdf_url,
-        "open_access": work.open_access,
-        "retracted": work.retracted,
+        **{key: getattr(work, key) for key in ("license", "pdf_url", "open_access", "retracted")},
         "provenance": dict(work.provenance),
         "found_by": [
             {"provider": source.provider, "at": source.at, "digest": source.digest} for source in work.found_by

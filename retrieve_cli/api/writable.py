@@ -155,7 +155,6 @@ def build_index(
 
 
 def _place(artifacts: Any, config: Any) -> tuple[Settings, Store]:
-    """Return the configuration, and the store of an index."""
     from retrieve_cli.config.loading import load
 
     settings = load(None if config is None else Path(config))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from retrieve_cli.assemble.trusted import record
-from retrieve_cli.config.trust import KINDS, OutsideValue, Trust
+from retrieve_cli.config.trust import KINDS, Trust
 from retrieve_cli.errors import printable, shortened
 
 _LONGEST = 300
@@ -43,7 +43,8 @@ def show(found: Iterable[Trust]) -> None:
     for trust in found:
         print(printable(f"{trust.place} reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
-            print(printable(f"  {reach.key} {_shown(reach)}: {KINDS[reach.kind]}"), file=sys.stderr)
+            value = shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)
+            print(printable(f"  {reach.key} {value}: {KINDS[reach.kind]}"), file=sys.stderr)
 
 
 def of_configuration(file: Path | None) -> list[Trust]:
@@ -51,7 +52,3 @@ def of_configuration(file: Path | None) -> list[Trust]:
     from retrieve_cli.config.loading import trust_of_file
 
     return [found] if (found := trust_of_file(file)) else []
-
-
-def _shown(reach: OutsideValue) -> str:
-    return shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)

@@ -67,24 +67,18 @@ def explain_empty(opened: Opened, answers: Sequence[Answer], shared: Shared, *, 
 def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int) -> None:
     """Print the lines of each answer on stderr."""
     for answer in answers:
-        event = _event(answer, min_candidates)
+        event = {
+            "event": "answer",
+            "query": answer.query.id,
+            "generation": answer.generation,
+            **numbers(answer, min_candidates=min_candidates),
+            "total_ms": answer.timings_ms["total"],
+        }
         lines = [json.dumps(event)] if as_json else list(_lines(answer, event))
         print(*lines, sep="\n", file=sys.stderr)
 
 
-def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    """Return the numbers of an answer."""
-    return {
-        "event": "answer",
-        "query": answer.query.id,
-        "generation": answer.generation,
-        **numbers(answer, min_candidates=min_candidates),
-        "total_ms": answer.timings_ms["total"],
-    }
-
-
 def _lines(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the candidates at each step, the change of their scores, and the event as `key=value` pairs."""
     course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
     for name, count in course.stages[:1]:
         best = f", top_score={_short(course.top_score)}"

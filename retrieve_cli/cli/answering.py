@@ -79,9 +79,8 @@ class Run(NamedTuple):
 
             answer_records.texts_of(self.save_run)
             if self.unindexed:
-                raise UsageError(
-                    "--save-run keeps a run beside its index, and there is no index", hint="retrieve build"
-                )
+                message = "--save-run keeps a run beside its index, and there is no index"
+                raise UsageError(message, hint="retrieve build")
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
@@ -91,20 +90,6 @@ class Run(NamedTuple):
             raise typer.Exit(Exit.STALE)
         if self.exit_status and not found:
             raise typer.Exit(Exit.NO_RESULT)
-
-
-def picturing(path: Path, rank: int) -> Picturing:
-    """Return the picture that a call asks for."""
-    from retrieve_cli.cli.picturing import Picturing
-
-    return Picturing(path, rank)
-
-
-def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSection:
-    """Return the web section that a call asks for. Raises: UsageError: web search is off, or the flags contradict."""
-    from retrieve_cli.cli.web_answering import WebSection
-
-    return WebSection(shared, settings, batch=batch)
 
 
 @contextmanager
@@ -169,11 +154,6 @@ def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | 
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
         run.picture.draw(answers[0], index.opened, run.shared)
-    _keep_records(run, index, answers)
-
-
-def _keep_records(run: Run, index: Index, answers: Sequence[Answer]) -> None:
-    """Explain empty answers, print log lines, and add to the log of queries, as flags and configuration ask."""
     printed = (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet
     kept = run.settings.log.queries and not run.unindexed
     if not (run.explain_empty or printed or kept):

@@ -6,19 +6,18 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import join
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieve_cli.api.named_sources import excluding
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings, SourceSetting
-    from retrieve_cli.contracts import Source
     from retrieve_cli.ingest.report import Report
 
 _EXAMPLES = 20
@@ -26,49 +25,39 @@ _EXAMPLES = 20
 _PLAIN = re.compile(r"[^\W_][\w .,:()/+-]{2,58}[\w)]")
 """A name that needs no escapes between quotation marks."""
 
-Wait = Annotated[
-    float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for another writer.  [default: 30]")
-]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Exit with 7 at once if another writer is at work.")]
+Wait = Annotated[float | None, option("--wait", "Wait this long for another writer.  [default: 30]", "SECONDS")]
+NoWait = Annotated[bool, option("--no-wait", "Exit with 7 at once if another writer is at work.")]
 MaxFail = Annotated[
     float | None,
-    typer.Option(
+    option(
         "--max-fail",
-        metavar="N",
-        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
+        "Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
+        "N",
     ),
 ]
 
 Workers = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=0, max=256, help="Embed by N processes; 0: by this one.  [default: 0]"),
+    int | None, option("--workers", "Embed by N processes; 0: by this one.  [default: 0]", "N", min=0, max=256)
 ]
 Executor = Annotated[
-    str | None,
-    typer.Option("--executor", metavar="WHERE", help="Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto."),
+    str | None, option("--executor", "Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto.", "WHERE")
 ]
 BitEqual = Annotated[
-    bool, typer.Option("--require-bit-equal", help="Reject workers that compute other last bits than this machine.")
+    bool, option("--require-bit-equal", "Reject workers that compute other last bits than this machine.")
 ]
 
 
 @shared("text", "json")
 def build(
     sources: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines, CSV, Excel, …) and folders of documents."),
+        list[str] | None, argument("[SOURCE]...", "Catalogs (JSON Lines, CSV, Excel, …) and folders of documents.")
     ] = None,
     catalog: Annotated[
-        list[Path] | None,
-        typer.Option("--catalog", metavar="FILE", help="A catalog: JSON Lines, JSON-LD or a table; repeatable."),
+        list[Path] | None, option("--catalog", "A catalog: JSON Lines, JSON-LD or a table; repeatable.", "FILE")
     ] = None,
-    docs_dir: Annotated[
-        list[Path] | None,
-        typer.Option("--docs-dir", metavar="DIR", help="A folder of documents; repeatable."),
-    ] = None,
+    docs_dir: Annotated[list[Path] | None, option("--docs-dir", "A folder of documents; repeatable.", "DIR")] = None,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="PATTERN", help="Skip files and folders, as in .gitignore; repeatable."),
+        list[str] | None, option("--exclude", "Skip files and folders, as in .gitignore; repeatable.", "PATTERN")
     ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
@@ -77,7 +66,7 @@ def build(
     executor: Executor = None,
     require_bit_equal: BitEqual = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how the first records would be read, without writing anything.")
+        bool, option("--dry-run", "Show how the first records would be read, without writing anything.")
     ] = False,
     *,
     shared: Shared,
@@ -94,27 +83,16 @@ def build(
     entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
+        from retrieve_cli.ingest.preview import Preview
 
-        _preview(sources_of(entries, settings, fetched=shared.store.fetched), shared)
+        previews = [Preview.of(source) for source in sources_of(entries, settings, fetched=shared.store.fetched)]
+        lines = [line for preview in previews for line in preview.sentences()]
+        SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
+        if any(preview.rejected for preview in previews):
+            raise typer.Exit(Exit.PARTIAL)
         return
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
-    _finish(report, shared)
-
-
-def _preview(sources: Sequence[Source], shared: Shared) -> None:
-    """Print how the first items of each source would be read. Raises: typer.Exit with 8 if some are rejected."""
-    from retrieve_cli.ingest.preview import Preview
-
-    previews = [Preview.of(source) for source in sources]
-    lines = [line for preview in previews for line in preview.sentences()]
-    SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
-    if any(preview.rejected for preview in previews):
-        raise typer.Exit(Exit.PARTIAL)
-
-
-def _finish(report: Report, shared: Shared) -> None:
-    """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
     SyncLine(shared).report(report)
     report_findings(report, shared)
     if report.replaced is not None:
@@ -186,9 +164,7 @@ def _place(entry: SourceSetting) -> tuple[str, Path | None]:
 
 def flags_for(shared: Shared) -> str:
     """The flags with which a suggested command finds this index."""
-    given = [] if shared.artifacts == Path("artifacts") else ["--artifacts", str(shared.artifacts)]
-    given += [] if shared.config is None else ["--config", str(shared.config)]
-    return f" {join(given)}" if given else ""
+    return "".join(f" {quote(word)}" for word in shared.place_flags)
 
 
 def _example(shared: Shared) -> str:

@@ -145,7 +145,6 @@ Source = Callable[[Typed], Iterable[str]]
 
 
 def _for(typed: Typed) -> Iterator[str]:
-    """Yield the completions of the unfinished word."""
     word = typed.word
     if typed.option is not None:
         values: Source = _VALUES.get(typed.option.opts[0], _choices_of)
@@ -156,23 +155,15 @@ def _for(typed: Typed) -> Iterator[str]:
     elif typed.parts:
         yield from _starting(typed.parts, word)
     else:
-        arguments: Source = _ARGUMENTS.get(typed.command, _nothing)
-        yield from arguments(typed)
+        arguments = _ARGUMENTS.get(typed.command)
+        yield from () if arguments is None else arguments(typed)
 
 
 def _starting(names: Sequence[str] | Mapping[str, object], word: str) -> list[str]:
     return [name for name in names if name.startswith(word)]
 
 
-# -------------------------------------------------------------------------------------------------- no index
-
-
-def _nothing(_: Typed) -> Sequence[str]:
-    return ()
-
-
 def _choices_of(typed: Typed) -> Sequence[str]:
-    """The values of an option that lists them: `a|b|c`."""
     listed = _CHOICES.fullmatch(str(typed.option.metavar)) if typed.option is not None else None
     return _starting(listed[1].split("|"), typed.word) if listed else ()
 
@@ -199,10 +190,6 @@ def _actions_and_keys(typed: Typed) -> Sequence[str]:
     return _starting(choices_of(typed.positional[1]), typed.word)
 
 
-def _shells(typed: Typed) -> Sequence[str]:
-    return () if typed.positional else _starting(("bash", "zsh", "fish"), typed.word)
-
-
 def _key_ids(typed: Typed) -> Sequence[str]:
     from retrieve_cli.server.auth.keys import KeyFile
 
@@ -223,9 +210,6 @@ def _models(typed: Typed) -> Sequence[str]:
     keys = set(every_key())
     stages = [key.removesuffix(".model") for key in every_key() if key.endswith(".model")]
     return [] if typed.positional else _starting([name for name in stages if f"{name}.device" in keys], typed.word)
-
-
-# --------------------------------------------------------------------------------------------------- an index
 
 
 def _generations(typed: Typed) -> Sequence[str]:
@@ -249,28 +233,16 @@ def _ids(typed: Typed) -> Iterator[str]:
     return index.ids(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
-def _chunks(typed: Typed) -> Iterator[str]:
-    return (f"{name}#0" for name in _ids(typed))
-
-
 def _conditions(typed: Typed) -> Iterator[str]:
     from retrieve_cli.cli import completing_index as index
 
     return index.conditions(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
-def _boosts(typed: Typed) -> Iterator[str]:
-    return (text if text.endswith("=") else f"{text}:" for text in _conditions(typed))
-
-
-def _fields(typed: Typed) -> Iterator[str]:
-    return (text.removesuffix("=") for text in _conditions(typed) if text.endswith("="))
-
-
 _VALUES: Mapping[str, Source] = {
     "--filter": _conditions,
-    "--facet": _fields,
-    "--boost": _boosts,
+    "--facet": lambda typed: (text.removesuffix("=") for text in _conditions(typed) if text.endswith("=")),
+    "--boost": lambda typed: (text if text.endswith("=") else f"{text}:" for text in _conditions(typed)),
     "--doc-id": _ids,
     "--retrievers": _retrievers,
     "--scope": _scopes,
@@ -278,7 +250,7 @@ _VALUES: Mapping[str, Source] = {
 """Options whose values are not listed in their help, by flag."""
 _ARGUMENTS: Mapping[str, Source] = {
     "inspect record": _first(_ids),
-    "inspect chunk": _first(_chunks),
+    "inspect chunk": _first(lambda typed: (f"{name}#0" for name in _ids(typed))),
     "inspect graph": _first(_ids),
     "inspect why": _first(_ids, 1),
     "inspect run": _first(_runs),
@@ -286,7 +258,7 @@ _ARGUMENTS: Mapping[str, Source] = {
     "replay": _first(_runs),
     "sync": _first(_generations),
     "config": _actions_and_keys,
-    "completion": _shells,
+    "completion": _first(lambda typed: _starting(("bash", "zsh", "fish"), typed.word)),
     "keys revoke": _first(_key_ids),
     "models pull": _models,
     "models verify": _models,

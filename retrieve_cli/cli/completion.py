@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, shared
 from retrieve_cli.errors import quoted
 
 SCRIPTS = {
@@ -58,11 +56,7 @@ complete -c retrieve -f -a '(__retrieve_candidates)'
 
 
 @shared("text", "json")
-def completion(
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
-    *,
-    shared: Shared,
-) -> None:
+def completion(shell: Annotated[str, argument("bash|zsh|fish", "The shell.")], *, shared: Shared) -> None:
     """Print a script that completes commands, flags, their values, ids and filters in a shell.
 
     For bash, put into ~/.bashrc: eval "$(retrieve completion bash)"

@@ -8,9 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import asdict
 
@@ -27,12 +25,10 @@ _EXAMPLE = "for example: retrieve config set search.k 20"
 
 @shared("text", "json")
 def config(
-    action: Annotated[str, typer.Argument(metavar="[" + "|".join(ACTIONS) + "]", help="What to do.")] = "show",
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="A key (search.k) or a section (search).")] = None,
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="With set: the new value, as YAML.")] = None,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="With show: only keys that are not at their default.")
-    ] = False,
+    action: Annotated[str, argument("[" + "|".join(ACTIONS) + "]", "What to do.")] = "show",
+    key: Annotated[str | None, argument("[KEY]", "A key (search.k) or a section (search).")] = None,
+    value: Annotated[str | None, argument("[VALUE]", "With set: the new value, as YAML.")] = None,
+    changed: Annotated[bool, option("--changed", "With show: only keys that are not at their default.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -55,16 +51,18 @@ def config(
     elif action == "defaults":
         _defaults(key, shared)
     elif action == "path":
-        _path(shared)
+        from retrieve_cli.config.loading import file_of
+
+        file = file_of(shared.config)
+        path = None if file is None else str(file)
+        shared.show({"path": path, "exists": file is not None and file.exists()}, [] if path is None else [path])
+        if path is None:
+            shared.talk.say("no configuration file is read (write one: retrieve init)")
     else:
         _set(key, value, shared)
 
 
-# ------------------------------------------------------------------------------------------------------ show
-
-
 def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
-    """Print the settings that hold, and where those come from that are not at their default."""
     from retrieve_cli.config.loading import file_of, load_with_origins
     from retrieve_cli.config.settings import Settings
 
@@ -94,7 +92,6 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
 def _lines(
     shown: Sequence[str], values: Mapping[str, Json], defaults: Mapping[str, Json], origins: Mapping[str, Layer]
 ) -> Iterator[str]:
-    """YAML of the settings, with comments on their origin."""
     last = ""
     for name in shown:
         section, _, key = name.partition(".")
@@ -110,7 +107,7 @@ def _lines(
 def _values(settings: Settings) -> dict[str, Json]:
     """The value of every key, as JSON and YAML write it; addresses without secrets."""
     from retrieve_cli.config.saved import shown_addresses
-    from retrieve_cli.config.settings import section_names
+    from retrieve_cli.config.settings import SourceSetting, section_names
     from retrieve_cli.http.addresses import shown
 
     values: dict[str, Json] = {}
@@ -118,23 +115,18 @@ def _values(settings: Settings) -> dict[str, Json]:
         keys = getattr(settings, section)
         plain = dict(keys) if section == "plugins" else asdict(keys)
         if section == "sources":
-            plain["list"] = [
-                shown_addresses({key: given for key, given in entry.items() if given != default.get(key)}, shown)
-                for entry, default in ((entry, _source_defaults(entry)) for entry in plain["list"])
-            ]
+            entries = []
+            for entry in plain["list"]:
+                default = {**asdict(SourceSetting(entry["kind"])), "kind": None}
+                own = {key: given for key, given in entry.items() if given != default.get(key)}
+                entries.append(shown_addresses(own, shown))
+            plain["list"] = entries
         for key, value in shown_addresses(plain, shown).items():
             values[f"{section}.{key}"] = _plain(value)
     return values
 
 
-def _source_defaults(entry: Mapping[str, Json]) -> dict[str, Json]:
-    from retrieve_cli.config.settings import SourceSetting
-
-    return {**asdict(SourceSetting(entry["kind"])), "kind": None}
-
-
 def _plain(value: Any) -> Json:
-    """A value of paths, mappings and lists as JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -149,11 +141,8 @@ def _yaml(value: Json) -> str:
 
 
 def _keys(settings: Settings, wanted: str | None) -> list[str]:
-    """The keys of a section, the one key of that name, or all.
-
-    Raises:
-        UsageError: the key does not exist; the hint names the nearest.
-    """
+    """The keys of a section, the one key of that name, or all. Raises: UsageError: the key does not exist; the hint
+    names the nearest."""
     from retrieve_cli.config.settings import section_names
 
     keys = list(_values(settings))
@@ -177,17 +166,10 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"there is no key {quoted(key)}", hint=hint)
 
 
-# ---------------------------------------------------------------------------------------- get, defaults, path
-
-
 def _get(key: str | None, shared: Shared) -> None:
-    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints.
-
-    Raises:
-        UsageError: no key is given, or it does not exist.
-    """
+    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints. Raises:
+    UsageError: no key is given, or it does not exist."""
     from retrieve_cli.config.loading import load
-    from retrieve_cli.output.formats import document
 
     if key is None:
         raise UsageError("`retrieve config get` takes a key", hint="for example: retrieve config get search.k")
@@ -195,14 +177,12 @@ def _get(key: str | None, shared: Shared) -> None:
     values, names = _values(settings), _keys(settings, key)
     if names != [key]:
         _show(key, shared, changed_only=False)
-    elif shared.format == "json":
-        print(document({"key": key, "value": values[key]}))
     else:
-        print(printable(value if isinstance(value := values[key], str) else _yaml(value)))
+        value = values[key]
+        shared.show({"key": key, "value": value}, [value if isinstance(value, str) else _yaml(value)])
 
 
 def _defaults(key: str | None, shared: Shared) -> None:
-    """Print the commented file with every key at its default."""
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.starters import defaults
 
@@ -218,30 +198,13 @@ def _defaults(key: str | None, shared: Shared) -> None:
         print(*_lines(_keys(Settings(), key), values, values, {}), sep="\n")
 
 
-def _path(shared: Shared) -> None:
-    """Print the name of the file that is read."""
-    from retrieve_cli.config.loading import file_of
-
-    file = file_of(shared.config)
-    if shared.format == "json":
-        from retrieve_cli.output.formats import document
-
-        print(document({"path": None if file is None else str(file), "exists": file is not None and file.exists()}))
-    elif file is not None:
-        print(printable(str(file)))
-    else:
-        shared.talk.say("no configuration file is read (write one: retrieve init)")
-
-
-# ------------------------------------------------------------------------------------------------------- set
-
-
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
-    """Change one value in the configuration file; create the file if it does not exist."""
     from retrieve_cli.assemble.trusted import record
     from retrieve_cli.cli.agreement import of_configuration
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage import durable
+    from retrieve_cli.untrusted import files
 
     if key is None or text is None:
         raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
@@ -254,50 +217,30 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     path, own = shared.config or loading.DEFAULT_FILE, False
     with suppress(UsageError):  # a file that cannot be read may be corrected by this very change
         own = not os.path.lexists(path) or all(each.agreed for each in of_configuration(shared.config))
-    before = _text_of(path)
+    try:
+        before = files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
     after = editing.changed(before, change, where=str(path))
     loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
-    _write(path, after)
+    try:
+        durable.put(path, after)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
     for written in of_configuration(shared.config) if own else ():  # what the user trusts is trusted with this change
         record(written, "agreed")
     _tell(key, path, shared, before=before, after=after)
 
 
-def _text_of(path: Path) -> str:
-    """The text of a file with its line ends unchanged; empty if the file does not exist. Raises: UsageError."""
-    from retrieve_cli.untrusted import files
-
-    try:
-        return files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
-
-
-def _write(path: Path, text: str) -> None:
-    from retrieve_cli.storage import durable
-
-    try:
-        durable.put(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
-
-
 def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
-    """Print the change, and the command that puts it into effect."""
     from retrieve_cli.config.loading import layers, override, read_yaml
     from retrieve_cli.config.settings import Settings, sections
 
-    old, new = (
-        _values(override(Settings(), read_yaml(text, str(path)) or {}, where=str(path))).get(key)
-        for text in (before, after)
-    )
-    if shared.format == "json":
-        from retrieve_cli.output.formats import document
-
-        print(document({"path": str(path), "key": key, "value": new, "before": old}))
-    else:
-        print(printable(f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"))
+    read = (read_yaml(text, str(path)) or {} for text in (before, after))
+    old, new = (_values(override(Settings(), values, where=str(path))).get(key) for values in read)
+    said = f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"
+    shared.show({"path": str(path), "key": key, "value": new, "before": old}, [said])
     section, _, name = key.partition(".")
     for layer in layers(path):
         if layer.kind == "environment" and name in layer.value.get(section, ()):

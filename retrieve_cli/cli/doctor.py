@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.errors import Exit, printable
 from retrieve_cli.frozen import asdict
 
@@ -24,12 +24,12 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(
     *,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Measure the encoders that this CPU can run, and recommend one.")
+        bool, option("--advise", "Measure the encoders that this CPU can run, and recommend one.")
     ] = False,
     shared: Shared,
 ) -> None:
     """Diagnose problems and print the fix; nothing is changed."""
-    from retrieve_cli.operations.doctor.examine import examine
+    from retrieve_cli.operations.doctor.examine import configured, examine
     from retrieve_cli.output.formats import document
 
     checks = examine(shared.artifacts, shared.config)
@@ -37,7 +37,11 @@ def doctor(
     as_json = shared.format == "json"
     if not as_json:
         _show(checks, shared.console())
-    advice = _advice(shared) if advise else None
+    advice = None
+    if advise:
+        from retrieve_cli.operations.doctor.advise import advise as measure
+
+        advice = measure(configured(shared.artifacts, shared.config)[0], say=shared.talk.say)
     if as_json:
         more = {} if advice is None else {"advice": asdict(advice)}
         print(document({"ok": ok, "checks": [asdict(check) for check in checks], **more}))
@@ -48,7 +52,6 @@ def doctor(
 
 
 def _show(checks: Sequence[Check], console: Console) -> None:
-    """Print one line per check, and the fix below one that is not ok."""
     from rich.text import Text
 
     width = max(len(check.name) for check in checks)
@@ -59,16 +62,7 @@ def _show(checks: Sequence[Check], console: Console) -> None:
             console.print(Text(f"      fix: {printable(check.fix)}", style="bold"), soft_wrap=True)
 
 
-def _advice(shared: Shared) -> Advice:
-    from retrieve_cli.operations.doctor.advise import advise
-    from retrieve_cli.operations.doctor.examine import configured
-
-    subject, _ = configured(shared.artifacts, shared.config)
-    return advise(subject, say=shared.talk.say)
-
-
 def _show_advice(advice: Advice, console: Console) -> None:
-    """Print the measurements as a table, the encoders without one, and the lines to set in the configuration."""
     from rich.text import Text
 
     lines = []

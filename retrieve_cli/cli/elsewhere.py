@@ -117,7 +117,6 @@ def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
 
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:
-    """Return status and body of the server's answer. Raises: Unavailable, UsageError."""
     from retrieve_cli.http.limits import Clock, HttpFailed, TransientFailure, limit_size
     from retrieve_cli.http.secrets import Secret, read_key
     from retrieve_cli.http.transport import HttpRequest, Redirect, Transport

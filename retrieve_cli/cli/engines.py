@@ -9,47 +9,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
+from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
 
 app = group("Manage indexes in engines.")
 
-Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine; by default all configured ones.")]
+Name = Annotated[str | None, argument("[ENGINE]", "An engine; by default all configured ones.")]
 _INTERVAL = 60.0
 """Seconds between two lines of progress off a terminal: a comparison may take minutes."""
-
-
-def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
-    return typer.Option(name, metavar=metavar, help=help_)
-
-
-class _BelowThreshold(RetrieveError):
-    code = Exit.GATE_FAILED
-    kind = "gate_failed"
 
 
 @app.command()
 @shared("text", "json")
 def verify(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
-    beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
-    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
-    queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,
-    qrels: Annotated[Path | None, _path("--qrels", "Judgments, TREC or BEIR.")] = None,
-    queries_limit: Annotated[
-        int | None, typer.Option("--queries-limit", metavar="N", min=1, help="Use the first N queries.")
-    ] = None,
-    min_overlap: Annotated[
-        float, typer.Option("--min-overlap", metavar="X", help="Least overlap@10 of each retriever.")
-    ] = 0.99,
-    max_loss: Annotated[
-        float | None, typer.Option("--max-loss", metavar="X", help="Largest loss of nDCG@10.  [default: any]")
-    ] = None,
+    gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
+    beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
+    split: Annotated[str, option("--split", "Judgments of the BEIR folder.", "NAME")] = "test",
+    queries: Annotated[Path | None, option("--queries", "Queries, JSONL or TSV.", "FILE")] = None,
+    qrels: Annotated[Path | None, option("--qrels", "Judgments, TREC or BEIR.", "FILE")] = None,
+    queries_limit: Annotated[int | None, option("--queries-limit", "Use the first N queries.", "N", min=1)] = None,
+    min_overlap: Annotated[float, option("--min-overlap", "Least overlap@10 of each retriever.", "X")] = 0.99,
+    max_loss: Annotated[float | None, option("--max-loss", "Largest loss of nDCG@10.  [default: any]", "X")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -59,7 +44,6 @@ def verify(
     """
     from retrieve_cli.assemble.engines import expect_some
     from retrieve_cli.cli import judged
-    from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation.parity import ParityLimits, certify
     from retrieve_cli.evaluation.parity_report import print_certificate
     from retrieve_cli.output.formats import document
@@ -79,19 +63,17 @@ def verify(
     for note in (*notes, *found.notes):
         shared.talk.say(f"note: {note}")
     if found.faults:
-        raise _BelowThreshold("; ".join(found.faults), hint="raise hnsw_ef_search of the engine, or use index: none")
+        hint = "raise hnsw_ef_search of the engine, or use index: none"
+        raise judged.GateFailed("; ".join(found.faults), hint=hint)
 
 
 @app.command()
 @shared("text", "json")
 def push(
-    again: Annotated[bool, typer.Option("--again", help="Remove it there first, and send all of it.")] = False,
-    *,
-    shared: Shared,
+    again: Annotated[bool, option("--again", "Remove it there first, and send all of it.")] = False, *, shared: Shared
 ) -> None:
     """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import engine_record
     from retrieve_cli.storage.generation import open_generation
 
@@ -107,8 +89,11 @@ def push(
         sending.tidy(shared.store)
         held = engine_record.read(generation.folder)
     value = {"generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
-    lines = [f"{name} holds {generation.id}: {_rows(held[name].census.rows)}" for name in settings.engines.in_use]
-    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = []
+    for name in settings.engines.in_use:
+        rows = ", ".join(f"{number:,} rows of {kind}" for kind, number in held[name].census.rows.items())
+        lines.append(f"{name} holds {generation.id}: {rows or 'files only'}")
+    shared.show(value, lines)
 
 
 @app.command()
@@ -116,32 +101,28 @@ def push(
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
     from retrieve_cli.operations.status import engine_status
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     found = engine_status(shared.store, settings)
-    if shared.format == "json":
-        print(document({"engines": found}))
-        return
+    lines = []
     for name, one in found.items():
-        print(printable(f"{name}: {_facts(one)}"))
-        if one["fault"]:
-            print(printable(f"  {one['fault']}: retrieve engines push"))
-        for staged in one["generations"]:
-            print(printable(f"  {staged['generation']}  {_state(staged)}"))
+        facts = ", ".join(f"{key} {value}" for key, value in one["facts"].items())
+        lines.append(f"{name}: {facts or 'no facts'}")
+        lines += [f"  {one['fault']}: retrieve engines push"] if one["fault"] else []
+        lines += [f"  {staged['generation']}  {_state(staged)}" for staged in one["generations"]]
+    shared.show({"engines": found}, lines)
 
 
 @app.command()
 @shared("text", "json")
 def drop(
-    generation: Annotated[str, typer.Argument(metavar="GENERATION", help="Its id, or the beginning of it.")],
+    generation: Annotated[str, argument("GENERATION", "Its id, or the beginning of it.")],
     engine: Name = None,
     *,
     shared: Shared,
 ) -> None:
     """Remove a generation from the engines; the local index stays. The current one cannot be removed."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     dropped = []
@@ -159,38 +140,34 @@ def drop(
                 dropped.append({"engine": name, "generation": one})
     if not dropped:
         raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
-    lines = [f"{one['engine']}: removed generation {one['generation']}" for one in dropped]
-    print(document({"dropped": dropped}) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = (f"{one['engine']}: removed generation {one['generation']}" for one in dropped)
+    shared.show({"dropped": dropped}, lines)
 
 
 @app.command()
 @shared("text", "json")
 def snapshot(
-    place: Annotated[
-        str, typer.Argument(metavar="[PLACE]", help="A repository of OpenSearch; Qdrant uses its own place.")
-    ] = "",
+    place: Annotated[str, argument("[PLACE]", "A repository of OpenSearch; Qdrant uses its own place.")] = "",
     engine: Name = None,
     *,
     shared: Shared,
 ) -> None:
     """Let the engines write snapshots of the current generation, each by its own means."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage.generation import open_generation
 
     settings = _configured(shared)
     with open_generation(shared.store) as generation:
         found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
-    lines = [f"{name}: {described}" for name, described in found.items()]
-    value = {"generation": generation.id, "snapshots": found}
-    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    lines = (f"{name}: {described}" for name, described in found.items())
+    shared.show({"generation": generation.id, "snapshots": found}, lines)
 
 
 @app.command()
 @shared("text", "json")
 def attach(
     generation: Annotated[
-        str | None, typer.Argument(metavar="[GENERATION]", help="Its id; by default the one that the alias names.")
+        str | None, argument("[GENERATION]", "Its id; by default the one that the alias names.")
     ] = None,
     *,
     shared: Shared,
@@ -200,12 +177,11 @@ def attach(
     Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
     """
     from retrieve_cli.ingest.attaching import attach as attached
-    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         name = attached(shared.store, settings, generation=generation)
-    print(document({"generation": name}) if shared.format == "json" else f"attached {name}")
+    shared.show({"generation": name}, [f"attached {name}"])
 
 
 def _configured(shared: Shared) -> Settings:
@@ -218,7 +194,6 @@ def _configured(shared: Shared) -> Settings:
 
 
 def _named(engine: str | None, settings: Settings) -> list[str]:
-    """The configured engines, or the one that is named. Raises: UsageError: it is not configured."""
     if engine is None:
         return list(settings.engines.in_use)
     if engine not in settings.engines.in_use:
@@ -231,19 +206,9 @@ def _account(entry: Any) -> dict[str, Any]:
     return {
         "rows": dict(census.rows),
         "files": list(entry.files),
-        "sample": census.sample,
-        "seconds": census.seconds,
-        "bytes": census.bytes,
+        **{key: getattr(census, key) for key in ("sample", "seconds", "bytes")},
         "card": dict(entry.card),
     }
-
-
-def _rows(rows: Any) -> str:
-    return ", ".join(f"{count:,} rows of {name}" for name, count in rows.items()) or "files only"
-
-
-def _facts(one: Any) -> str:
-    return ", ".join(f"{key} {value}" for key, value in one["facts"].items()) or "no facts"
 
 
 def _state(staged: Any) -> str:
@@ -252,7 +217,6 @@ def _state(staged: Any) -> str:
 
 
 def _checked(flag: str, value: Any) -> Any:
-    """Return a threshold. Raises: UsageError: it is not between 0 and 1."""
     if value is not None and not (isfinite(value) and 0 <= value <= 1):
         raise UsageError(f"{flag} is {value}; it takes a number from 0 to 1", hint=f"for example: {flag} 0.99")
     return value

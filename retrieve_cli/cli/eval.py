@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.cli.options import Shared, option_of, shared
+from retrieve_cli.cli.options import Shared, option, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
-from retrieve_cli.errors import Exit, RetrieveError, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -29,76 +29,64 @@ app = typer.Typer(rich_markup_mode=None)
 app.command(short_help="Generate a gold file from the index.")(scaffold)
 
 
-def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
-    return typer.Option(name, metavar=metavar, help=help_)
-
-
 @app.callback(invoke_without_command=True)
 @shared("text", "json")
 def evaluate(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
-    beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
-    split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
-    queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,
-    qrels: Annotated[Path | None, _path("--qrels", "Judgments, TREC or BEIR.")] = None,
+    gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
+    beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
+    split: Annotated[str, option("--split", "Judgments of the BEIR folder.", "NAME")] = "test",
+    queries: Annotated[Path | None, option("--queries", "Queries, JSONL or TSV.", "FILE")] = None,
+    qrels: Annotated[Path | None, option("--qrels", "Judgments, TREC or BEIR.", "FILE")] = None,
     run: Annotated[
         list[Path] | None,
-        _path("--run", "Evaluate this TREC run instead of an index; repeated: fused by reciprocal ranks."),
+        option("--run", "Evaluate this TREC run instead of an index; repeated: fused by reciprocal ranks.", "FILE"),
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--metrics",
-            metavar="NAMES",
-            help="Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
+            "Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
+            "NAMES",
         ),
     ] = None,
     mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
-    run_out: Annotated[Path | None, _path("--run-out", "Write the run as a TREC run file.")] = None,
+    run_out: Annotated[Path | None, option("--run-out", "Write the run as a TREC run file.", "FILE")] = None,
     trec_ids: Annotated[
         Path | None,
-        _path("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out."),
+        option("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out.", "FILE"),
     ] = None,
     per_query_out: Annotated[
-        Path | None, _path("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]")
+        Path | None, option("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]", "FILE")
     ] = None,
-    report: Annotated[Path | None, _path("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compare with the runs of --with.")] = False,
+    report: Annotated[Path | None, option("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
+    compare: Annotated[bool, option("--compare", "Compare with the runs of --with.")] = False,
     with_: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--with",
-            metavar="WHAT",
-            help="SECTION.KEY=VALUE (several: a.b=1,c.d=2), a config.yaml, a TREC run, or artifacts; repeatable.",
+            "SECTION.KEY=VALUE (several: a.b=1,c.d=2), a config.yaml, a TREC run, or artifacts; repeatable.",
+            "WHAT",
         ),
     ] = None,
-    ablate: Annotated[
-        bool, typer.Option("--ablate", help="Compare with each active stage switched off in turn.")
-    ] = False,
+    ablate: Annotated[bool, option("--ablate", "Compare with each active stage switched off in turn.")] = False,
     latency_budget_ms: Annotated[
-        float | None,
-        typer.Option(
-            "--latency-budget-ms", metavar="MS", help="With --ablate: recommend the best run within MS (p95)."
-        ),
+        float | None, option("--latency-budget-ms", "With --ablate: recommend the best run within MS (p95).", "MS")
     ] = None,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Search better settings; the gain is measured on held-out queries.")
+        bool, option("--tune", "Search better settings; the gain is measured on held-out queries.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="With --tune: write the recommended settings to the configuration.")
+        bool, option("--write", "With --tune: write the recommended settings to the configuration.")
     ] = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Calibrate scores; query then reports a confidence.")
-    ] = False,
+    calibrate: Annotated[bool, option("--calibrate", "Calibrate scores; query then reports a confidence.")] = False,
     gate: Annotated[
-        list[str] | None,
-        typer.Option("--gate", metavar="GATE", help="Exit with 9 if it fails: 'nDCG@10>=0.6', 'p95<=300ms'."),
+        list[str] | None, option("--gate", "Exit with 9 if it fails: 'nDCG@10>=0.6', 'p95<=300ms'.", "GATE")
     ] = None,
-    baseline: Annotated[Path | None, _path("--baseline", "Exit with 9 if worse than this earlier --json.")] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="X", help="Tolerated loss against --baseline.")
-    ] = 0.0,
+    baseline: Annotated[
+        Path | None, option("--baseline", "Exit with 9 if worse than this earlier --json.", "FILE")
+    ] = None,
+    tolerance: Annotated[float, option("--tolerance", "Tolerated loss against --baseline.", "X")] = 0.0,
     *,
     shared: Shared,
 ) -> None:
@@ -187,7 +175,6 @@ class _Written(NamedTuple):
 def _gates(
     texts: Sequence[str], settings: Settings, topics: list[Topic], measures: list[Any], *, retrieving: bool
 ) -> list[QualityGate]:
-    """Return the gates, each on a figure that the evaluation has. Raises: UsageError."""
     from retrieve_cli.evaluation import gates, trial
 
     active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
@@ -199,9 +186,8 @@ def _advice(trial: Trial, without: Sequence[NamedRun], budget_ms: float) -> str:
     """Return a recommendation: the best run without a stage, within a budget of time."""
     from retrieve_cli.evaluation.trial import recommendation
 
-    return recommendation(
-        trial.found, {each.name: trial.runs[each.name] for each in without}, trial.compared, budget_ms
-    )
+    runs = {each.name: trial.runs[each.name] for each in without}
+    return recommendation(trial.found, runs, trial.compared, budget_ms)
 
 
 def _reject_options(context: typer.Context) -> None:
@@ -214,20 +200,16 @@ def _reject_options(context: typer.Context) -> None:
         raise UsageError(f"{flag} is before {name}", hint=f"put it after: retrieve eval {name} {flag} ...")
 
 
-class _GateFailed(RetrieveError):
-    code = Exit.GATE_FAILED
-    kind = "gate_failed"
-
-
 def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[str, float], tolerance: float) -> None:
-    """Raises: _GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
+    """Raises: GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
+    from retrieve_cli.cli.judged import GateFailed
     from retrieve_cli.evaluation import gates
 
     known = {**trial.found.metrics, **trial.found.latency_ms}
     failed = [fault for each in wanted if (fault := each.fault(known))]
     failed += gates.losses(trial.found.metrics, before, tolerance)
     if failed:
-        raise _GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
+        raise GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
 
 
 _COMPANION = {
@@ -257,7 +239,6 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
 
 
 def _write(tuned: Tuned, shared: Shared) -> None:
-    """Write the recommended settings to the configuration."""
     from retrieve_cli.config import editing
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.storage import durable
@@ -279,7 +260,6 @@ def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
-    """Save a calibration beside the generations."""
     from retrieve_cli.retrieval import calibration
 
     store = shared.store

@@ -51,16 +51,13 @@ class Unindexed(Index):
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers, with notices on what an index would add."""
         skipped = self._skipped if options.hybrid and not options.retrievers else {}
+        said = (*self._notices, *(f"{name} is skipped: {why}" for name, why in skipped.items()))
         return [
             replace(
                 answer,
                 question=replace(answer.question, notices=(*answer.question.notices, *self._notices)),
                 strategies_skipped={**skipped, **answer.strategies_skipped},
-                notices=(
-                    *answer.notices,
-                    *self._notices,
-                    *(f"{name} is skipped: {why}" for name, why in skipped.items()),
-                ),
+                notices=(*answer.notices, *said),
             )
             for answer in super().answer(requests, options)
         ]
@@ -81,7 +78,14 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
         UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
     """
     sources = _sources(settings, folder)
-    _check_size(sources, settings)
+    left = most = int(settings.docs.unindexed_max_mb * MB)
+    for source in sources:
+        size, path = getattr(source, "size", None), source.origin["path"]
+        left -= Path(path).stat().st_size if size is None else size(left)
+        if left < 0:
+            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
+            hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
+            raise UsageError(message, hint=hint)
     quiet = shared.talk if shared.talk.verbose else shared.talk._replace(quiet=True)
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
@@ -94,27 +98,12 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
     if folder is None:
         settings.expect_trusted("sources")
     kinds = ("docs", "catalog") if settings.search.mode == LLM else ("docs",)
-    entries = (
-        [SourceSetting("docs", path=folder)]
-        if folder
-        else [entry for entry in settings.sources.list if entry.kind in kinds]
-    )
+    listed = [entry for entry in settings.sources.list if entry.kind in kinds]
+    entries = [SourceSetting("docs", path=folder)] if folder else listed
     if not entries:
         message = "docs.mode: standard_chunking reads the folders that `sources` lists, and it lists none"
         raise UsageError(message, hint="name one: retrieve query --docs-dir DIR TEXT")
     return sources_of(entries, settings, fetched=Path())
-
-
-def _check_size(sources: Sequence[Source], settings: Settings) -> None:
-    """Raises: UsageError: the sources exceed `docs.unindexed_max_mb`."""
-    left = most = int(settings.docs.unindexed_max_mb * MB)
-    for source in sources:
-        size, path = getattr(source, "size", None), source.origin["path"]
-        left -= Path(path).stat().st_size if size is None else size(left)
-        if left < 0:
-            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
-            hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
-            raise UsageError(message, hint=hint)
 
 
 def _notices(built: TemporaryIndex) -> Sequence[str]:

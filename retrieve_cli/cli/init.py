@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from retrieve_cli.assemble.trusted import record
 from retrieve_cli.cli.agreement import of_configuration
-from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.cli.options import Shared, option, shared
+from retrieve_cli.errors import UsageError
 
 
 @shared("text", "json")
 def init(
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="imaging|biocortex|rag|cities|modular",
-            help="Settings for one kind of use.  [default: minimal]",
-        ),
+        option("--preset", "Settings for one kind of use.  [default: minimal]", "imaging|biocortex|rag|cities|modular"),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Write a sample beside it: tools.jsonl and judged queries in gold.jsonl.")
+        bool, option("--sample", "Write a sample beside it: tools.jsonl and judged queries in gold.jsonl.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, option("--force", "Replace existing files.")] = False,
     *,
     shared: Shared,
 ) -> None:
     """Write a commented configuration file to start from."""
     from retrieve_cli.config import starters
     from retrieve_cli.config.loading import DEFAULT_FILE
-    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
@@ -51,8 +44,7 @@ def init(
             raise UsageError(f"cannot write {file}: {error.strerror}", hint=hint) from error
     for written in of_configuration(shared.config):
         record(written, "agreed")
-    if shared.format == "json":
-        print(document({"path": str(path), "preset": preset, "files": list(map(str, texts))}))
-        return
-    print(printable(f"wrote {', '.join(map(str, texts))}" + (f" (preset {preset})" if preset else "")))
+    files = list(map(str, texts))
+    said = f"wrote {', '.join(files)}{f' (preset {preset})' if preset else ''}"
+    shared.show({"path": str(path), "preset": preset, "files": files}, [said])
     shared.talk.say("next: retrieve build" if sample else "next: edit its sources, then run: retrieve build")

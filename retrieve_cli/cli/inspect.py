@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.cli.options import Shared, flag_of, group, keys_of, shared
+from retrieve_cli.cli.options import Shared, argument, flag_of, group, keys_of, option, shared
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
@@ -27,7 +27,7 @@ app = group(
 
 _CHOICES = SEARCH.only("filters", "files", "also", "doc_ids", "tenant", "limit", "mode", "retrievers")
 """Choices of a query that its explanation takes."""
-Id = Annotated[str, typer.Argument(metavar="ID")]
+Id = Annotated[str, argument("ID")]
 
 
 @app.command()
@@ -45,11 +45,10 @@ def status(*, shared: Shared) -> None:
 @shared("text", "json", "jsonl")
 def records(
     filter_: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Keep records that match; repeatable.")
+        list[str] | None, option("--filter", "Keep records that match; repeatable.", "FIELD=VALUE")
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", help="Maximum number of records; 0: all.  [default: 20; all as JSON]"),
+        int | None, option("--limit", "Maximum number of records; 0: all.  [default: 20; all as JSON]", "N")
     ] = None,
     *,
     shared: Shared,
@@ -100,8 +99,8 @@ def chunk(id_: Id, *, shared: Shared) -> None:
 @app.command("files")
 @shared("text", "json", "jsonl")
 def files_(
-    source: Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only files of this source.")] = None,
-    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only records of this group.")] = None,
+    source: Annotated[str | None, option("--source", "Only files of this source.", "NAME")] = None,
+    group: Annotated[str | None, option("--group", "Only records of this group.", "NAME")] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -128,10 +127,8 @@ def files_(
 @app.command()
 @shared("text", "json")
 def duplicates(
-    above: Annotated[
-        float, typer.Option("--above", metavar="S", min=-1, max=1, help="Least cosine similarity of a pair.")
-    ] = 0.95,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Pairs to show; 0: all.")] = 100,
+    above: Annotated[float, option("--above", "Least cosine similarity of a pair.", "S", min=-1, max=1)] = 0.95,
+    limit: Annotated[int, option("--limit", "Pairs to show; 0: all.", "N", min=0)] = 100,
     *,
     shared: Shared,
 ) -> None:
@@ -145,9 +142,7 @@ def duplicates(
 @app.command()
 @shared("text", "json")
 def synonyms(
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Abbreviations to show; 0: all.")] = 0,
-    *,
-    shared: Shared,
+    limit: Annotated[int, option("--limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
 ) -> None:
     """List the abbreviations that records define, as rules for synonyms.file."""
     from retrieve_cli.operations import abbreviations
@@ -159,14 +154,10 @@ def synonyms(
 @app.command()
 @shared("text", "json")
 def graph(
-    id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A record id, or FIELD:VALUE that records share.")
-    ] = None,
-    dot: Annotated[bool, typer.Option("--dot", help="Print its neighbourhood for Graphviz.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Draw its neighbourhood, as .svg or .png.")
-    ] = None,
-    radius: Annotated[int, typer.Option("--radius", metavar="N", help="Size of the neighbourhood in edges.")] = 1,
+    id_: Annotated[str | None, argument("[ID]", "A record id, or FIELD:VALUE that records share.")] = None,
+    dot: Annotated[bool, option("--dot", "Print its neighbourhood for Graphviz.")] = False,
+    picture: Annotated[Path | None, option("--picture", "Draw its neighbourhood, as .svg or .png.", "FILE")] = None,
+    radius: Annotated[int, option("--radius", "Size of the neighbourhood in edges.", "N")] = 1,
     *,
     shared: Shared,
 ) -> None:
@@ -190,7 +181,7 @@ def graph(
 @app.command()
 @shared("text", "json", table=_CHOICES)
 def why(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, with its tags.")],
+    query: Annotated[str, argument("QUERY", "The query, with its tags.")],
     id_: Id,
     *,
     chosen: dict[str, Any],
@@ -224,10 +215,8 @@ def run(id_: Id, *, shared: Shared) -> None:
 @app.command()
 @shared("text", "json", "prometheus")
 def queries(
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="DATE", help="Only queries since then, in UTC: 2026-01-31.")
-    ] = None,
-    most: Annotated[int, typer.Option("-n", metavar="N", help="Number of most frequent queries to show.")] = 10,
+    since: Annotated[str | None, option("--since", "Only queries since then, in UTC: 2026-01-31.", "DATE")] = None,
+    most: Annotated[int, option("-n", "Number of most frequent queries to show.", "N")] = 10,
     *,
     shared: Shared,
 ) -> None:
@@ -262,29 +251,23 @@ def queries(
 @app.command()
 @shared("text", "json")
 def page(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF file, indexed or not.")],
-    name: Annotated[str, typer.Argument(metavar="PAGE", help="Its number, from 1, or its printed label: 12, viii.")],
-    label: Annotated[bool, typer.Option("--label", help="PAGE is a printed label, even if it is a number.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Draw the page and its blocks, as .png.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "A PDF file, indexed or not.")],
+    name: Annotated[str, argument("PAGE", "Its number, from 1, or its printed label: 12, viii.")],
+    label: Annotated[bool, option("--label", "PAGE is a printed label, even if it is a number.")] = False,
+    picture: Annotated[Path | None, option("--picture", "Draw the page and its blocks, as .png.", "FILE")] = None,
     *,
     shared: Shared,
 ) -> None:
     """Show the blocks of a page in reading order, as its parser sees them: kind, box, first words."""
     from retrieve_cli.cli.picturing import write_picture
     from retrieve_cli.operations.pages import page_lines, page_view
-    from retrieve_cli.output import formats
 
     settings = shared.settings()
     view = page_view(file, name, settings, label=label)
     if picture is not None:
         write_picture(picture, view.picture(settings))
         shared.talk.say(f"{picture}: page {view.values['page']}")
-    if shared.format == "json":
-        print(formats.document(view.values))
-    else:
-        print(*page_lines(view.values), sep="\n")
+    _show(view.values, shared, page_lines(view.values))
 
 
 @app.command()
@@ -320,14 +303,13 @@ def history(*, shared: Shared) -> None:
 @app.command()
 @shared("text", "json")
 def diff(
-    old: Annotated[str | None, typer.Argument(metavar="[A]", help="A generation. Default: the one before B.")] = None,
-    new: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one. Default: the current one.")] = None,
+    old: Annotated[str | None, argument("[A]", "A generation. Default: the one before B.")] = None,
+    new: Annotated[str | None, argument("[B]", "Another one. Default: the current one.")] = None,
     gold: Annotated[
-        Path | None,
-        typer.Option("--gold", metavar="FILE", help="Compare the answers to the queries of this gold file."),
+        Path | None, option("--gold", "Compare the answers to the queries of this gold file.", "FILE")
     ] = None,
     query: Annotated[
-        list[str] | None, typer.Option("--query", metavar="TEXT", help="Compare the answers to this query; repeatable.")
+        list[str] | None, option("--query", "Compare the answers to this query; repeatable.", "TEXT")
     ] = None,
     *,
     shared: Shared,
@@ -341,20 +323,17 @@ def diff(
 
     queries = [Request(sound(text), str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:
-        queries += read_requests(_lines(gold), str(gold), Request(""), folder=gold.parent)
+        try:
+            lines = files.read_bytes(gold, limit=files.JUDGMENTS).splitlines()
+        except OSError as error:
+            hint = "check the path and its permissions"
+            raise UsageError(f"cannot read {gold}: {error.strerror}", hint=hint) from error
+        queries += read_requests(lines, str(gold), Request(""), folder=gold.parent)
     view = compare(shared.store, shared.settings(), old, new, queries)
     _show(view, shared, None if shared.talk.verbose else diff_lines(view, noun_of(view["kinds"])))
 
 
-def _lines(path: Path) -> list[bytes]:
-    try:
-        return files.read_bytes(path, limit=files.JUDGMENTS).splitlines()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
-
-
 def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[str, Any]:
-    """Return a view of the current generation; damaged parts are named."""
     from retrieve_cli.storage.generation import open_generation
 
     shared.settings()  # a faulty configuration is an error here too

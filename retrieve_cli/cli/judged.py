@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import IndexMissing, UsageError, quoted
+from retrieve_cli.errors import Exit, IndexMissing, RetrieveError, UsageError, quoted
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 _CORPUS = "corpus.jsonl"
 """File of a BEIR folder that an index is built from."""
+
+
+class GateFailed(RetrieveError):
+    """A figure misses the threshold that the command line sets for it."""
+
+    code = Exit.GATE_FAILED
+    kind = "gate_failed"
 
 
 class Input(NamedTuple):
@@ -61,7 +68,6 @@ class Input(NamedTuple):
 
 
 def _synthetic(topics: list[Topic]) -> list[str]:
-    """Return a note if queries were generated, or judged on results of this index."""
     made = {topic.synthetic for topic in topics if topic.synthetic}
     if not made:
         return []
@@ -86,17 +92,15 @@ def corpus_hint(beir: Path | None, shared: Shared) -> Iterator[None]:
     try:
         yield
     except IndexMissing as error:
-        raise IndexMissing(error.message, hint=_commands(beir, shared, shared.artifacts)) from error
+        raise IndexMissing(error.message, hint=_commands(beir, shared)) from error
     except OtherCollection as error:
         own = Path(f"{beir.resolve().name}-index")
-        raise OtherCollection(error.message, hint=_commands(beir, shared, own)) from error
+        raise OtherCollection(error.message, hint=_commands(beir, shared._replace(artifacts=own))) from error
 
 
-def _commands(beir: Path, shared: Shared, artifacts: Path) -> str:
-    flags = [] if artifacts == Path("artifacts") else ["--artifacts", str(artifacts)]
-    flags += [] if shared.config is None else ["--config", str(shared.config)]
-    build = shlex.join(["retrieve", "build", "--catalog", str(beir / _CORPUS), *flags])
-    evaluate = shlex.join(["retrieve", "eval", "--beir", str(beir), *flags])
+def _commands(beir: Path, shared: Shared) -> str:
+    build = shlex.join(["retrieve", "build", "--catalog", str(beir / _CORPUS), *shared.place_flags])
+    evaluate = shlex.join(["retrieve", "eval", "--beir", str(beir), *shared.place_flags])
     return f"index its corpus first: {build} && {evaluate}"
 
 

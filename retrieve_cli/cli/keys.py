@@ -5,13 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from retrieve_cli.cli.options import Shared, group, shared
-from retrieve_cli.errors import printable
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 
 if TYPE_CHECKING:
-    from retrieve_cli.server.auth.keys import Key, KeyFile
+    from retrieve_cli.server.auth.keys import KeyFile
 
 app = group("Manage the keys of the server's callers: create, list, revoke.")
 
@@ -21,45 +18,45 @@ app = group("Manage the keys of the server's callers: create, list, revoke.")
 def create(
     scope: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--scope",
-            metavar="SCOPE,…",
-            help="search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            "search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            "SCOPE,…",
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the key in lists and logs.")] = "",
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="X", help="Only the records of this tenant exist for the key.")
-    ] = None,
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="90d|DATE", help="End of its validity: 90d, 12h, 2027-01-31.")
-    ] = "never",
+    name: Annotated[str, option("--name", "Name of the key in lists and logs.", "NAME")] = "",
+    tenant: Annotated[str | None, option("--tenant", "Only the records of this tenant exist for the key.", "X")] = None,
+    expires: Annotated[str, option("--expires", "End of its validity: 90d, 12h, 2027-01-31.", "90d|DATE")] = "never",
     rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate", metavar="N/s", help="Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it."
-        ),
+        str | None, option("--rate", "Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it.", "N/s")
     ] = None,
     *,
     shared: Shared,
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import document
-    from retrieve_cli.server.auth.keys import read_end
+    from retrieve_cli.server.auth.keys import read_end, written
     from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_rate, read_scopes
 
     scopes = read_scopes(scope or ["search"])
     end = read_end(expires, datetime.now(UTC))
     allowed = None if rate is None else read_rate(rate)
     created = _file(shared).create(scopes, name=name, tenant=tenant, expires=end, rate=allowed)
+    key = created.key
     whole = [name for name in scopes if name in WHOLE_INDEX]
     if tenant is not None and whole:
         shared.talk.say(f"note: the key may see figures of the whole index, other tenants included: {', '.join(whole)}")
     if shared.format == "json":
-        print(document({"key": created.text, **created.key.shown(datetime.now(UTC))}))
+        print(document({"key": created.text, **key.shown(datetime.now(UTC))}))
         return
     print(created.text, flush=True)
-    shared.talk.say(f"created {_sentence(created.key)}; it is not shown again")
+    parts = [
+        f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",
+        *([f"tenant {key.tenant}"] if key.tenant is not None else []),
+        *([f"until {written(key.expires)}"] if key.expires is not None else []),
+        *([f"at most {key.rate}"] if key.rate is not None else []),
+    ]
+    shared.talk.say(f"created {'; '.join(parts)}; it is not shown again")
 
 
 @app.command("list")
@@ -72,56 +69,28 @@ def list_(*, shared: Shared) -> None:
     if shared.format == "json":
         print(document({"keys": [key.shown(now) for key in stored]}))
     elif stored:
-        _print_table(stored, now, shared)
+        from retrieve_cli.output.styled_lines import print_table
+
+        rows = []
+        for key in stored:
+            end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
+            names = (key.id, key.name, " ".join(key.scopes), key.tenant or "")
+            rows.append((*names, f"{key.created:%Y-%m-%d}", end, str(key.rate or ""), key.state(now)))
+        columns = ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state")
+        print_table(shared.console(), columns, rows)
     else:
         shared.talk.say("there are no keys; create one: retrieve keys create")
 
 
 @app.command()
 @shared("text", "json")
-def revoke(id_: Annotated[str, typer.Argument(metavar="ID", help="The id of a key.")], *, shared: Shared) -> None:
+def revoke(id_: Annotated[str, argument("ID", "The id of a key.")], *, shared: Shared) -> None:
     """Make a key invalid for good. A running server rejects it at once."""
-    from retrieve_cli.output.formats import document
-
     key = _file(shared).revoke(id_)
-    if shared.format == "json":
-        print(document({**key.shown(datetime.now(UTC))}))
-    else:
-        print(printable(f"revoked {key.id}{f' ({key.name})' if key.name else ''}"))
+    shared.show(key.shown(datetime.now(UTC)), [f"revoked {key.id}{f' ({key.name})' if key.name else ''}"])
 
 
 def _file(shared: Shared) -> KeyFile:
     from retrieve_cli.server.auth.keys import KeyFile
 
     return KeyFile(shared.artifacts)
-
-
-def _sentence(key: Key) -> str:
-    """Return a key in words: id, name, scopes, tenant, end and rate."""
-    from retrieve_cli.server.auth.keys import written
-
-    parts = [
-        f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",
-        *([f"tenant {key.tenant}"] if key.tenant is not None else []),
-        *([f"until {written(key.expires)}"] if key.expires is not None else []),
-        *([f"at most {key.rate}"] if key.rate is not None else []),
-    ]
-    return "; ".join(parts)
-
-
-def _print_table(stored: list[Key], now: datetime, shared: Shared) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state"):
-        table.add_column(column, overflow="fold")
-    for key in stored:
-        end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
-        cells = (
-            *(key.id, key.name, " ".join(key.scopes), key.tenant or "", f"{key.created:%Y-%m-%d}", end),
-            *(str(key.rate or ""), key.state(now)),
-        )
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    shared.console().print(table)

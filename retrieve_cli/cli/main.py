@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
@@ -37,27 +36,20 @@ class OnDemand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """Return the context of the command itself, as its file defines it."""
-        given = with_values(args, getattr(self._module, "WITHOUT_VALUE", {}))
+        module = import_module(f"{__package__}.{self.name}")
+        given = with_values(args, getattr(module, "WITHOUT_VALUE", {}))
         return self.load().make_context(info_name, given, parent, **extra)
 
     def load(self) -> Command:
         """Return the command itself."""
         return command_of(str(self.name))
 
-    @property
-    def _module(self) -> ModuleType:
-        return import_module(f"{__package__}.{self.name}")
-
 
 class Help(TyperCommand):
     """`retrieve help COMMAND`: the same as `retrieve COMMAND --help`."""
 
     def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: Context | None = None,
-        **extra: Any,
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """Print the help of the command that the arguments name, and end."""
         del info_name, parent, extra
@@ -192,7 +184,6 @@ def _interruptible() -> Iterator[None]:
 
 
 def _run(given: list[str], talk: Talk) -> int:
-    """Run the command; report failures as sentences and exit codes."""
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
         command = program()

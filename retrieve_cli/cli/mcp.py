@@ -9,9 +9,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.errors import Exit, Unavailable
 
 if TYPE_CHECKING:
@@ -28,10 +26,10 @@ class TextChannel(StrEnum):
 
 McpTexts = Annotated[
     TextChannel | None,
-    typer.Option("--mcp-texts", help="Channel of MCP answers that carries texts; default: the one the client reads."),
+    option("--mcp-texts", "Channel of MCP answers that carries texts; default: the one the client reads."),
 ]
 AllowWrites = Annotated[
-    bool, typer.Option("--allow-writes", help="Let MCP clients add documents and sync the index, if they may.")
+    bool, option("--allow-writes", "Let MCP clients add documents and sync the index, if they may.")
 ]
 
 
@@ -45,9 +43,7 @@ def mcp_options(texts: TextChannel | None, *, writes: bool) -> McpOptions:
 @shared("text")
 def mcp(
     texts: McpTexts = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="X", help="Answer from the records of this tenant only.")
-    ] = None,
+    tenant: Annotated[str | None, option("--tenant", "Answer from the records of this tenant only.", "X")] = None,
     allow_writes: AllowWrites = False,
     *,
     shared: Shared,
@@ -66,12 +62,8 @@ def mcp(
         message = f"MCP needs the package mcp; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
     _end_at_once()
-    serve_stdio(
-        lambda: LiveIndex(shared.store, settings),
-        mcp_options(texts, writes=allow_writes),
-        tenant=tenant,
-        flags=[] if shared.config is None else ["--config", str(shared.config)],
-    )
+    options = mcp_options(texts, writes=allow_writes)
+    serve_stdio(lambda: LiveIndex(shared.store, settings), options, tenant=tenant, flags=shared.config_flags)
 
 
 def _end_at_once() -> None:

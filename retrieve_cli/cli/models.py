@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 app = group("List, pull, verify or export the models that the configuration needs.")
 
 
-Name = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="A stage (encoder, splade, rerank) or a model.  [default: all]")
-]
+Name = Annotated[str | None, argument("[NAME]", "A stage (encoder, splade, rerank) or a model.  [default: all]")]
 
 
 @app.command("list")
@@ -53,10 +51,8 @@ def list_(*, shared: Shared) -> None:
 @shared("text", "json")
 def pull(
     name: Name = None,
-    from_dir: Annotated[
-        Path | None, typer.Option("--from-dir", metavar="DIR", help="Copy this folder into models.dir.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch it again even if it is intact.")] = False,
+    from_dir: Annotated[Path | None, option("--from-dir", "Copy this folder into models.dir.", "DIR")] = None,
+    force: Annotated[bool, option("--force", "Fetch it again even if it is intact.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -112,15 +108,11 @@ def export(name: Name = None, *, shared: Shared) -> None:
 
 
 def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
-    """Print the outcome for each model."""
-    from retrieve_cli.output import formats
-
-    if shared.format == "json":
-        print(formats.document({"models": done}))
-        return
+    lines = []
     for model in done:
         shown = {key: "-" if value is None else value for key, value in model.items()}
-        print(printable(line.format(**shown, MiB=_mib(model["bytes"]))))
+        lines.append(line.format(**shown, MiB=_mib(model["bytes"])))
+    shared.show({"models": done}, lines)
 
 
 def _mib(size: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.table import Choice, Table
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.trust import Trust
+    from retrieve_cli.contracts import Json
     from retrieve_cli.output.styled_lines import LineRenderer
     from retrieve_cli.storage.store import Store
 
@@ -83,11 +84,8 @@ class Talk(NamedTuple):
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Talk:
         """Read the flags that matter from a raw command line."""
-        pairs = pairwise([*arguments, ""])
-        as_json = any(
-            word in ("--json", "--jsonl", "--format=json", "--format=jsonl") or (word, after) in _JSON_PAIRS
-            for word, after in pairs
-        )
+        words = ("--json", "--jsonl", "--format=json", "--format=jsonl")
+        as_json = any(word in words or (word, after) in _JSON_PAIRS for word, after in pairwise([*arguments, ""]))
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:
@@ -129,6 +127,27 @@ class Shared(NamedTuple):
         from retrieve_cli.assemble.trusted import own_store  # as the configuration: not on the way to --help
 
         return own_store(self.artifacts, settings=self.settings)
+
+    @property
+    def config_flags(self) -> list[str]:
+        """The flags by which another command finds this configuration."""
+        return [] if self.config is None else ["--config", str(self.config)]
+
+    @property
+    def place_flags(self) -> list[str]:
+        """The flags by which another command finds this index and this configuration."""
+        folder = [] if self.artifacts == Path("artifacts") else ["--artifacts", str(self.artifacts)]
+        return [*folder, *self.config_flags]
+
+    def show(self, value: Mapping[str, Json], lines: Iterable[str]) -> None:
+        """Print a value as JSON, or lines with the same meaning for people."""
+        if self.format == "json":
+            from retrieve_cli.output.formats import document
+
+            print(document(value))
+        else:
+            for line in lines:
+                print(printable(line))
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """Return the configuration, with the given flags in place of keys of `section`."""
@@ -242,7 +261,7 @@ def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[...,
             picked = {option.name: given.pop(option.name) for option in options}
             if rows:
                 given["chosen"] = _chosen(rows, {row.name: given.pop(row.name) for row in rows})
-            command(**given, shared=_shared(formats, **picked))
+            command(**given, shared=_shared(formats, picked))
 
         parameters = [*own, *map(_flag, rows), *options]
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -250,6 +269,16 @@ def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[...,
         return run
 
     return decorate
+
+
+def option(flags: str, about: str | None = None, metavar: str | None = None, **bounds: Any) -> Any:
+    """Return an option of a command: its flags, its line of help, and the name of its value."""
+    return typer.Option(*flags.split(), metavar=metavar, help=about, **bounds)
+
+
+def argument(metavar: str, about: str | None = None) -> Any:
+    """Return an argument of a command: its name in help, and its line there."""
+    return typer.Argument(metavar=metavar, help=about)
 
 
 def option_of(row: Choice) -> Any:
@@ -282,10 +311,7 @@ def _flag(row: Choice) -> Parameter:
 
 def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values that were given, by the names under which they reach the stages; the configuration checks keys.
-
-    Raises:
-        UsageError: a value is invalid for its choice.
-    """
+    Raises: UsageError: a value is invalid for its choice."""
     chosen: dict[str, Any] = {}
     for row in rows:
         if (value := given[row.name]) is None or value == []:
@@ -341,26 +367,16 @@ def _options(formats: Sequence[str]) -> list[Parameter]:
     ]
 
 
-def _shared(
-    formats: Sequence[str],
-    *,
-    artifacts: Path,
-    config: Path | None,
-    format_: str,
-    json_: bool,
-    color: Color,
-    quiet: bool,
-    verbose: bool,
-    jsonl_: bool = False,
-) -> Shared:
-    if json_ and jsonl_:
+def _shared(formats: Sequence[str], given: Mapping[str, Any]) -> Shared:
+    if given["json_"] and given.get("jsonl_"):
         raise UsageError("--json and --jsonl contradict each other", hint="use one of them")
-    chosen = "json" if json_ else "jsonl" if jsonl_ else format_
+    chosen = "json" if given["json_"] else "jsonl" if given.get("jsonl_") else given["format_"]
     if chosen not in formats:
         from retrieve_cli.config.values import unknown
 
         raise unknown(f"value {quoted(chosen)} of --format", chosen, formats)
-    return Shared(artifacts, config, chosen, color, Talk(chosen in ("json", "jsonl"), quiet, verbose))
+    talk = Talk(chosen in ("json", "jsonl"), given["quiet"], given["verbose"])
+    return Shared(given["artifacts"], given["config"], chosen, given["color"], talk)
 
 
 def nearest(error: Exception) -> str:

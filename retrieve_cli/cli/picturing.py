@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,10 +46,10 @@ class Picturing(NamedTuple):
         pages = pictures.pages_of(result.chunk)[: pictures.MOST]
         if shared.talk.json:
             _print({"file": str(self.path), "id": result.id, "pages": list(pages)})
-        shared.talk.say(f"{self.path}: {_named(pages)} of {result.doc_id}")
+        named = f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"
+        shared.talk.say(f"{self.path}: {named} of {result.doc_id}")
 
     def _tell(self, shared: Shared, *, reason: str, hint: str = "") -> None:
-        """Report the reason on stderr, or as JSON."""
         if shared.talk.json:
             _print({"file": None, "reason": reason, "hint": hint})
         else:
@@ -75,7 +74,3 @@ def write_picture(path: Path, content: bytes) -> None:
 
 def _print(value: dict[str, Json]) -> None:
     print(json.dumps({"picture": value}), file=sys.stderr)
-
-
-def _named(pages: Sequence[int]) -> str:
-    return f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"

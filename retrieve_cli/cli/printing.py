@@ -64,15 +64,11 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None
 def _prompt(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     from retrieve_cli.output import prompt
 
-    group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
-    written = prompt.as_prompt(answers, group_by=group_by, batch=shape.batch)
-    _write(written.text, written.notes, shared)
-
-
-def _prompt_table(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
-    from retrieve_cli.output import prompt
-
-    written = prompt.as_table(answers, batch=shape.batch)
+    if shared.format == "prompt-table":
+        written = prompt.as_table(answers, batch=shape.batch)
+    else:
+        group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
+        written = prompt.as_prompt(answers, group_by=group_by, batch=shape.batch)
     _write(written.text, written.notes, shared)
 
 
@@ -95,7 +91,7 @@ def _write(text: str, notes: Sequence[str], shared: Shared) -> None:
         shared.talk.say(f"note: {note}")
 
 
-_PRINT = {"text": _text, "table": _text, "prompt": _prompt, "prompt-table": _prompt_table, "trec": _trec}
+_PRINT = {"text": _text, "table": _text, "prompt": _prompt, "prompt-table": _prompt, "trec": _trec}
 
 
 def print_notices(answers: Sequence[Answer], shared: Shared, *, files: Collection[str]) -> None:
@@ -126,14 +122,5 @@ def note_unapplied(shared: Shared, settings: Settings, generation: Generation, *
     differing = unapplied(settings, generation.manifest.recipe, columns=columns, keys=given)
     if differing:
         them = "it" if len(differing) == 1 else "them"
-        shared.talk.say(f"note: {summary(differing, given)}: {_sync(shared)} applies {them}")
-
-
-def _sync(shared: Shared) -> str:
-    """Return the command, for this folder and this configuration."""
-    words = ["retrieve", "sync"]
-    if str(shared.artifacts) != "artifacts":
-        words += ["--artifacts", str(shared.artifacts)]
-    if shared.config is not None:
-        words += ["--config", str(shared.config)]
-    return shlex.join(words)
+        sync = shlex.join(["retrieve", "sync", *shared.place_flags])
+        shared.talk.say(f"note: {summary(differing, given)}: {sync} applies {them}")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON
-from retrieve_cli.cli.options import OutputFlags, Panels, Shared, flag_of, keys_of, shared
+from retrieve_cli.cli.options import OutputFlags, Panels, Shared, argument, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 
@@ -24,8 +22,7 @@ WITHOUT_VALUE = {"--save-run": "brief"}
 @shared("text", "table", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table", table=SEARCH)
 def query(
     text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT...|-]", help="The query; - reads one per line from stdin, as text or JSON."),
+        list[str] | None, argument("[TEXT...|-]", "The query; - reads one per line from stdin, as text or JSON.")
     ] = None,
     *,
     chosen: dict[str, Any],
@@ -68,7 +65,6 @@ def query(
 
 
 def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering.Run:
-    """Return the flags of a call. Raises: UsageError if they do not go together."""
     from retrieve_cli.api.requests import IN_REQUEST, request_of
     from retrieve_cli.cli import answering
 
@@ -77,10 +73,19 @@ def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering
     rows = SEARCH.in_door(PYTHON).values()
     own = {row.chosen: chosen.get(row.chosen) for row in rows}
     asked = replace(request_of("", own, named=flag_of), typed_ids="doc_ids" in chosen)
-    picture, shape = chosen.get("picture"), OutputFlags.of(chosen, batch=batch)
+    shape = OutputFlags.of(chosen, batch=batch)
     shape.check(shared.format)
     if shared.format == "prompt" and own["chunks"] is None:
         own["chunks"] = True
+    picture = web = None
+    if "picture" in chosen:
+        from retrieve_cli.cli.picturing import Picturing
+
+        picture = Picturing(chosen["picture"], chosen.get("picture_of", 1))
+    if "web" in chosen:
+        from retrieve_cli.cli.web_answering import WebSection
+
+        web = WebSection(shared, settings, batch=batch)
     return answering.Run(
         shared,
         settings,
@@ -90,8 +95,8 @@ def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering
         given=given,
         docs_dir=chosen.get("docs_dir"),
         explain_empty="explain_empty" in chosen,
-        picture=None if picture is None else answering.picturing(picture, chosen.get("picture_of", 1)),
-        web=answering.web_section(shared, settings, batch=batch) if "web" in chosen else None,
+        picture=picture,
+        web=web,
         save_run=chosen.get("save_run"),
         log_json="log_json" in chosen,
         strict_fresh="strict_fresh" in chosen,

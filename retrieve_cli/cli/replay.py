@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, argument, shared
 from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run saved by --save-run: its id or folder.")],
-    *,
-    shared: Shared,
+    run: Annotated[str, argument("RUN", "A run saved by --save-run: its id or folder.")], *, shared: Shared
 ) -> None:
     """Repeat a saved run on its generation, under its settings, and compare the answers byte by byte.
 
@@ -27,15 +25,14 @@ def replay(
     come from the current configuration. A web search is answered again from its own exchanges; nothing is sent.
     Exit with 0 if the answers are identical, 1 if not.
     """
-    from retrieve_cli.output import formats, journal
+    from retrieve_cli.output import journal
 
     settings = shared.settings()
     folder = Path(run) if "/" in run or Path(run).is_dir() else journal.folder_of(shared.store.runs, run)
     found = _replayed(folder, settings, shared)
-    if shared.format == "json":
-        print(formats.document(found.as_json()))
-    else:
-        _print(found, shared)
+    for note in found.notes:
+        shared.talk.say(f"note: {note}")
+    shared.show(found.as_json(), ["identical"] if found.identical else found.lines())
     if not found.identical:
         raise typer.Exit(Exit.ERROR)
 
@@ -53,16 +50,6 @@ def _replayed(folder: Path, settings: Settings, shared: Shared) -> Replay:
     from retrieve_cli.operations import replay as replaying
 
     run = replaying.SavedRun.of(saved, f"run {folder.resolve().name}")
-    requested = [
-        requests.from_run(item, f"request {number} of {run.name}") for number, item in enumerate(run.requests, 1)
-    ]
+    numbered = enumerate(run.requests, 1)
+    requested = [requests.from_run(item, f"request {number} of {run.name}") for number, item in numbered]
     return replaying.replay(shared.store, settings, run, requested)
-
-
-def _print(found: Replay, shared: Shared) -> None:
-    from retrieve_cli.errors import printable
-
-    for note in found.notes:
-        shared.talk.say(f"note: {note}")
-    lines = ["identical"] if found.identical else found.lines()
-    print(*map(printable, lines), sep="\n")

@@ -17,6 +17,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
+_AGAIN = "save the run again: retrieve query TEXT --save-run"
 _SAVED = ("id", "query", "also", "like", "not_like", "files", "filters", "doc_ids", *KEYS, "retrievers")
 """Keys of the request of a saved run."""
 
@@ -87,16 +88,11 @@ def _decoded(raw: bytes, place: str, *, first: bool) -> str:
 
 
 def _id_within(line: str) -> str:
-    """Return the id of a line that is a JSON object; empty for any other."""
     try:
         item = jsonlib.loads(line)
     except (ValueError, RecursionError):
         return ""
-    return _id(item) if isinstance(item, dict) else ""
-
-
-def _id(item: Mapping[str, Json]) -> str:
-    names = (item[key] for key in ("id", "_id") if item.get(key) is not None)
+    names = (item[key] for key in ("id", "_id") if isinstance(item, dict) and item.get(key) is not None)
     return sound(str(next(names, "")))
 
 
@@ -112,11 +108,8 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
 
 
 def _narrowed(own: Request, asked: Request, where: str) -> Request:
-    """The request of a line under the conditions of the flags, which it cannot widen.
-
-    Raises:
-        UsageError: it asks for a record, a tenant or a retriever that the flags do not allow.
-    """
+    """The request of a line under the conditions of the flags, which it cannot widen. Raises: UsageError: it asks for a
+    record, a tenant or a retriever that the flags do not allow."""
     for flag, given, chosen in (
         ("--doc-id", asked.doc_ids, own.doc_ids or ()),
         ("--retrievers", asked.retrievers, own.retrievers),
@@ -150,34 +143,28 @@ def from_run(item: Json, where: str) -> Request:
     Raises:
         UsageError: it is not such an object, or a key of it is unknown; names it.
     """
-    known = _SAVED
     if not isinstance(item, dict) or not isinstance(item.get("files", []), list):
-        raise UsageError(f"{where} is not a request", hint="save the run again: retrieve query TEXT --save-run")
-    if strange := [key for key in item if key not in known]:
+        raise UsageError(f"{where} is not a request", hint=_AGAIN)
+    if strange := [key for key in item if key not in _SAVED]:
         from retrieve_cli.config.values import unknown
 
-        raise unknown(f"key {quoted(strange[0])} of {where}", strange[0], known)
+        raise unknown(f"key {quoted(strange[0])} of {where}", strange[0], _SAVED)
     entries = [_entry_of_file(entry, f"{where}, file {at}") for at, entry in enumerate(item.get("files", []), 1)]
     request = read_line({**item, "files": None}, where=where, id_="1").request
-    return replace(
-        request,
-        files=tuple(path for path, _ in entries),
-        known=tuple(file for _, file in entries if file is not None),
-    )
+    known = tuple(file for _, file in entries if file is not None)
+    return replace(request, files=tuple(path for path, _ in entries), known=known)
 
 
 def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
     """Return a path, and the facts from its file if it was read."""
     if not isinstance(entry, dict) or not isinstance(path := entry.get("path"), str):
-        raise UsageError(f"{where} has no path", hint="save the run again: retrieve query TEXT --save-run")
+        raise UsageError(f"{where} has no path", hint=_AGAIN)
     if "tokens" not in entry:
         return sound(path), None
     tokens, warnings = (tuple(map(sound, _strings(entry, key, where))) for key in ("tokens", "warnings"))
     text = entry.get("text", "")
     if not isinstance(text, str):
-        raise UsageError(
-            f"`text` of {where} must be a string", hint="save the run again: retrieve query TEXT --save-run"
-        )
+        raise UsageError(f"`text` of {where} must be a string", hint=_AGAIN)
     return sound(path), KnownFile(sound(path), tokens, warnings, sound(text))
 
 

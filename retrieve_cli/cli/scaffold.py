@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, Talk, option, shared
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import UsageError, printable, quoted
+from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -25,7 +25,7 @@ _MANY = 50
 
 @shared("text", "json")
 def scaffold(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Gold file to write.")],
+    out: Annotated[Path, option("--out", "Gold file to write.", "FILE")],
     from_: Annotated[
         str | None,
         typer.Option(
@@ -35,13 +35,9 @@ def scaffold(
             " sections, or your own queries and judgments.  [default: descriptions of catalogs, headings of documents]",
         ),
     ] = None,
-    n: Annotated[
-        int | None, typer.Option("-n", metavar="N", min=1, help="Maximum number of queries.  [default: 50]")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="S", help="Seed of the random selection.  [default: 0]")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    n: Annotated[int | None, option("-n", "Maximum number of queries.  [default: 50]", "N", min=1)] = None,
+    seed: Annotated[int | None, option("--seed", "Seed of the random selection.  [default: 0]", "S")] = None,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -52,33 +48,25 @@ def scaffold(
     1:3 3:1; an empty line if no result is relevant. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
-    from retrieve_cli.output.formats import document
 
     if from_ is not None and from_ not in KINDS:
         raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
     if from_ == "session" and seed is not None:
         raise UsageError("--seed selects generated queries, and a session has none", hint="omit --seed")
-    _check_place(out, force=force)
-    settings = shared.settings()
-    if from_ == "session":
-        kind, count, skipped = _session(shared, settings, out, most=n)
-    else:
-        kind, count, skipped = _drawn(shared, settings, out, from_, n=n or _MANY, seed=seed or 0)
-    if shared.format == "json":
-        print(document({"path": str(out), "queries": count, "from": kind, "skipped": skipped}))
-    else:
-        queries = figures.count(count, "query", "queries")
-        print(printable(f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"))
-
-
-def _check_place(out: Path, *, force: bool) -> None:
-    """Check the output path. Raises: UsageError: nothing may be written to `out`."""
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {out.parent}", hint=f"mkdir -p {out.parent}")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; --out takes a file", hint=f"--out {out / 'gold.jsonl'}")
     if out.exists() and not force:
         raise UsageError(f"{out} exists", hint="name another file, or overwrite it: --force")
+    settings = shared.settings()
+    if from_ == "session":
+        kind, count, skipped = _session(shared, settings, out, most=n)
+    else:
+        kind, count, skipped = _drawn(shared, settings, out, from_, n=n or _MANY, seed=seed or 0)
+    queries = figures.count(count, "query", "queries")
+    said = f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"
+    shared.show({"path": str(out), "queries": count, "from": kind, "skipped": skipped}, [said])
 
 
 def _drawn(
@@ -100,9 +88,6 @@ def _drawn(
         shared.talk.say(f"skipped {chosen}: {made.reasons}")
     shared.talk.say("these queries use the records' own words: review them, and expect measures close to 1")
     return chosen, len(made.lines), made.skipped
-
-
-# ------------------------------------------------------------------------------------------------ sessions
 
 
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
@@ -147,7 +132,7 @@ class _Dialogue:
         self._number = 0
         self._terminal = sys.stdin.isatty()
         # On a terminal the user must see the answers, even with --quiet or --json.
-        self.say = _to_stderr if self._terminal else shared.talk.say
+        self.say = Talk().say if self._terminal else shared.talk.say
 
     def hear(self, prompt: str) -> str | None:
         """Return the next line without surrounding blanks; None at the end.
@@ -190,7 +175,3 @@ class _Dialogue:
                     raise UsageError(f"line {self._number} of stdin: {error.message}", hint=error.hint) from error
                 self.say(f"{error.message}: {error.hint}")
         return None
-
-
-def _to_stderr(sentence: str) -> None:
-    print(printable(sentence), file=sys.stderr)

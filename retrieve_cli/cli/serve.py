@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.cli import server_access
 from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
-from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.server_access import (
-    AllowedHosts,
-    AllowedOrigins,
-    Insecure,
-    ServerAccess,
-    TlsCertificate,
-    TlsKey,
-    access_of,
-    warn_without_tenants,
-)
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import changed_keys, load
 from retrieve_cli.config.settings import Settings, sections
@@ -43,14 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.http.listening import Listener
-    from retrieve_cli.server.http.running import Running
 
-SyncEvery = Annotated[
-    str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
-]
-Jitter = Annotated[
-    str, typer.Option("--jitter", metavar="TIME", help="Begin a scheduled sync up to this much later, at random.")
-]
+SyncEvery = Annotated[str | None, option("--sync-every", "Sync the sources this often: 15m, 6h; 0: never.", "TIME")]
+Jitter = Annotated[str, option("--jitter", "Begin a scheduled sync up to this much later, at random.", "TIME")]
 _LONGEST_GRACE_S = 3600.0
 Announcement = dict[str, str | None]
 """Facts about a server that are announced."""
@@ -59,53 +45,39 @@ Announcement = dict[str, str | None]
 @shared("text", "json")
 def serve(
     encoders: Annotated[
-        bool, typer.Option("--encoders", help="Serve the configured encoder and reranker only, without an index.")
+        bool, option("--encoders", "Serve the configured encoder and reranker only, without an index.")
     ] = False,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
-    ] = 8100,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=1, max=256, help="Processes that answer, on one port.")
-    ] = 1,
+    host: Annotated[str, option("--host", "Address to listen on.", "HOST")] = "127.0.0.1",
+    port: Annotated[int, option("--port", "Port to listen on; 0 picks a free one.", "PORT", min=0, max=65535)] = 8100,
+    workers: Annotated[int, option("--workers", "Processes that answer, on one port.", "N", min=1, max=256)] = 1,
     threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=0, max=256, help="Searches at once per process; 0: one a core.")
+        int, option("--threads", "Searches at once per process; 0: one a core.", "N", min=0, max=256)
     ] = 0,
-    queue: Annotated[
-        int, typer.Option("--queue", metavar="N", min=0, max=100_000, help="Requests that may wait; others get 503.")
-    ] = 128,
+    queue: Annotated[int, option("--queue", "Requests that may wait; others get 503.", "N", min=0, max=100_000)] = 128,
     api_key_env: Annotated[
-        str | None,
-        typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key that clients must send."),
+        str | None, option("--api-key-env", "Environment variable with the key that clients must send.", "NAME")
     ] = None,
-    grace: Annotated[
-        str, typer.Option("--grace", metavar="SECONDS", help="Time to finish requests at shutdown: 10 or 10s.")
-    ] = "10s",
-    insecure: Insecure = False,
-    allowed_host: AllowedHosts = None,
-    allowed_origin: AllowedOrigins = None,
-    tls_cert: TlsCertificate = None,
-    tls_key: TlsKey = None,
+    grace: Annotated[str, option("--grace", "Time to finish requests at shutdown: 10 or 10s.", "SECONDS")] = "10s",
+    insecure: server_access.Insecure = False,
+    allowed_host: server_access.AllowedHosts = None,
+    allowed_origin: server_access.AllowedOrigins = None,
+    tls_cert: server_access.TlsCertificate = None,
+    tls_key: server_access.TlsKey = None,
     sync_every: SyncEvery = None,
     jitter: Jitter = "0s",
     access_log: Annotated[
-        str | None,
-        typer.Option("--access-log", metavar="FILE|-", help="Log requests as JSON lines to FILE; -: to stderr."),
+        str | None, option("--access-log", "Log requests as JSON lines to FILE; -: to stderr.", "FILE|-")
     ] = None,
-    log_queries: Annotated[
-        bool, typer.Option("--log-queries", help="The access log has the texts of queries, too.")
-    ] = False,
+    log_queries: Annotated[bool, option("--log-queries", "The access log has the texts of queries, too.")] = False,
     mcp_texts: McpTexts = None,
     allow_writes: AllowWrites = False,
     background: Annotated[
-        bool, typer.Option("--background", help="Start a process that answers `retrieve query` of this user at once.")
+        bool, option("--background", "Start a process that answers `retrieve query` of this user at once.")
     ] = False,
-    idle: Annotated[
-        str, typer.Option("--idle", metavar="TIME", help="With --background: end after this time without a query.")
-    ] = "10m",
-    stop: Annotated[bool, typer.Option("--stop", help="End the process that --background has started.")] = False,
-    attached: Annotated[bool, typer.Option("--attached", hidden=True)] = False,
-    descriptor: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
+    idle: Annotated[str, option("--idle", "With --background: end after this time without a query.", "TIME")] = "10m",
+    stop: Annotated[bool, option("--stop", "End the process that --background has started.")] = False,
+    attached: Annotated[bool, option("--attached", hidden=True)] = False,
+    descriptor: Annotated[int | None, option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -124,12 +96,12 @@ def serve(
         return
     _check_packages()
     from retrieve_cli.http.secrets import read_key
-    from retrieve_cli.server.http.running import Running
+    from retrieve_cli.server.http.running import Ended, Running, run
     from retrieve_cli.server.http.workers import end_with_parent
 
     running = Running(_seconds(grace), verbose=shared.talk.verbose)
     settings = shared.settings()
-    access = access_of(
+    access = server_access.access_of(
         shared,
         settings,
         read_key(api_key_env),
@@ -139,16 +111,9 @@ def serve(
         certificate=(tls_cert, tls_key),
         allowed=(allowed_host, allowed_origin),
     )
-    parts = ServerParts(
-        shared,
-        settings,
-        access,
-        log=access_log_of(access_log, texts=log_queries),
-        pool=(threads or len(os.sched_getaffinity(0)), queue),
-        workers=workers,
-        syncs=syncs_of(shared, settings, sync_every, jitter),
-        mcp=mcp_options(mcp_texts, writes=allow_writes),
-    )
+    log, pool = access_log_of(access_log, texts=log_queries), (threads or len(os.sched_getaffinity(0)), queue)
+    syncs, mcp = syncs_of(shared, settings, sync_every, jitter), mcp_options(mcp_texts, writes=allow_writes)
+    parts = ServerParts(shared, settings, access, log, pool, workers, syncs, mcp)
     own = _listening(host, port, descriptor, shared=workers > 1)
     with own as listener, nullcontext() if encoders or descriptor is not None else warm.running(shared):
         url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
@@ -160,7 +125,10 @@ def serve(
             ready = partial(_announce, shared, f"{url}/v1" if encoders else url, said)
         else:
             ready = partial(end_with_parent)  # which has announced the server
-        _run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
+        try:
+            run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
+        except Ended:  # by SIGTERM
+            raise typer.Exit(Exit.OK) from None
 
 
 def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
@@ -174,16 +142,6 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     if ended == signal.SIGINT:
         raise KeyboardInterrupt
     raise typer.Exit(Exit.OK)
-
-
-def _run(app: Service, listener: Listener, ready: Callable[[], None], running: Running) -> None:
-    """Answer requests until the end. Raises: typer.Exit by SIGTERM, KeyboardInterrupt by SIGINT."""
-    from retrieve_cli.server.http.running import Ended, run
-
-    try:
-        run(app, listener, ready, running)
-    except Ended:
-        raise typer.Exit(Exit.OK) from None
 
 
 @contextmanager
@@ -206,7 +164,6 @@ def _seconds(text: str) -> float:
 
 
 def _check_packages() -> None:
-    """Raises: Unavailable if a package of the server is missing, before a model is loaded for it."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -216,7 +173,6 @@ def _check_packages() -> None:
 
 
 def _announce(shared: Shared, url: str, said: Announcement) -> None:
-    """Print that the server is ready, and the index or the models that it serves."""
     if shared.format == "json":
         print(jsonlib.dumps({"url": url, **said}), flush=True)
     names = " and ".join(filter(None, (said.get("model"), said.get("reranker")))) or str(said.get("artifacts"))
@@ -228,7 +184,7 @@ class ServerParts(NamedTuple):
 
     shared: Shared
     settings: Settings
-    access: ServerAccess
+    access: server_access.ServerAccess
     log: AccessLog | None
     pool: tuple[int, int]
     """Searches at once, and requests that may wait."""
@@ -259,7 +215,7 @@ class ServerParts(NamedTuple):
         generation = None
         with suppress(RetrieveError):
             generation = live.index.generation
-            warn_without_tenants(self.access.callers, live.index, say)
+            server_access.warn_without_tenants(self.access.callers, live.index, say)
         said = {"artifacts": str(self.shared.artifacts), "generation": generation}
         return server_app(state), said, partial(self._reread, live)
 
@@ -317,8 +273,9 @@ def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None
 def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:
     """Return the log of requests, if one is named. Raises: RetrieveError if it cannot be written."""
     if place is None and texts:
-        hint = "--access-log FILE; or --access-log - for stderr"
-        raise UsageError("--log-queries needs a log of requests", hint=hint)
+        raise UsageError(
+            "--log-queries needs a log of requests", hint="--access-log FILE; or --access-log - for stderr"
+        )
     return None if place is None else AccessLog(place, texts=texts)
 
 
@@ -326,7 +283,7 @@ def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str)
     """Return the sync options of a server: by the flags, else by `sync.every_hours`. Raises: UsageError."""
     hours = settings.sync.every_hours
     every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
-    flags = [] if shared.config is None else ["--config", str(shared.config)]
     sources = settings.sources.list or settings.withholds("sources")  # a sync says that these need a yes
     first = bool(sources) and settings.sources.auto_sync is not False
+    flags = [] if shared.config is None else ["--config", str(shared.config)]
     return SyncOptions(flags, every_s, seconds(jitter, "--jitter"), first)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
-from retrieve_cli.cli.options import Shared
+from retrieve_cli.cli.options import Shared, option
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -16,19 +14,15 @@ if TYPE_CHECKING:
     from retrieve_cli.http.secrets import Secret
     from retrieve_cli.server.http.callers import Callers, Hosts
 
-Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines ask without a key.")]
+Insecure = Annotated[bool, option("--insecure", "Let other machines ask without a key.")]
 AllowedHosts = Annotated[
-    list[str] | None,
-    typer.Option("--allowed-host", metavar="HOST", help="Host header to accept too: example.org, *.example.org."),
+    list[str] | None, option("--allowed-host", "Host header to accept too: example.org, *.example.org.", "HOST")
 ]
 AllowedOrigins = Annotated[
-    list[str] | None,
-    typer.Option("--allowed-origin", metavar="ORIGIN", help="Web pages of this origin may use the server (CORS)."),
+    list[str] | None, option("--allowed-origin", "Web pages of this origin may use the server (CORS).", "ORIGIN")
 ]
-TlsCertificate = Annotated[
-    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the server (PEM), for https.")
-]
-TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of that certificate.")]
+TlsCertificate = Annotated[Path | None, option("--tls-cert", "Certificate of the server (PEM), for https.", "FILE")]
+TlsKey = Annotated[Path | None, option("--tls-key", "Private key of that certificate.", "FILE")]
 
 
 class ServerAccess(NamedTuple):

@@ -7,38 +7,30 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
-from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from retrieve_cli.operations.snapshots.form import SnapshotHeader
 
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot, .tar.zst.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+File = Annotated[Path, argument("FILE", "A snapshot, .tar.zst.")]
+Force = Annotated[bool, option("--force", "Replace an existing file.")]
 
 
 @app.command()
 @shared("text", "json")
 def create(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Output file.  [default: GENERATION.tar.zst here]")
-    ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Folder for it, under its own name.")] = None,
+    file: Annotated[Path | None, argument("[FILE]", "Output file.  [default: GENERATION.tar.zst here]")] = None,
+    to: Annotated[Path | None, option("--to", "Folder for it, under its own name.", "DIR")] = None,
     generation: Annotated[
-        str | None,
-        typer.Option("--generation", metavar="ID", help="The generation to keep; by default the current one."),
+        str | None, option("--generation", "The generation to keep; by default the current one.", "ID")
     ] = None,
     keep: Annotated[
-        int | None,
-        typer.Option("--keep", metavar="N", help="Then delete all but the last N snapshots of this index there."),
+        int | None, option("--keep", "Then delete all but the last N snapshots of this index there.", "N")
     ] = None,
     force: Force = False,
     *,
@@ -51,7 +43,6 @@ def create(
     """
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.operations.snapshots import create as creating
-    from retrieve_cli.output.formats import document
 
     if file is not None and (to is not None or keep is not None):
         flag = "--to" if to is not None else "--keep"
@@ -69,21 +60,18 @@ def create(
         created = creating.remove_old(created, keep)
     for path in created.removed:
         shared.talk.say(f"deleted {path}: the last {keep} are kept (--keep)")
-    size = f"generation {created.header.generation}, {created.bytes / 2**20:.1f} MiB"
+    size = f"generation {created.header.generation}, {_mib(created.bytes)} MiB"
     existed = " exists already" if created.status == "unchanged" else ""
-    print(document(created.to_json()) if shared.format == "json" else printable(f"{created.path}{existed}: {size}"))
+    shared.show(created.to_json(), [f"{created.path}{existed}: {size}"])
 
 
 @app.command("list")
 @shared("text", "json")
-def list_(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="A folder of snapshots.")] = Path(),
-    *,
-    shared: Shared,
-) -> None:
+def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] = Path(), *, shared: Shared) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
     from retrieve_cli.operations.snapshots.reading import listing
     from retrieve_cli.output.formats import document
+    from retrieve_cli.output.styled_lines import print_table
 
     shared.settings()
     entries = listing(shared.store, folder)
@@ -91,12 +79,12 @@ def list_(
         print(document(entries))
         return
     console = shared.console()
-    console.print(_table("snapshot", [_cells(entry) for entry in entries["snapshots"]]))
-    rows = [
-        (str(entry["generation"]), "current" if entry["current"] else "", str(entry["at"]), entry["bytes"])
+    kept = (
+        (str(entry["generation"]), "current" if entry["current"] else "", str(entry["at"]), _mib(entry["bytes"]))
         for entry in entries["generations"]
-    ]
-    console.print(_table("generation", rows))
+    )
+    print_table(console, ("snapshot", "", "date", "MiB"), map(_cells, entries["snapshots"]), right=("MiB",))
+    print_table(console, ("generation", "", "date", "MiB"), kept, right=("MiB",))
 
 
 @app.command()
@@ -105,13 +93,11 @@ def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
     from retrieve_cli.operations.snapshots import reading
     from retrieve_cli.operations.snapshots.form import summary
-    from retrieve_cli.output.formats import document
 
     with progress_for(shared.talk, sys.stderr):
         header = reading.verify(file).header
-    value = {"ok": True, "file": str(file), **summary(header)}
     text = f"{file} is sound: generation {header.generation}, {_size(header)}"
-    print(document(value) if shared.format == "json" else printable(text))
+    shared.show({"ok": True, "file": str(file), **summary(header)}, [text])
 
 
 @app.command()
@@ -119,8 +105,7 @@ def verify(file: File, *, shared: Shared) -> None:
 def restore(
     file: File,
     write_config: Annotated[
-        Path | None,
-        typer.Option("--write-config", metavar="FILE", help="Write the configuration file of the snapshot to FILE."),
+        Path | None, option("--write-config", "Write the configuration file of the snapshot to FILE.", "FILE")
     ] = None,
     force: Force = False,
     *,
@@ -128,7 +113,6 @@ def restore(
 ) -> None:
     """Verify and unpack a snapshot, and make its generation the current one; all of it or nothing."""
     from retrieve_cli.operations.snapshots import restore as restoring
-    from retrieve_cli.output.formats import document
 
     if write_config is not None and not force and os.path.lexists(write_config):
         raise UsageError(f"{write_config} exists already", hint="--force replaces it; or name another file")
@@ -144,29 +128,18 @@ def restore(
     header = restored.header
     name = f"generation {header.generation}"
     verb = f"restored {name}" if restored.status == "published" else f"{name} existed, was verified, and is current now"
-    text = f"{verb}: {_size(header)}"
-    print(document(restored.to_json()) if shared.format == "json" else text)
+    shared.show(restored.to_json(), [f"{verb}: {_size(header)}"])
 
 
 def _size(header: SnapshotHeader) -> str:
     return f"{header.records:,} records, {header.chunks:,} chunks"
 
 
-def _cells(entry: dict[str, Any]) -> tuple[str, str, str, int]:
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.1f}"
+
+
+def _cells(entry: dict[str, Any]) -> tuple[str, str, str, str]:
     name = os.path.basename(str(entry["file"]))  # noqa: PTH119  any name
     created = str(entry.get("created", ""))[:19]
-    return name, str(entry.get("generation", "not a snapshot")), created, entry["bytes"]
-
-
-def _table(first: str, rows: list[tuple[str, str, str, int]]) -> Table:
-    """A table of names, dates and sizes."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in (first, "", "date", "MiB"):
-        table.add_column(column, justify="right" if column == "MiB" else "left", overflow="fold")
-    for name, what, date, size in rows:
-        table.add_row(*(Text(printable(cell)) for cell in (name, what, date, f"{size / 2**20:.1f}")))
-    return table
+    return name, str(entry.get("generation", "not a snapshot")), created, _mib(entry["bytes"])

@@ -31,7 +31,9 @@ def answer_batch(run: Run) -> None:
     """Answer all queries of stdin as one batch."""
     lines = list(requests.from_stdin(run.asked))
     sound = [line for line in lines if isinstance(line, Asked)]
-    _expect_one_run(sound, run)
+    if run.save_run is not None and any(map(_own, sound)):
+        message = "--save-run stores one set of choices for all queries, and a line has its own choices"
+        raise UsageError(message, hint="give them as flags, or query without --save-run")
     all_records = all(line.request.tenant is None for line in sound)
     with answering.opened(run, show_reason=all_records) as index:
         if run.choices["facets"] or any(_own(line) for line in sound):
@@ -92,13 +94,6 @@ def _own(line: Asked) -> bool:
     return bool(line.choices) or line.generation is not None
 
 
-def _expect_one_run(lines: Sequence[Asked], run: Run) -> None:
-    """Raises: UsageError: the run is to be saved with one set of options, and a line has its own choices."""
-    if run.save_run is not None and any(map(_own, lines)):
-        message = "--save-run stores one set of choices for all queries, and a line has its own choices"
-        raise UsageError(message, hint="give them as flags, or query without --save-run")
-
-
 def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Answer | RetrieveError]:
     """The answers to lines of equal choices. Raises: RetrieveError: the error concerns all lines."""
     first, requests = lines[0], [line.request for line in lines]
@@ -115,7 +110,6 @@ def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Ans
 
 
 def _answered(line: Asked, index: Index, run: Run) -> Outcome:
-    """The answer by the current generation, or the line with its error."""
     try:
         index.refresh()
         index = index.at(line.generation)

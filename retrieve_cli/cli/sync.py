@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import (
-    BitEqual,
-    Executor,
-    MaxFail,
-    NoWait,
-    Wait,
-    Workers,
-    embedding_by,
-    report_findings,
-    waiting,
-)
+from retrieve_cli.cli import build
 from retrieve_cli.cli.failures import failure_of
-from retrieve_cli.cli.options import Shared, Talk, shared
+from retrieve_cli.cli.options import Shared, Talk, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
@@ -38,31 +28,29 @@ if TYPE_CHECKING:
 
 @shared("text", "json")
 def sync(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, without changing it.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show what would change, without changing it.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Then rebuild from scratch and compare; exit 5 on a difference.")
+        bool, option("--verify", "Then rebuild from scratch and compare; exit 5 on a difference.")
     ] = False,
     rollback: Annotated[
-        bool, typer.Option("--rollback", help="Make generation ID current again; by default the one before.")
+        bool, option("--rollback", "Make generation ID current again; by default the one before.")
     ] = False,
-    generation: Annotated[str | None, typer.Argument(metavar="[ID]", help="The generation of --rollback.")] = None,
+    generation: Annotated[str | None, argument("[ID]", "The generation of --rollback.")] = None,
     catalog: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A catalog the index must have.")] = None,
     docs_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="A folder the index must have.")] = None,
-    wait: Wait = None,
-    no_wait: NoWait = False,
-    max_fail: MaxFail = None,
+    wait: build.Wait = None,
+    no_wait: build.NoWait = False,
+    max_fail: build.MaxFail = None,
     max_shrink: Annotated[
         float | None,
-        typer.Option(
-            "--max-shrink", metavar="SHARE", help="Abort if a source shrank by more than this share.  [default: 0.5]"
-        ),
+        option("--max-shrink", "Abort if a source shrank by more than this share.  [default: 0.5]", "SHARE"),
     ] = None,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Report progress on stderr, as a line of JSON for each step.")
+        bool, option("--progress", "Report progress on stderr, as a line of JSON for each step.")
     ] = False,
-    workers: Workers = None,
-    executor: Executor = None,
-    require_bit_equal: BitEqual = False,
+    workers: build.Workers = None,
+    executor: build.Executor = None,
+    require_bit_equal: build.BitEqual = False,
     *,
     shared: Shared,
 ) -> None:
@@ -73,9 +61,9 @@ def sync(
             raise UsageError(f"sync takes no {quoted(generation)}", hint=f"retrieve sync {_meant(generation)}")
         if dry_run and (verify or rollback):
             raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
-        settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
+        settings = build.waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
         settings = shared.over(settings, "sync", max_shrink=max_shrink)
-        settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
+        settings = build.embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
         _expect_sources(shared, settings, catalog or (), docs_dir or ())
         if dry_run:
             _show_plan(shared, settings, line)
@@ -98,12 +86,8 @@ def _meant(word: str) -> str:
 
 def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:
     """Check that the index has the sources of the command line. All of its sources are synced, not only the named ones.
-
-    Raises:
-        UsageError: it does not have one; the hint is the command that adds it.
-        IndexMissing, IndexCorrupt: nothing names its sources.
-    """
-    from retrieve_cli.cli.build import flags_for
+    Raises: UsageError: it does not have one; the hint is the command that adds it. IndexMissing, IndexCorrupt: nothing
+    names its sources."""
     from retrieve_cli.ingest.sync import entries
 
     given = [*(("--catalog", path) for path in catalogs), *(("--docs-dir", path) for path in folders)]
@@ -114,7 +98,7 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
     for flag, path in given:
         if (flag, os.path.realpath(path)) not in places:
             command = join(str(word) for source in (*own, (flag, path)) for word in source)
-            hint = f"name all sources: retrieve build {command}{flags_for(shared)}"
+            hint = f"name all sources: retrieve build {command}{build.flags_for(shared)}"
             if settings.sources.list or ("", Path()) in own:
                 hint = "add it to `sources:` in config.yaml, then run: retrieve sync"
             names = ", ".join(str(entry.path or entry.name) for entry in known)
@@ -137,7 +121,7 @@ def _finish(report: Report, shared: Shared, settings: Settings) -> None:
     """List the rejected records and exit with code 8, unless an earlier sync reported them."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
         report = replace(report, quarantined=0, rejected=())
-    report_findings(report, shared)
+    build.report_findings(report, shared)
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
 
@@ -165,7 +149,7 @@ def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, repor
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
         _finish(report, shared, settings)
     else:
-        report_findings(report, shared)
+        build.report_findings(report, shared)
     return trouble
 
 
@@ -183,11 +167,8 @@ def _writing(shared: Shared, settings: Settings, *, reports: bool = False) -> It
 
 
 def _check_before_writing(shared: Shared, settings: Settings) -> None:
-    """Before the artifacts folder is made for the first time, check that there is something to put into it.
-
-    Raises:
-        IndexMissing, SourceFailed, UsageError: there is not.
-    """
+    """Before the artifacts folder is made for the first time, check that there is something to put into it. Raises:
+    IndexMissing, SourceFailed, UsageError: there is not."""
     if not shared.store.path.exists():
         from retrieve_cli.api.building import present_entries
 
@@ -255,14 +236,11 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         if report.rejected_new and show_reason:
             from retrieve_cli.contracts.terms.figures import count
 
-            rejected = count(report.rejected_new, "new item")
-            shared.talk.say(
-                f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"
-            )
+            listed = f"{count(report.rejected_new, 'new item')}, listed in {shared.store.quarantine}"
+            shared.talk.say(f"note: the sync before this query rejected {listed}")
     except (RetrieveError, OSError) as error:
-        shared.talk.say(
-            "note: the sources were not synced first: " + (str(error) if show_reason else "see retrieve sync")
-        )
+        reason = error if show_reason else "see retrieve sync"
+        shared.talk.say(f"note: the sources were not synced first: {reason}")
 
 
 def _quiet_by_default(talk: Talk) -> Talk:

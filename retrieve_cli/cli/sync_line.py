@@ -10,14 +10,14 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
 
 from retrieve_cli.cli.failures import Failure, failure_of
 from retrieve_cli.cli.options import Shared, Talk
-from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SyncLine:
     """Prints one line: JSON for programs, a sentence for people."""
 
     def __init__(self, shared: Shared) -> None:
-        self._json = shared.format == "json"
+        self._shared = shared
         self.printed = False
         self._begun = time.monotonic()
 
@@ -39,18 +39,12 @@ class SyncLine:
 
     def write(self, value: Mapping[str, Json], sentences: list[str]) -> None:
         """Print a value, or sentences with the same meaning."""
-        from retrieve_cli.output.formats import document
-
         self.printed = True  # also if it fails half way, or is interrupted: one line, not two
-        if self._json:
-            print(document(value))
-        else:
-            for sentence in sentences:
-                print(printable(sentence))
+        self._shared.show(value, sentences)
 
     def failed(self, failure: Failure, generation: str | None) -> None:
         """Print a failure as a line of JSON; people read it on stderr."""
-        if self._json and not self.printed:
+        if self._shared.format == "json" and not self.printed:
             self.write(_failed(failure, generation, seconds=round(time.monotonic() - self._begun, 3)), [])
 
 
@@ -64,7 +58,10 @@ def one_line(shared: Shared) -> Iterator[SyncLine]:
         raise
     except BaseException as error:  # noqa: BLE001  whatever happens, the line is printed; the error goes on
         failure = failure_of(error)
-        line.failed(failure, _current(shared))
+        generation = None
+        with suppress(RetrieveError):  # a folder that cannot be one of artifacts
+            generation = shared.store.live()
+        line.failed(failure, generation)
         raise_once(shared, error)
 
 
@@ -103,10 +100,3 @@ def _failed(failure: Failure, generation: str | None, *, seconds: float = 0.0) -
     counts: dict[str, Json] = {**Changes().counts, "chunk_changes": ChunkChanges()._asdict()}
     counts |= {"quarantined": 0, "rejected_new": 0, "seconds": seconds}
     return {"time": now(), "status": "failed", "generation": generation, **counts, "error": failure.to_json()}
-
-
-def _current(shared: Shared) -> str | None:
-    try:
-        return shared.store.live()
-    except RetrieveError:  # a folder that cannot be one of artifacts
-        return None

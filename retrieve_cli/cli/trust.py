@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from retrieve_cli.assemble.trusted import record
 from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, show
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import UsageError, printable
 
 
 @shared("text", "json")
 def trust(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree without being asked.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take the agreement back.")] = False,
+    yes: Annotated[bool, option("--yes -y", "Agree without being asked.")] = False,
+    revoke: Annotated[bool, option("--revoke", "Take the agreement back.")] = False,
     *,
     shared: Shared,
 ) -> None:

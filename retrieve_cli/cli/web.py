@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from retrieve_cli.api.web_choices import WEB
-from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.errors import Exit, printable
+from retrieve_cli.cli.options import Shared, argument, option, shared
+from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -41,41 +41,30 @@ def web() -> None:
 @app.command()
 @shared("text", "json")
 def record(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
-    provider: Annotated[
-        list[str], typer.Option("--provider", metavar="A,B", help="Record these providers; repeatable.")
-    ],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the files.")],
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of results.")] = 5,
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Earliest date.")] = "",
-    category: Annotated[
-        list[str] | None, typer.Option("--category", metavar="A,B", help="Categories of arXiv; repeatable.")
-    ] = None,
+    text: Annotated[list[str], argument("TEXT...", "The question.")],
+    provider: Annotated[list[str], option("--provider", "Record these providers; repeatable.", "A,B")],
+    to: Annotated[Path, option("--to", "Folder of the files.", "DIR")],
+    k: Annotated[int, option("-k", "Number of results.", "N")] = 5,
+    since: Annotated[str, option("--since", "Earliest date.", "DATE")] = "",
+    category: Annotated[list[str] | None, option("--category", "Categories of arXiv; repeatable.", "A,B")] = None,
     *,
     shared: Shared,
 ) -> None:
     """Ask providers and write the exchanges to DIR/PROVIDER.json, without credentials."""
     from retrieve_cli.cli import web_answering
-    from retrieve_cli.output.formats import document
     from retrieve_cli.search.web import record_exchanges
 
     options = web_answering.options_of(
         text, providers=provider, categories=category or (), max_age="off", k=k, since=since
     )
-    written = record_exchanges(shared.settings(), shared.artifacts, options, to)
-    if shared.format == "json":
-        print(document({"files": [str(path) for path in written]}))
-    else:
-        print(*(printable(str(path)) for path in written), sep="\n")
+    written = [str(path) for path in record_exchanges(shared.settings(), shared.artifacts, options, to)]
+    shared.show({"files": written}, written)
 
 
 @app.command()
 @shared("text", "json", "jsonl", "md", "prompt", table=WEB)
 def search(
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
-    *,
-    chosen: dict[str, Any],
-    shared: Shared,
+    text: Annotated[list[str], argument("TEXT...", "The question.")], *, chosen: dict[str, Any], shared: Shared
 ) -> None:
     """Search the web and literature: retrieve web "crispr off-target". Exit with 8 if a provider failed.
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
@@ -37,7 +37,8 @@ def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[
     # More than is shown, so that a sentence whose match is a little farther on counts as well.
     found = snippet(answer, result, room=(1 if room >= _WIDE else 2) * min(room, _MOST))
     yield from ([indent, *line] for line in _sentence(found, room))
-    yield from ([indent, *line] for line in _facets(result, room))
+    if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
+        yield [indent, StyledText(cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
     yield from ([indent, *line] for line in _reasons(reasons(result, rank=rank_before_budget(answer, rank)), room))
     if result.bundle is not None:
         yield from ([indent, *line] for line in needs(result.bundle, room))
@@ -59,8 +60,6 @@ def worth(result: Result) -> str:
 
 def _sentence(found: Snippet, room: int) -> Iterator[Line]:
     room, most = min(room, _MOST), 1 if room >= _WIDE else 2
-    if not found.text:
-        return
     places = wrap(found.text, room, breaks_words=True)
     if len(places) > most:
         start = places[most - 1][0]
@@ -71,13 +70,7 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
         yield from (_marked(found, *place) for place in places)
 
 
-def _facets(result: Result, room: int) -> Iterator[Line]:
-    if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
-        yield [StyledText(cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
-
-
 def _marked(found: Snippet, start: int, end: int) -> list[StyledText]:
-    """A line of a snippet, its matches marked."""
     spans, place = [], start
     for begin, stop in found.marks:
         if place <= begin and stop <= end:
@@ -113,7 +106,6 @@ def needs(bundle: Bundle, room: int) -> Iterator[Line]:
 
 
 def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
-    """A text behind a label, below itself where it has several lines."""
     for place, (start, end) in enumerate(wrap(text, room - len(label))):
         yield [StyledText(" " * len(label) if place else label, "dim"), StyledText(text[start:end])]
 
@@ -129,9 +121,6 @@ def related(answer: Answer, width: int) -> Iterator[Line]:
         reason = StyledText(path_in_words(result.hit.path or ""), "dim")
         parts = Head([*head.parts, *([reason] if reason.text else [])])
         yield from ([indent, *line] for line in laid_out(parts, width - indent.width))
-
-
-# ---------------------------------------------------------------------------------------------------------------- heads
 
 
 _BETWEEN = StyledText("  ")
@@ -164,7 +153,9 @@ def _of_file(result: Result, *, chunk: bool) -> Head:
         parts.append(StyledText(f"#{result.chunk['index']}", "dim"))
     if span.place is not None and (address := web_address(record["url"])):
         parts.append(StyledText(printable(short_address(address)), "place", linked(address, span)))
-    return Head(parts, printable(_sections(result) or (title(record["name"]) if _says_more(record) else "")))
+    stem = str(record["id"]).rpartition("/")[2].rpartition(".")[0]
+    name = "" if _plain(record["name"]) == _plain(stem) else title(record["name"])
+    return Head(parts, printable(_sections(result) or name))
 
 
 def _sections(result: Result) -> str:
@@ -173,12 +164,6 @@ def _sections(result: Result) -> str:
     cleaned = [[shown for part in str(path).split(" > ") if (shown := title(part))] for path in paths]
     first, *others = [path for path in cleaned if path] or [[]]
     return ", ".join([_BELOW.join(first), *(path[-1] for path in others)])
-
-
-def _says_more(record: Mapping[str, Json]) -> bool:
-    """Return True if the name of a document differs from the name of its file."""
-    stem = str(record["id"]).rpartition("/")[2].rpartition(".")[0]
-    return _plain(record["name"]) != _plain(stem)
 
 
 def _of_record(result: Result, *, chunk: bool) -> Head:
@@ -205,10 +190,7 @@ def web_address(url: Json) -> str:
 
 def short_address(url: str) -> str:
     """Return an address without its scheme."""
-    text = one_line(url)
-    for scheme in ("https://", "http://"):
-        text = text.removeprefix(scheme)
-    return text.removesuffix("/")
+    return one_line(url).removeprefix("https://").removeprefix("http://").removesuffix("/")
 
 
 def _plain(text: Json) -> str:

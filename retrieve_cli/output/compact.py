@@ -118,15 +118,12 @@ def as_compact(
     entries: Sequence[CompactEntry[Result]], *, first: str, last: str = "", rank: int = 1, brief: bool = False
 ) -> str:
     """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
-    blocks = [_block(entry, number, brief) for number, entry in enumerate(entries, rank)]
-    return "\n".join([line for line in (first, *blocks, last) if line])
-
-
-def _block(entry: CompactEntry[Result], number: int, brief: bool) -> str:
-    head = f"{number}. {title_of(entry.result)} [{printable(entry.result.id)}]"
-    if not brief:
-        head = " ".join(filter(None, (head, worth(entry.result), _place(entry.result))))
-    return "\n".join([head, *(f"{_INDENT}{line}" for line in entry.text.split("\n") if line)])
+    lines = [first]
+    for number, (result, text, _) in enumerate(entries, rank):
+        more = () if brief else filter(None, (worth(result), _place(result)))
+        lines.append(" ".join((f"{number}. {title_of(result)} [{printable(result.id)}]", *more)))
+        lines += [f"{_INDENT}{line}" for line in text.split("\n") if line]
+    return "\n".join(line for line in (*lines, last) if line)
 
 
 def title_of(result: Result) -> str:

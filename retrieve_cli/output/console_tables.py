@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.output import styled_lines
 from retrieve_cli.output.formats import result_id
 from retrieve_cli.output.places import pages, span_of
 from retrieve_cli.output.plain_text import percent, title
@@ -20,8 +21,6 @@ from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
 
 _WITH_LINES = ("catalog", "markdown", "text")
@@ -34,7 +33,7 @@ def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
     for row in rows:
         source = f"{row['source']}:{row['line']}" if row["kind"] in _WITH_LINES else row["source"]
         cells.append([str(cell) for cell in (row["id"], row["name"], row["group"] or "", source)])
-    _table(("id", "name", "group", "source"), cells, console)
+    styled_lines.print_table(console, ("id", "name", "group", "source"), cells)
 
 
 def outline(value: Mapping[str, Json]) -> str:
@@ -45,8 +44,6 @@ def outline(value: Mapping[str, Json]) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-_TEXTS = {"id", "name", "group", "source", "day", "most frequent queries", "queries without results"}
-"""Columns of words, aligned to the left."""
 _COLUMNS = ("day", "queries", "p50 ms", "p95 ms", "no results", "relaxed", "reranked", "few hits", "top score")
 
 
@@ -56,11 +53,12 @@ def print_queries(report: Mapping[str, Json], console: Console) -> None:
     if not rows:
         console.print("no queries in the log")
         return
-    _table(_COLUMNS, [_cells(row) for row in rows], console)
+    styled_lines.print_table(console, _COLUMNS, map(_cells, rows), right=_COLUMNS[1:])
     for heading, key in (("most frequent queries", "frequent"), ("queries without results", "found_nothing")):
         if report[key]:
             console.print()
-            _table(("times", heading), [(str(each["count"]), each["query"]) for each in report[key]], console)
+            counted = [(str(each["count"]), each["query"]) for each in report[key]]
+            styled_lines.print_table(console, ("times", heading), counted, right=("times",))
 
 
 def _cells(row: Mapping[str, Json]) -> Sequence[str]:
@@ -71,30 +69,11 @@ def _cells(row: Mapping[str, Json]) -> Sequence[str]:
     return [row["day"], str(row["queries"]), *latency, *counts, reranked, str(row["few_candidates"]), best]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, justify="left" if column in _TEXTS else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(table)
-
-
 _REASON = 32
 """Cells of a reason."""
 
 
-def print_table(answer: Answer, console: Console) -> None:
-    """Print the results of an answer."""
-    console.print(_result_table(answer))
-
-
 def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
-    """Name, id with pages, and section of a result, a line each, with its style."""
     yield printable(str(result.record["name"])), "bold"
     numbers = pages(span_of(result).place)
     yield printable(" ".join(filter(None, (result_id(answer, result), numbers)))), "dim"
@@ -102,13 +81,8 @@ def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
         yield printable(title(str(result.chunk["section"]))), "italic"
 
 
-def _result_cells(answer: Answer, result: Result, rank: int) -> list[str]:
-    confidence = "" if result.confidence is None else percent(result.confidence)
-    lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
-    return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]
-
-
-def _result_table(answer: Answer) -> Table:
+def print_table(answer: Answer, console: Console) -> None:
+    """Print the results of an answer."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -124,16 +98,12 @@ def _result_table(answer: Answer) -> Table:
         name = Text()
         for place, (line, style) in enumerate(_names(answer, result)):
             name.append("\n" * (place > 0) + line, style=style)
-        score, *others = _result_cells(answer, result, rank)
-        table.add_row(str(rank), name, score, *map(Text, others), _marked(answer, result))
-    return table
-
-
-def _marked(answer: Answer, result: Result) -> Text:
-    from rich.text import Text
-
-    found = snippet(answer, result).cut(ROOM)
-    text = Text(found.text)
-    for start, end in found.marks:
-        text.stylize("bold yellow", start, end)
-    return text
+        confidence = "" if result.confidence is None else percent(result.confidence)
+        lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
+        found = snippet(answer, result).cut(ROOM)
+        shown = Text(found.text)
+        for start, end in found.marks:
+            shown.stylize("bold yellow", start, end)
+        others = map(Text, (*([confidence] if answer.confidence else []), lines))
+        table.add_row(str(rank), name, f"{result.hit.score:.3f}", *others, shown)
+    console.print(table)

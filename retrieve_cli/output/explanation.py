@@ -17,7 +17,9 @@ Row = tuple[str, str]
 
 def of_result(answer: Answer, result: Result) -> list[Row]:
     """Return what adds up to the score of a result."""
-    rows = [("score", _score(answer, result))]
+    confidence = "" if result.confidence is None else f", confidence {percent(result.confidence)}"
+    passage = f", by its chunk {result.hit.id}" if answer.unit == "record" else ""
+    rows = [("score", f"{_number(result.hit.score)}{confidence}{passage}")]
     rows += [(evidence.source, _evidence(answer, result, evidence)) for evidence in result.hit.evidence]
     if result.hit.topped_up is not None:
         rows.append(("topped up", f"{result.hit.topped_up}, and there are too few results without it"))
@@ -26,12 +28,6 @@ def of_result(answer: Answer, result: Result) -> list[Row]:
         added = f"the reranker's score {_number(moved.score)} adds {_number(moved.part)}"
         rows.append((moved.scorer, f"{before}; {added}"))
     return rows
-
-
-def _score(answer: Answer, result: Result) -> str:
-    confidence = "" if result.confidence is None else f", confidence {percent(result.confidence)}"
-    passage = f", by its chunk {result.hit.id}" if answer.unit == "record" else ""
-    return f"{_number(result.hit.score)}{confidence}{passage}"
 
 
 def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
@@ -64,12 +60,13 @@ def _number(value: float) -> str:
 
 def of_answer(answer: Answer) -> list[Row]:
     """Return the facts that hold for all results: the pipeline, the parsed query, and skipped or cut parts."""
+    confidence = ", ".join(f"{name} {value}" for name, value in (answer.confidence or {}).items())
     return [
         *_reading(answer),
         ("pipeline", answer.pipeline),
         ("fusion", answer.fusion_method),
         ("generation", answer.generation),
-        *_measured(answer),
+        *([("confidence", confidence)] if confidence else []),
         *((f"{name} skipped", reason) for name, reason in answer.strategies_skipped.items()),
         *(("searched as", f"{attempt.text!r}: {attempt.results} results") for attempt in answer.attempts),
         *_limits(answer),
@@ -77,7 +74,6 @@ def of_answer(answer: Answer) -> list[Row]:
 
 
 def _reading(answer: Answer) -> Iterator[Row]:
-    """The parsed query, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
         yield "read as", repr(question.enhanced)
@@ -94,13 +90,7 @@ def _reading(answer: Answer) -> Iterator[Row]:
         yield "groups", f"{chosen or 'none'}; {skipped}, in {gate['passes']} passes"
 
 
-def _measured(answer: Answer) -> Iterator[Row]:
-    if answer.confidence:
-        yield "confidence", ", ".join(f"{name} {value}" for name, value in answer.confidence.items())
-
-
 def _limits(answer: Answer) -> Iterator[Row]:
-    """Use of a budget, and of the time before a deadline."""
     if answer.spent is not None:
         tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"
         yield "budget", f"{answer.spent.chunks} chunks{tokens}"

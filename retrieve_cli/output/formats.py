@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
 
-from retrieve_cli.contracts import Evidence, Json, Question, Reranked
+from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
@@ -94,10 +94,12 @@ def answer_json(answer: Answer) -> dict[str, Json]:
 
 def _asked_for(answer: Answer) -> dict[str, Json]:
     """The keys that only some answers have."""
+    # By word of the query that no record has, the words that are searched for, the best one first.
+    corrections = [{"word": each.word, "searched": list(each.searched)} for each in answer.question.corrections]
     return {
         **({"without": list(answer.question.without)} if answer.question.without else {}),
         **({"synonyms": list(answer.question.synonyms)} if answer.question.synonyms else {}),
-        **({"corrections": _corrections_json(answer.question)} if answer.question.corrections else {}),
+        **({"corrections": corrections} if corrections else {}),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
         **({"notices": list(answer.notices)} if answer.notices else {}),
@@ -108,11 +110,6 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
         **(_facets_json(answer) if answer.facets else {}),
         **({"run_id": answer.run_id} if answer.run_id else {}),
     }
-
-
-def _corrections_json(question: Question) -> list[dict[str, Json]]:
-    """By word of the query that no record has, the words that are searched for, the best one first."""
-    return [{"word": each.word, "searched": list(each.searched)} for each in question.corrections]
 
 
 def _facets_json(answer: Answer) -> dict[str, Json]:
@@ -127,7 +124,6 @@ def _facets_json(answer: Answer) -> dict[str, Json]:
 
 
 def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
-    """Conditions by field; a list of them if a field has several."""
     fields: dict[str, list[str]] = {}
     for field, condition in conditions:
         fields.setdefault(field, []).append(condition)
@@ -176,7 +172,6 @@ def _related_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
 
 
 def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
-    """The text of a result, and its place."""
     chunk = result.chunk
     return {
         "content": result.text,
@@ -198,7 +193,6 @@ def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
 
 
 def _why(rank: int, result: Result, answer: Answer) -> list[str]:
-    """The reasons for a result as one line, and a line for each part of its score."""
     from retrieve_cli.output.explanation import of_result
     from retrieve_cli.output.reasons import rank_before_budget, why
 
@@ -214,15 +208,10 @@ def _span_json(span: Span, answer: Answer) -> dict[str, Json]:
 
 
 def _bundle_json(bundle: Bundle) -> dict[str, Json]:
-    needs = [
-        {
-            "id": need.id,
-            "name": need.name,
-            "content": need.text,
-            **({"outside_filter": True} if need.outside_filter else {}),
-        }
-        for need in bundle.needs
-    ]
+    needs = []
+    for need in bundle.needs:
+        outside = {"outside_filter": True} if need.outside_filter else {}
+        needs.append({"id": need.id, "name": need.name, "content": need.text, **outside})
     return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 
@@ -234,9 +223,6 @@ def evidence_json(evidence: Evidence) -> dict[str, Json]:
 def _rerank_json(moved: Reranked) -> dict[str, Json]:
     before = {"rank_before": moved.before, "score_before": moved.retrieval_score}
     return {"scorer": moved.scorer, **before, "score": moved.score, "part": moved.part}
-
-
-# ------------------------------------------------------------------------------------------------- formats
 
 
 def as_json(answers: Sequence[Answer]) -> str:
@@ -299,7 +285,8 @@ def csv_cell(value: Json) -> Json:
 
 def as_markdown(answers: Sequence[Answer]) -> str:
     """Return a numbered list under each query."""
-    from retrieve_cli.output.reasons import rank_before_budget, why  # with patterns that JSON has no use for
+    # With patterns that JSON has no use for.
+    from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words, rank_before_budget, why
     from retrieve_cli.output.snippet import ROOM, snippet
 
     parts = []
@@ -314,19 +301,14 @@ def as_markdown(answers: Sequence[Answer]) -> str:
             parts.append(f"   - {why(result, rank=rank_before_budget(answer, rank))}")
             if text := snippet(answer, result).cut(ROOM).text:
                 parts.append(f"   > {text}")
-        parts += ["", *_also_needed(answer)] if answer.related else [""]
+        parts += ["", f"### {ALSO_NEEDED}", ""] if answer.related else [""]
+        for result in answer.related:
+            name, url = result.record["name"], result.record["url"]
+            words = path_in_words(result.hit.path or "")
+            title = f"[{name}]({url})" if url else name
+            parts.append(f"- **{title}** `{result.record['id']}`{f': {words}' if words else ''}")
+        parts += [""] if answer.related else []
     return "".join(printable(part) + "\n" for part in parts)
-
-
-def _also_needed(answer: Answer) -> Iterator[str]:
-    from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
-
-    yield from (f"### {ALSO_NEEDED}", "")
-    for result in answer.related:
-        name, url = result.record["name"], result.record["url"]
-        words = path_in_words(result.hit.path or "")
-        yield f"- **{f'[{name}]({url})' if url else name}** `{result.record['id']}`{f': {words}' if words else ''}"
-    yield ""
 
 
 def as_trec(answers: Sequence[Answer]) -> str:

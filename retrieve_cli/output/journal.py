@@ -82,7 +82,15 @@ def save(
         "recipe": recipe,
         "calibration": calibration_digest(store),
     }
-    return _write(store.runs, run, retrieval, _summary(run, answers))
+    lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
+    for answer in answers:
+        lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
+        lines += _skipped(answer.strategies_skipped)
+        ranked = ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked)
+        lines += _best(ranked, len(answer.results))
+        lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
+        lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
+    return _write(store.runs, run, retrieval, lines)
 
 
 def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now: datetime | None = None) -> str:
@@ -92,7 +100,7 @@ def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now:
     Raises:
         RetrieveError: the folder cannot be written to.
     """
-    from retrieve_cli.output.web_works import web_json
+    from retrieve_cli.output.web_works import status_text, web_json
 
     at = datetime.now(UTC) if now is None else now.astimezone(UTC)
     answered = json.loads(formats.dump(web_json(answer)))
@@ -103,7 +111,13 @@ def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now:
         "web": run_account.web_section(settings),
         "encoder": run_account.encoder_card(settings) if answer.reranked else None,
     }
-    return _write(runs, run, {"answers": [answered]}, _web_summary(run, answer), tape)
+    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
+    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
+    lines += _skipped(answer.strategies_skipped)
+    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
+    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
+    lines += _best(enumerate(works, 1), len(answer.hits))
+    return _write(runs, run, {"answers": [answered]}, lines, tape)
 
 
 def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
@@ -118,32 +132,28 @@ def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
 
 
 def _write(
-    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: str, tape: Tape | None = None
+    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: Iterable[str], tape: Tape | None = None
 ) -> str:
     """Write the files of a run and return its id; of one that cannot be written, nothing stays."""
     folder = runs / run["run_id"]
     try:
         folder.mkdir(parents=True)
         if tape is not None:
-            _write_bodies(folder / _BODIES, tape.bodies())
+            (folder / _BODIES).mkdir()
+            for digest, body in tape.bodies().items():
+                with (folder / _BODIES / digest).open("xb") as file:
+                    durable.write(file, memoryview(body))
+                    file.flush()
+                    os.fsync(file.fileno())
+            durable.sync(folder / _BODIES)
             durable.replace(folder / TAPE, _dump(tape.to_json()))
         durable.replace(folder / RETRIEVAL, _dump({"run_id": run["run_id"], **retrieval}))
-        durable.replace(folder / SUMMARY, summary)
+        durable.replace(folder / SUMMARY, "\n".join(map(printable, summary)) + "\n")
         durable.replace(folder / RUN, _dump(run))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise unwritable(folder, error) from error
     return str(run["run_id"])
-
-
-def _write_bodies(folder: Path, bodies: Mapping[str, bytes]) -> None:
-    folder.mkdir()
-    for digest, body in bodies.items():
-        with (folder / digest).open("xb") as file:
-            durable.write(file, memoryview(body))
-            file.flush()
-            os.fsync(file.fileno())
-    durable.sync(folder)
 
 
 def _dump(value: Json) -> str:
@@ -225,7 +235,18 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
         descriptor = regular_descriptor(runs / QUERIES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600)
         try:
             for answer in answers:
-                line = {"at": now, **_logged(answer, min_candidates)}
+                related = [{"id": each.record["id"], "path": each.hit.path} for each in answer.related]
+                line = {
+                    "at": now,
+                    "query": answer.query.text,
+                    "clean_query": answer.question.clean,
+                    "generation": answer.generation,
+                    "pipeline": answer.pipeline,
+                    **numbers(answer, min_candidates=min_candidates),
+                    "results": [{"id": each.record["id"], "score": each.hit.score} for each in answer.results],
+                    **({"related": related} if related else {}),
+                    "total_ms": answer.timings_ms["total"],
+                }
                 os.write(descriptor, formats.dump(line).encode() + b"\n")
         finally:
             os.close(descriptor)
@@ -233,53 +254,11 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
         raise unwritable(runs / QUERIES, error) from error
 
 
-def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    related = answer.related
-    return {
-        "query": answer.query.text,
-        "clean_query": answer.question.clean,
-        "generation": answer.generation,
-        "pipeline": answer.pipeline,
-        **numbers(answer, min_candidates=min_candidates),
-        "results": [{"id": result.record["id"], "score": result.hit.score} for result in answer.results],
-        **({"related": [{"id": each.record["id"], "path": each.hit.path} for each in related]} if related else {}),
-        "total_ms": answer.timings_ms["total"],
-    }
-
-
-def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
-    lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
-    for answer in answers:
-        lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
-        lines += _skipped(answer.strategies_skipped)
-        lines += _best(
-            ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked),
-            len(answer.results),
-        )
-        lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
-        lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
-    return "\n".join(map(printable, lines)) + "\n"
-
-
-def _web_summary(run: Mapping[str, Json], answer: WebAnswer) -> str:
-    """A few lines for people on a web search."""
-    from retrieve_cli.output.web_works import status_text
-
-    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
-    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
-    lines += _skipped(answer.strategies_skipped)
-    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
-    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
-    lines += _best(enumerate(works, 1), len(answer.hits))
-    return "\n".join(map(printable, lines)) + "\n"
-
-
 def _skipped(reasons: Mapping[str, str]) -> list[str]:
     return [f"   {name} skipped: {reason}" for name, reason in reasons.items()]
 
 
 def _best(results: Iterable[tuple[int, str]], total: int) -> list[str]:
-    """The first results with their ranks, and how many more there are."""
     more = [f"   and {total - _SHOWN} more"] if total > _SHOWN else []
     return [f"   {rank}. {shown}" for rank, shown in islice(results, _SHOWN)] + more
 
@@ -289,12 +268,14 @@ _DIGITS = 6
 
 def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
     """Return figures on the way to an answer; `warning` is set if it has too few candidates."""
+    least = min(min_candidates, answer.k)
+    limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
+    few = f"{answer.before_budget} candidates, fewer than {least} ({limit})"
     scores = [result.hit.score for result in answer.results]
     evidence = [one for result in answer.results for one in result.hit.evidence]
     similar = [one.score for one in evidence if one.source in answer.similar]
-    moved = sum(
-        result.hit.reranked is not None and result.hit.reranked.before != rank for rank, result in answer.ranked
-    )
+    moves = [(result.hit.reranked, rank) for rank, result in answer.ranked]
+    moved = sum(reranked is not None and reranked.before != rank for reranked, rank in moves)
     return {
         "candidates": dict(answer.stages),
         "results": len(scores),
@@ -306,17 +287,8 @@ def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
         "top_score_change": _rounded(answer.course.top_score_change),
         "retries": max(len(answer.attempts) - 1, 0),
         "skipped": sorted(answer.strategies_skipped),
-        "warning": _warning(answer, min_candidates),
+        "warning": few if answer.before_budget < least else None,
     }
-
-
-def _warning(answer: Answer, min_candidates: int) -> str | None:
-    """A sentence if there are few candidates although more were requested."""
-    least = min(min_candidates, answer.k)
-    if answer.before_budget >= least:
-        return None
-    limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
-    return f"{answer.before_budget} candidates, fewer than {least} ({limit})"
 
 
 def _mean(values: list[float]) -> float | None:

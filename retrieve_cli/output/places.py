@@ -110,7 +110,6 @@ def _range(first: str, last: str) -> str:
 
 
 def _word(text: str, most: int) -> str:
-    """Return a text of a document as one short word of a line."""
     return printable(shortened(text, most))
 
 

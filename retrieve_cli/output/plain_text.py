@@ -83,10 +83,7 @@ def extracted_pieces(text: str, headings: Collection[str]) -> list[ShownText]:
 
 def title(text: str) -> str:
     """Return the path of a section, or a name, without marks."""
-    if _is_plain(text):
-        return one_line(text)
-
-    return one_line(inline(without_hidden(text)))
+    return one_line(text if _is_plain(text) else inline(without_hidden(text)))
 
 
 def _is_plain(text: str) -> bool:
@@ -144,21 +141,15 @@ def inline(text: str) -> str:
 def without_hidden(text: str) -> str:
     """Return a text without comments and template tags."""
     for opening, closing in _HIDDEN:
-        text = _without(text, opening, closing)
+        kept, place = [], 0
+        while (begin := text.find(opening, place)) >= 0 and (end := text.find(closing, begin)) >= 0:
+            kept.append(text[place:begin])
+            place = end + len(closing)
+        text = "".join([*kept, text[place:]])
     return text
 
 
-def _without(text: str, opening: str, closing: str) -> str:
-    """Return a text without the parts between two marks, the marks included."""
-    kept, place = [], 0
-    while (begin := text.find(opening, place)) >= 0 and (end := text.find(closing, begin)) >= 0:
-        kept.append(text[place:begin])
-        place = end + len(closing)
-    return "".join([*kept, text[place:]]) if kept else text
-
-
 def _without_front(text: str) -> str:
-    """Return a text without the front matter that it begins with, if it does."""
     opened = _FRONT.match(text)
     if opened is None:
         return text

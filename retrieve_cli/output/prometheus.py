@@ -44,15 +44,12 @@ def _whole(value: float) -> float:
 
 def exposition(metrics: Iterable[Metric]) -> str:
     """The text of all metrics that have samples."""
-    return "".join(line + "\n" for metric in metrics if metric.samples for line in _lines(metric))
-
-
-def _lines(metric: Metric) -> list[str]:
-    head = [f"# HELP {metric.name} {_escaped(metric.help)}", f"# TYPE {metric.name} {metric.kind}"]
-    return [
-        *head,
-        *(f"{metric.name}{each.suffix}{_labels(each.labels)} {_value(each.value)}" for each in metric.samples),
-    ]
+    lines: list[str] = []
+    for name, kind, help_, samples in metrics:
+        if samples:
+            lines += [f"# HELP {name} {_escaped(help_)}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{each.suffix}{_labels(each.labels)} {_value(each.value)}" for each in samples]
+    return "".join(line + "\n" for line in lines)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -105,7 +105,6 @@ def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequenc
 
 
 def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
-    """Sentences on hits for which the budget had no room."""
     spent = answer.spent
     if spent is None:
         return
@@ -121,9 +120,6 @@ def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
     yield from (f"{name}: {why}" for name, why in partly)
 
 
-# ---------------------------------------------------------------------------------------------- documents
-
-
 class _Passage(NamedTuple):
     """A stretch of one document, of one hit or of several that touch."""
 
@@ -133,20 +129,15 @@ class _Passage(NamedTuple):
     """Header of a table that was cut there: shown above its text without being part of it."""
 
 
-class _Document(NamedTuple):
-    """A record among the results, and its passages in the order in which they are read."""
-
-    result: Result
-    """Its best one."""
-    passages: Sequence[_Passage]
+_Document = tuple[Result, Sequence[_Passage]]
+"""A record among the results by its best one, and its passages in the order in which they are read."""
 
 
 def _documents(results: Sequence[Result]) -> list[_Document]:
-    """The documents of results, in the order of their best hits."""
     by_record: dict[int, list[Result]] = {}
     for result in results:
         by_record.setdefault(result.hit.record, []).append(result)
-    return [_Document(own[0], _passages(own)) for own in by_record.values()]
+    return [(own[0], _passages(own)) for own in by_record.values()]
 
 
 def _passages(results: Sequence[Result]) -> list[_Passage]:
@@ -166,51 +157,42 @@ def _passages(results: Sequence[Result]) -> list[_Passage]:
 
 def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
     """Return True if a passage goes on with a span that does not begin before it."""
-    if span.start < before.span.end:
-        return True
-    return span.first == before.span.last + 1 and sections == before.sections
-
-
-# ---------------------------------------------------------------------------------------------- prompts
+    next_to = span.first == before.span.last + 1 and sections == before.sections
+    return span.start < before.span.end or next_to
 
 
 def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: str = "##") -> Iterator[str]:
-    for document in documents:
-        record = document.result.record
+    for best, passages in documents:
+        record = best.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
         title = printable_line(f"{record['name']}{aside}")
         blocks = []
-        for passage in document.passages:
-            place = citation(document.result, passage.span, passage.sections)
+        for passage in passages:
+            place = citation(best, passage.span, passage.sections)
             blocks.append(numbered(next(numbers), place, passage.above + passage.span.text))
-        yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
+        if best.bundle is not None and best.bundle.needs:
+            needs = ", ".join(need.id for need in best.bundle.needs)
+            blocks.append(printable_line(f"requires, in this order: {needs}") + "\n")
+        yield f"{mark} {title}\n\n" + "\n".join(blocks)
 
 
 def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
     groups: dict[str, list[_Document]] = {}
     for document in documents:
-        groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
+        groups.setdefault(str(document[0].record["group"] or "(no group)"), []).append(document)
     for group, own in groups.items():
         yield f"## {printable_line(group)}\n"
         yield from _by_document(own, numbers, "###")
 
 
-def _needs(result: Result) -> list[str]:
-    if result.bundle is None or not result.bundle.needs:
-        return []
-    return [printable_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
-
-
 def _also_needed(related: Sequence[Result]) -> str:
-    """A list of the records that the results lead to, each with the reason; empty without such records."""
     if not related:
         return ""
     lines = []
     for result in related:
         words = path_in_words(result.hit.path or "")
-        lines.append(
-            "- " + printable_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}")
-        )
+        line = f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"
+        lines.append("- " + printable_line(line))
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
@@ -218,18 +200,11 @@ def _title(answer: Answer, batch: bool) -> str:
     return printable_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
 
 
-# ---------------------------------------------------------------------------------------------- tables
-
-
 def _row(result: Result) -> list[str]:
     record = result.record
     data: Mapping[str, Json] = record["supporting_data"]
-    listed = (
-        record["keywords"],
-        record["license"],
-        *(data.get(key) for key in ("modalities", "dimensions", "formats")),
-    )
-    values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
+    values = [record[key] for key in ("name", "description", "url", "keywords", "license")]
+    values += [data.get(key) for key in ("modalities", "dimensions", "formats", "demo_url")]
     return [*map(_cell, values), f"{result.retrieval_score:.4f}"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from retrieve_cli.contracts import LOWERED, VARIANT, Evidence
@@ -26,6 +25,7 @@ _FORWARD = {
 """By the kind of an edge, what the record at its end is to the one at its start."""
 _BACKWARD = {"requires": "requires {}", "part_of": "part of {}", "is_a": "a kind of {}"}
 _BOTH = {"compatible_with": "compatible with {}", "co_occurs": "used together with {}"}
+_MOVED = {"mmr": "diversified", "boost": "boosted", "recency": "recent"}
 _VERBS = ("requires ", "contains ", "links ", "shares ")
 
 
@@ -44,7 +44,11 @@ def reasons(result: Result, *, rank: int) -> list[Reason]:
         listed.append(Reason(path_in_words(hit.path)))
     if hit.reranked is not None:
         listed.append(Reason(f"reranked {_move(hit.reranked.before, rank)}"))
-    return [*listed, *_states(result)]
+    if hit.topped_up is not None:
+        listed.append(Reason(f"topped up: {hit.topped_up}", "hint"))
+    if result.freshness != "fresh":
+        listed.append(Reason(f"{result.freshness} since the build", "alert"))
+    return listed
 
 
 def why(result: Result, *, rank: int) -> str:
@@ -59,23 +63,12 @@ def rank_before_budget(answer: Answer, rank: int) -> int:
     return rank
 
 
-def _states(result: Result) -> Iterator[Reason]:
-    if result.hit.topped_up is not None:
-        yield Reason(f"topped up: {result.hit.topped_up}", "hint")
-    if result.freshness != "fresh":
-        yield Reason(f"{result.freshness} since the build", "alert")
-
-
 def _of(evidence: Evidence, result: Result, rank: int) -> str:
     source, place = evidence.source, evidence.rank
     if source == GRAPH:
         return path_in_words(result.hit.path) if result.hit.path else "linked"
-    if source == "mmr":
-        return f"diversified {_move(place or rank, rank)}"
-    if source == "boost":
-        return f"boosted {_move(place or rank, rank)}"
-    if source == "recency":
-        return f"recent {_move(place or rank, rank)}"
+    if source in _MOVED:
+        return f"{_MOVED[source]} {_move(place or rank, rank)}"
     if source == LOWERED:
         return source
     if source.startswith(VARIANT):

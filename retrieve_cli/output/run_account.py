@@ -64,26 +64,19 @@ def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]
 def _request(request: Request, answer: Answer) -> dict[str, Json]:
     """A request as a line of standard input has it, with the facts from its files."""
     read = {file.path: file for file in answer.question.files}
-    files = [
-        {
-            "path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            **(_facts(read[path]) if path in read else {}),
-            **digest(path),
-        }
-        for path in request.files
-    ]
+    files = []
+    for path in request.files:
+        name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        files.append({"path": name, **(_facts(read[path]) if path in read else {}), **digest(path)})
     files += [{"path": head.name, **_facts(read[head.name])} for head in request.heads if head.name in read]
-    narrowing = {
-        name: getattr(request, name)
-        for name in ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
-    }
-    chosen = {name: value for name, value in {**narrowing, "files": files}.items() if value}
+    names = ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
+    chosen = {name: value for name in names if (value := getattr(request, name))}
+    chosen |= {"files": files} if files else {}
     chosen |= {"doc_ids": ()} if request.doc_ids == () else {}
     return {"id": request.id, "query": request.text, **chosen}
 
 
 def _facts(file: KnownFile) -> dict[str, Json]:
-    """Return the stored facts about a file, so that it need not be read again."""
     return {"tokens": file.tokens, "warnings": file.warnings, **({"text": file.text} if file.text else {})}
 
 
@@ -149,6 +142,8 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
         for result in answered["results"]
         if "rerank" in result
     ]
+    query = answer.question.query
+    searched = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]
     gates = list(_gates(answer.trace))
     spent = answer.spent
     chunks = sum(1 if result.context is None else len(result.context) for result in answer.results)
@@ -166,19 +161,12 @@ def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
             "moved_by_reranker": sum(each["before"] != each["after"] for each in ranks),
         },
         "stages": [{"stage": name, "hits": hits} for name, hits in answer.stages],
-        "queries": _texts_of(answer),
+        "queries": list(dict.fromkeys(searched)),
         "gating": gates,
         "gated_top_groups": list(dict.fromkeys(each["group"] for gate in gates for each in gate["chosen"])),
         "rerank": ranks,
         "budgets": {"applied": applied},
     }
-
-
-def _texts_of(answer: Answer) -> list[str]:
-    """The texts that were searched for: the query, its variants, and the query with fewer terms."""
-    query = answer.question.query
-    texts = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]
-    return list(dict.fromkeys(texts))
 
 
 def _gates(trace: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:

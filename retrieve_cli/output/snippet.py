@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.output.plain_text import ShownText, extracted_pieces, one_line, pieces
 from retrieve_cli.output.styled_lines import ELLIPSIS, cut
@@ -53,18 +52,17 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
     if result.place is None:
         found = pieces(_described(result), markdown=record["kind"] != "text")
     else:
-        found = extracted_pieces(result.text, _headings(result.chunk))
-    if catalog and not found:
-        found = _fields(result)
-    if found == [ShownText(one_line(str(record["name"])), "prose")]:
+        paths = [*result.chunk.get("sections", ()), result.chunk["section"] or ""]
+        headings = {one_line(heading) for path in paths for heading in str(path).split(" > ")}
+        found = extracted_pieces(result.text, headings)
+    name = one_line(str(record["name"]))
+    if catalog and not found:  # a record without a description: its fields, each from its start
+        lines = (one_line(line) for line in result.text[:_DESCRIBED].split("\n"))
+        found = [ShownText(line, "row") for line in lines if line and line != name]
+    if found == [ShownText(name, "prose")]:
         return Snippet("", [])
     cut_before = not catalog and int(result.chunk["index"]) > 0
     return best(found, answer.matches, room=room, cut_before=cut_before)
-
-
-def _headings(chunk: Mapping[str, Json]) -> set[str]:
-    paths = [*chunk.get("sections", ()), chunk["section"] or ""]
-    return {one_line(heading) for path in paths for heading in str(path).split(" > ")}
 
 
 def _described(result: Result) -> str:
@@ -77,13 +75,6 @@ def _described(result: Result) -> str:
     start, end = (span.start, span.end) if span else (int(result.chunk["start"]), int(result.chunk["end"]))
     part = description[max(start - offset, 0) : max(end - offset, 0)]
     return part if part.strip() and part in result.text else description[:_DESCRIBED]
-
-
-def _fields(result: Result) -> list[ShownText]:
-    """The fields of a record without a description, each from its start."""
-    name = one_line(str(result.record["name"]))
-    lines = (one_line(line) for line in result.text[:_DESCRIBED].split("\n"))
-    return [ShownText(line, "row") for line in lines if line and line != name]
 
 
 def best(
@@ -132,7 +123,6 @@ def _joined(found: Sequence[ShownText]) -> tuple[str, Spans]:
 
 
 def _sentences(text: str, kind: str) -> Iterator[int]:
-    """Yield where the sentences of a piece start."""
     yield 0
     if kind != "prose":
         return
@@ -144,7 +134,6 @@ def _sentences(text: str, kind: str) -> Iterator[int]:
 
 
 def _words(text: str, marks: Spans, start: int, end: int) -> int:
-    """The number of different matched words within a stretch of the text."""
     return len({text[begin:stop].casefold() for begin, stop in marks if start <= begin and stop <= end})
 
 

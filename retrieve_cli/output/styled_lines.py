@@ -7,11 +7,14 @@ is never broken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import category, east_asian_width
 
 from retrieve_cli.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ELLIPSIS = "…"
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
@@ -141,6 +144,22 @@ class LineRenderer(NamedTuple):
             if self.linked and span.link:
                 text = f"\x1b]8;;{address(span.link)}\x1b\\{text}\x1b]8;;\x1b\\"
             yield text
+
+
+def print_table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Container[str] = ()
+) -> None:
+    """Print a table without a frame; its columns in `right` are aligned to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(table)
 
 
 def address(link: str) -> str:

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.output import block
 from retrieve_cli.output.styled_lines import Line, LineRenderer, StyledText, cell_width, wrap
 from retrieve_cli.search.answer import Answer, Spent
-
-if TYPE_CHECKING:
-    from retrieve_cli.search.facets import Facet
-
 
 _VALUES, _LONGEST = 8, 40
 """Values of a facet that are shown; characters of a field or value."""
@@ -38,7 +33,9 @@ def print_answers(
     """Print answers one after the other, each under its query if they are a batch; results as blocks without a
     `table`."""
     for place, answer in enumerate(answers):
-        _write(renderer, _heading(answer, first=place == 0) if batch else ())
+        if batch:
+            heading = StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")
+            _write(renderer, [[], [heading]] if place else [[heading]])
         if table is None or not answer.results:
             _write(renderer, _blocks(answer, renderer.width, explain=explain))
         else:
@@ -55,12 +52,6 @@ def as_text(answer: Answer, renderer: LineRenderer, *, explain: bool) -> str:
 
 def _write(renderer: LineRenderer, lines: Sequence[Line] | Iterator[Line]) -> None:
     sys.stdout.write(renderer.render(lines))
-
-
-def _heading(answer: Answer, *, first: bool) -> Iterator[Line]:
-    if not first:
-        yield []
-    yield [StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
 
 
 def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
@@ -91,7 +82,12 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
 
 def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
     yield from block.related(answer, width)
-    facets = [(shortened(field, _LONGEST), _counts(facet)) for field, facet in answer.facets.items()]
+    facets = []
+    for field, facet in answer.facets.items():
+        counts = [f"{shortened(value, _LONGEST)} {count:,}" for value, count in facet.values[:_VALUES]]
+        more = len(facet.values) - len(counts) + facet.others
+        counts += [f"{more:,} more"] if more else []
+        facets.append((shortened(field, _LONGEST), ", ".join(counts) or "none"))
     yield from _rows(facets, 0, width)
     if explain:
         from retrieve_cli.output import explanation
@@ -101,14 +97,7 @@ def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator
         yield [StyledText(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
 
 
-def _counts(facet: Facet) -> str:
-    parts = [f"{shortened(value, _LONGEST)} {count:,}" for value, count in facet.values[:_VALUES]]
-    more = len(facet.values) - len(parts) + facet.others
-    return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "none"
-
-
 def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[Line]:
-    """Labels and their texts, these in a column."""
     column = max((cell_width(label) for label, _ in rows), default=0) + 2
     for label, text in rows:
         room = max(width - indent - column, 20)

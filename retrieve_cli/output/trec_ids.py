@@ -77,5 +77,4 @@ def _encoded(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _holds(text: str) -> bool:
-    """Return True if a column can hold a text unchanged."""
     return text.isprintable() and " " not in text and len(text.split()) == 1

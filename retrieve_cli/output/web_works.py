@@ -7,9 +7,9 @@ text. In a prompt each is in a fence that is longer than any within it, so that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from retrieve_cli.contracts import Json, Reranked
+from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.output.formats import SCHEMA_VERSION, evidence_json
@@ -52,6 +52,7 @@ def web_json(answer: WebAnswer) -> dict[str, Json]:
     `linked` are other works, such as its reviews. `partial` is true if any provider failed.
     """
     options = answer.options
+    statuses = [{**status._asdict(), "notices": list(status.notices)} for status in answer.statuses]
     return {
         "schema_version": SCHEMA_VERSION,
         "query": options.text,
@@ -62,7 +63,7 @@ def web_json(answer: WebAnswer) -> dict[str, Json]:
         "results": [result_json(rank, hit) for rank, hit in enumerate(answer.hits, 1)],
         "total_results": len(answer.hits),
         "total_works": answer.total_works,
-        "providers": [_status_json(status) for status in answer.statuses],
+        "providers": [{key: None if value == "" else value for key, value in each.items()} for each in statuses],
         "partial": answer.partial,
         "pipeline": answer.pipeline,
         "reranked": answer.reranked,
@@ -74,7 +75,7 @@ def web_json(answer: WebAnswer) -> dict[str, Json]:
 def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
     """Return the JSON object of one result."""
     work, hit = web_hit.work, web_hit.hit
-    reranked = hit.reranked
+    cited, reranked = work.citations, hit.reranked
     return {
         "rank": rank,
         "id": work.id,
@@ -83,14 +84,10 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
         "authors": list(work.authors),
         "date": work.date or None,
         "date_precision": dates.precision(work.date),
-        "venue": work.venue or None,
-        "abstract": work.abstract or None,
-        "snippet": work.snippet or None,
-        "url": work.url or None,
-        "pdf_url": work.pdf_url or None,
+        **{key: getattr(work, key) or None for key in ("venue", "abstract", "snippet", "url", "pdf_url")},
         "open_access": work.open_access,
         "license": work.license or None,
-        "citations": _citations(work),
+        "citations": cited and {"count": cited.number, "source": cited.source, "at": cited.at},
         "retracted": work.retracted,
         "ids": {identifier.kind: identifier.value for identifier in work.ids},
         "versions": [{**version._asdict(), "date": version.date or None} for version in work.versions],
@@ -102,38 +99,31 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
         "retrieval_score": reranked.score if reranked else hit.score,
         "relevance": reranked.relevance if reranked else None,
         "source_scores": {evidence.source: evidence_json(evidence) for evidence in hit.evidence},
-        "rerank": None if reranked is None else _moved(reranked),
+        "rerank": reranked and {key: getattr(reranked, name) for key, name in _RERANKED.items()},
     }
 
 
-def _moved(reranked: Reranked) -> Mapping[str, Json]:
-    names = {"scorer": "scorer", "before": "before", "score_before": "retrieval_score", "score": "score"}
-    return {key: getattr(reranked, name) for key, name in names.items()}
-
-
-def _citations(work: Work) -> Json:
-    cited = work.citations
-    return cited and {"count": cited.number, "source": cited.source, "at": cited.at}
-
-
-def _status_json(status: ProviderStatus) -> dict[str, Json]:
-    given = status._asdict()
-    given["notices"] = list(status.notices)
-    return {key: None if value == "" else value for key, value in given.items()}
-
-
-# ------------------------------------------------------------------------------------------------- text
+_RERANKED = {"scorer": "scorer", "before": "before", "score_before": "retrieval_score", "score": "score"}
 
 
 def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield the lines of an answer for people; with `explain`, the evidence for each result, and every status."""
     if not answer.hits:
-        yield [StyledText(_nothing(answer))]
+        asked = [each for each in answer.statuses if each.role == "provider" and each.status != "not_configured"]
+        failed = asked and all(status.failed for status in asked)
+        yield [StyledText("no answer: everybody who was asked failed" if failed else "no results")]
     indent = len(str(len(answer.hits))) + 2
     for rank, hit in enumerate(answer.hits, 1):
         yield from _result_lines(rank, hit, indent, width)
         if explain:
-            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in _explained(hit))
+            lines = [f"{each.source}: rank {each.rank}, {figures.rounded(each.score)}" for each in hit.hit.evidence]
+            if moved := hit.hit.reranked:
+                before, score = figures.rounded(moved.retrieval_score), figures.rounded(hit.hit.score)
+                change = f"from rank {moved.before} ({before} -> {score})"
+                lines.append(f"{moved.scorer}: {figures.rounded(moved.score)}, {change}")
+            for name, values in hit.work.conflicts.items():
+                lines.append(f"{name} differs: " + ", ".join(f"{each.value} ({each.source})" for each in values))
+            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in lines)
     if explain:
         yield []
         yield [StyledText(answer.pipeline, "dim")]
@@ -142,21 +132,12 @@ def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]
             yield [StyledText(f"{status.provider} ({status.role}): ", style), StyledText(status_text(status))]
 
 
-def _nothing(answer: WebAnswer) -> str:
-    asked = [status for status in answer.statuses if status.role == "provider" and status.status != "not_configured"]
-    if asked and all(status.failed for status in asked):
-        return "no answer: everybody who was asked failed"
-    return "no results"
-
-
 def status_text(status: ProviderStatus) -> str:
     """Return the status of a provider in words, with the next step after a failure."""
     if status.status == "ok":
         total = f" of {status.total:,}" if status.total is not None else ""
         age = f", stored {figures.age(status.age_s)}" if status.age_s is not None else ""
-        return f"{figures.count(status.results, 'result')}{total}{age}" + "".join(
-            f"; {each}" for each in status.notices
-        )
+        return "; ".join([f"{figures.count(status.results, 'result')}{total}{age}", *status.notices])
     return f"{status.message} ({status.hint})" if status.hint else status.message
 
 
@@ -193,17 +174,6 @@ def _facts(work: Work) -> Iterator[str]:
     yield "found by " + ", ".join(dict.fromkeys(source.provider for source in work.found_by if source.rank))
 
 
-def _explained(hit: WebHit) -> Sequence[str]:
-    lines = [f"{each.source}: rank {each.rank}, {figures.rounded(each.score)}" for each in hit.hit.evidence]
-    if hit.hit.reranked:
-        moved = hit.hit.reranked
-        before, score = figures.rounded(moved.retrieval_score), figures.rounded(hit.hit.score)
-        lines.append(f"{moved.scorer}: {figures.rounded(moved.score)}, from rank {moved.before} ({before} -> {score})")
-    for name, values in hit.work.conflicts.items():
-        lines.append(f"{name} differs: " + ", ".join(f"{each.value} ({each.source})" for each in values))
-    return lines
-
-
 def _authors(work: Work, most: int, more: str) -> str:
     """Return the first authors, and `more` with the number of the others."""
     others = len(work.authors) - most
@@ -214,27 +184,15 @@ def _warning(work: Work) -> str:
     return "RETRACTED: " if work.retracted else ""
 
 
-# --------------------------------------------------------------------------------------------- Markdown
-
-
 def as_web_markdown(answer: WebAnswer) -> str:
     """Return the answer as Markdown: a numbered list with links, for notes and reports."""
-    return "\n".join(_markdown_lines(answer)) + "\n"
-
-
-def _markdown_lines(answer: WebAnswer) -> Iterator[str]:
-    yield f"# {_escaped(answer.options.text)}"
-    yield ""
-    for rank, hit in enumerate(answer.hits, 1):
-        yield f"{rank}. {_entry(hit)}"
-    if not answer.hits:
-        yield "No results."
+    lines = [f"# {_escaped(answer.options.text)}", ""]
+    lines += [f"{rank}. {_entry(hit)}" for rank, hit in enumerate(answer.hits, 1)] or ["No results."]
     failed = [status for status in answer.statuses if status.failed]
     if failed:
-        yield ""
-        yield "This answer is partial:"
-        yield ""
-        yield from (f"- {_escaped(status.provider)}: {_escaped(status_text(status))}" for status in failed)
+        lines += ["", "This answer is partial:", ""]
+        lines += [f"- {_escaped(status.provider)}: {_escaped(status_text(status))}" for status in failed]
+    return "\n".join(lines) + "\n"
 
 
 def _entry(hit: WebHit) -> str:
@@ -250,27 +208,17 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", printable_line(text))
 
 
-# ----------------------------------------------------------------------------------------------- prompt
-
-
 def as_web_prompt(answer: WebAnswer) -> str:
     """Return the answer as a prompt: who failed, then each result under its number."""
-    return "\n".join(_prompt_blocks(answer))
-
-
-def _prompt_blocks(answer: WebAnswer) -> Iterator[str]:
-    yield f"# {printable_line(answer.options.text)}\n"
+    lines = [f"# {printable_line(answer.options.text)}\n"]
     if answer.partial:
-        failed = [
-            f"- {status.provider}: {printable_line(status_text(status))}" for status in answer.statuses if status.failed
-        ]
-        yield "\n".join(["This answer is partial. These failed:", *failed, ""])
-    if not answer.hits:
-        yield "(no results)\n"
-        return
-    yield f"{DATA}\n"
-    for rank, hit in enumerate(answer.hits, 1):
-        yield result_block(rank, hit)
+        failed = [status for status in answer.statuses if status.failed]
+        lines.append("This answer is partial. These failed:")
+        lines += [f"- {status.provider}: {printable_line(status_text(status))}" for status in failed]
+        lines.append("")
+    lines.append(f"{DATA}\n" if answer.hits else "(no results)\n")
+    lines += [result_block(rank, hit) for rank, hit in enumerate(answer.hits, 1)]
+    return "\n".join(lines)
 
 
 def result_block(rank: int, hit: WebHit, *, body: str | None = None) -> str:

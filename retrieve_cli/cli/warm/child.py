@@ -169,11 +169,8 @@ def _become(call: ProgramCall, descriptors: Sequence[int], begin: Callable[[], N
 
 
 def _share_limits(caller: int) -> None:
-    """Take over the resource limits, the priority and the processors of the command.
-
-    Raises:
-        Declined: a setting cannot be taken over.
-    """
+    """Take over the resource limits, the priority and the processors of the command. Raises: Declined: a setting cannot
+    be taken over."""
     try:
         for limit in _LIMITS:
             if (wanted := resource.prlimit(caller, limit)) != resource.getrlimit(limit):

@@ -83,15 +83,17 @@ def _connected(path: str) -> socket:
 
 
 def _accepted(connection: socket) -> bool:
-    """Send the call; return True if the process does it."""
     import _socket
+    import signal
 
     umask = os.umask(0o77)
     os.umask(umask)
     standard = (sys.stdin, sys.stdout, sys.stderr)  # None if it was closed; its number may be another file's now
     streams = [number for number, stream in enumerate(standard) if stream is not None]
     own = messages.identity(os.environb)
-    call = (sys.argv, dict(os.environb), streams, _ignored(), umask, sys.path[0])
+    signals = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
+    ignored = [int(number) for number in signals if signal.getsignal(number) is signal.SIG_IGN]
+    call = (sys.argv, dict(os.environb), streams, ignored, umask, sys.path[0])
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         request = messages.packed(own, call)
@@ -104,13 +106,6 @@ def _accepted(connection: socket) -> bool:
         return False
     connection.sendall(messages.GO)
     return True
-
-
-def _ignored() -> list[int]:
-    import signal
-
-    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
-    return [int(number) for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
 
 
 def _end(connection: socket) -> int | None:
@@ -127,7 +122,10 @@ def _end(connection: socket) -> int | None:
         elif kind == messages.KILLED:
             _end_by(_next(connection)[0])
         else:
-            _restore(before)
+            import signal
+
+            for number, handler in before.items():
+                signal.signal(number, handler)
             return _lost() if begun else None
 
 
@@ -139,7 +137,6 @@ def _next(connection: socket) -> bytes:
 
 
 def _pass_on(connection: socket) -> Handlers:
-    """Pass signals on to the process that answers; return the previous handlers."""
     import signal
 
     def tell(number: int, _: object) -> None:
@@ -153,13 +150,6 @@ def _pass_on(connection: socket) -> Handlers:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
     heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     return {number: signal.signal(number, tell) for number in heeded}
-
-
-def _restore(handlers: Handlers) -> None:
-    import signal
-
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def _end_by(number: int) -> None:
@@ -200,5 +190,4 @@ def command() -> list[str]:
 
 def flags(shared: Shared) -> list[str]:
     """Return the flags that name the index and the configuration of a command."""
-    config = [] if shared.config is None else ["--config", str(shared.config)]
-    return ["--artifacts", str(shared.artifacts), *config]
+    return ["--artifacts", str(shared.artifacts), *shared.config_flags]

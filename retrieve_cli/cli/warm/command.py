@@ -71,7 +71,15 @@ def background(shared: Shared, *, idle: float) -> None:
     os.close(theirs)
     os.close(descriptor)
     os.waitpid(pid, 0)
-    _print_start(shared, ours)
+    with os.fdopen(ours, "rb") as stream:
+        text = stream.read()
+    lost = b'{"code": 1, "kind": "error", "message": "the process has ended at its start", "hint": ""}'
+    said = json.loads(text or lost)
+    if "pid" not in said:
+        raise typer.Exit(shared.talk.error(**said))
+    if shared.format == "json":
+        _print_json(said["pid"], shared)
+    shared.talk.say(f"ready: process {said['pid']} answers `retrieve query` for {shared.artifacts}")
 
 
 def be(shared: Shared) -> None:
@@ -134,12 +142,8 @@ def _lock_file(shared: Shared) -> Path:
 
 
 def _lock(shared: Shared) -> int | None:
-    """Return a descriptor that holds the lock of the warm process; None if the process runs.
-
-    Raises:
-        IndexMissing, IndexCorrupt: there is no index.
-        RetrieveError: the folder cannot be written.
-    """
+    """Return a descriptor that holds the lock of the warm process; None if the process runs. Raises: IndexMissing,
+    IndexCorrupt: there is no index. RetrieveError: the folder cannot be written."""
     shared.store.open()
     try:
         return lock.take(_lock_file(shared))
@@ -203,7 +207,6 @@ def _is(path: Path, number: int) -> bool:
 
 
 def _call() -> int:
-    """Do the call that `sys.argv` names."""
     from retrieve_cli.cli.main import main
 
     return main()
@@ -218,17 +221,3 @@ def _tell(pipe: int, failure: Failure | None) -> None:
 
 def _print_json(pid: int, shared: Shared) -> None:
     print(json.dumps({"pid": pid, "artifacts": str(shared.artifacts)}))
-
-
-def _print_start(shared: Shared, pipe: int) -> None:
-    """Print that the process answers. Raises: typer.Exit if it could not start."""
-    with open(pipe, "rb") as stream:
-        text = stream.read()
-    said = json.loads(
-        text or b'{"code": 1, "kind": "error", "message": "the process has ended at its start", "hint": ""}'
-    )
-    if "pid" not in said:
-        raise typer.Exit(shared.talk.error(**said))
-    if shared.format == "json":
-        _print_json(said["pid"], shared)
-    shared.talk.say(f"ready: process {said['pid']} answers `retrieve query` for {shared.artifacts}")

@@ -62,7 +62,9 @@ class PreparedIndex:
             RetrieveError: the configuration cannot be read, or there is no index that can be opened.
         """
         self._shared = shared
-        self._program = _stamps(_program_files())
+        own = [str(path) for path in Path(FOLDER).rglob("*") if path.suffix in _CODE]
+        # With the folders whose time changes when a package is installed.
+        self._program = _stamps([*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))])
         commands = (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
         for name in (*commands, *(f"retrieve_cli.output.{name}" for name in _OUTPUT.split()), *_OTHERS):
             import_module(name)
@@ -75,7 +77,13 @@ class PreparedIndex:
         """Follow the current generation; return the change since the last call."""
         if _changed(self._program) or _changed(self._libraries):
             return WarmState.GONE
-        if not self._is_outdated():
+        opened = kept()
+        if (
+            opened is not None
+            and opened.store.live() == opened.generation.id
+            and self._configuration == file_of(self._shared.config)
+            and _changed(self._index) is None
+        ):
             return WarmState.SAME
         with suppress(RetrieveError, OSError):  # the copy opens it by itself, and reports the error
             self._settings = self._shared.settings()
@@ -97,21 +105,8 @@ class PreparedIndex:
         if self._rehearsal is not None:
             self._rehearsal()
 
-    def _is_outdated(self) -> bool:
-        opened = kept()
-        return (
-            opened is None
-            or opened.store.live() != opened.generation.id
-            or self._configuration != file_of(self._shared.config)
-            or _changed(self._index) is not None
-        )
-
     def _open(self) -> None:
-        """Open the current generation, and warm it.
-
-        Raises:
-            RetrieveError: it cannot be opened.
-        """
+        """Open the current generation, and warm it. Raises: RetrieveError: it cannot be opened."""
         forget()
         gc.unfreeze()
         gc.collect()
@@ -186,12 +181,6 @@ def _is_safe(answer: Callable[[], None]) -> bool:
 _Stamps = Mapping[str, tuple[int, ...] | None]
 _CODE = (".py", ".yaml", ".tsv", ".html")
 _INSTALLED = ("site-packages", "dist-packages")
-
-
-def _program_files() -> list[str]:
-    """Return the files of the program, and the folders whose time changes when a package is installed."""
-    own = [str(path) for path in Path(FOLDER).rglob("*") if path.suffix in _CODE]
-    return [*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))]
 
 
 def _mapped_files() -> list[str]:

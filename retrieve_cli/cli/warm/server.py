@@ -152,14 +152,16 @@ class WarmServer:
             elif number in self._copies:
                 self._listen_to(self._copies[number])
             elif self._spare is not None and number == self._spare.channel.fileno():
-                self._listen_to_spare(self._spare)
+                self._spare.ready = bool(self._spare.channel.recv(1))
+                if not self._spare.ready:
+                    self._rehearses = False
+                    self._drop_spare()
         self._reap()
         return called
 
     # -------------------------------------------------------------------------------------------- calls
 
     def _call(self) -> None:
-        """Answer a call, or decline it."""
         connection = local.accept(self._door.listener)
         if connection is None:
             return
@@ -231,7 +233,6 @@ class WarmServer:
         return WaitingCopy(pid, ours)
 
     def _leave_to_copy(self) -> None:
-        """Close, in a copy, the resources of the process."""
         signal.set_wakeup_fd(-1)
         for heeded in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(heeded, signal.SIG_DFL)
@@ -246,13 +247,6 @@ class WarmServer:
         if self._spare is None and self._rehearses:
             self._spare = self._copy(self._door.rehearse)
             self._poll.register(self._spare.channel.fileno(), select.POLLIN)
-
-    def _listen_to_spare(self, spare: WaitingCopy) -> None:
-        """Note that the copy that waits has rehearsed, or has ended."""
-        spare.ready = bool(spare.channel.recv(1))
-        if not spare.ready:
-            self._rehearses = False
-            self._drop_spare()
 
     def _drop_spare(self) -> None:
         if self._spare is not None:
