@@ -190,9 +190,12 @@ class Calibration(Frozen):
         """
         try:
             curve = _CURVES[value["method"]]
-            points = {name: _numbers(number) for name, number in value["curve"].items()}
+            coefficients: dict[str, Json] = {  # each a number, or the coordinates of points
+                name: tuple(map(_number, given)) if isinstance(given, list | tuple) else _number(given)
+                for name, given in value["curve"].items()
+            }
             return cls(
-                curve=curve(**points),
+                curve=curve(**coefficients),
                 card=_as(dict, value["card"]),
                 generation=_as(str, value["generation"]),
                 queries=_count(value["queries"]),
@@ -233,11 +236,6 @@ def _share(value: Json) -> float:
     if not 0 <= number <= 1:
         raise ValueError(f"{number} is not between 0 and 1")
     return number
-
-
-def _numbers(value: Json) -> Json:
-    """A coefficient, or the coordinates of points."""
-    return tuple(map(_number, value)) if isinstance(value, list | tuple) else _number(value)
 
 
 def read(path: Path) -> list[Calibration]:

@@ -48,7 +48,12 @@ def spend(
             whole.add(name)
         else:
             cut.append((name, why))
-    kept = [_with_bundle(result, room, cut) for result in shown.kept]
+    kept = []
+    for result in shown.kept:
+        needs = result.bundle.needs if result.bundle is not None else ()
+        if (lost := room.take_texts([need.text for need in needs])) is not None:
+            cut.append((result.hit.id, f"shown without its dependencies: their text {lost}"))
+        kept.append(result if lost is None else replace(result, bundle=None))
     return tuple(kept), room.spent(tuple(cut), _skipped(found, kept, cut, room))
 
 
@@ -111,16 +116,12 @@ class _Shown:
                     low, best = middle, candidate
                 else:
                     high = middle - 1
-            if best is not None:
-                return self._with_merged(best)
+            if best is not None and best.context is not None:
+                rows = _rows_of(best)
+                inside = [each.hit.id for each in self._found if each.hit.row in rows and each.hit.id != best.hit.id]
+                merged = tuple(name for name in inside if name not in self.passed)
+                return replace(best, context=replace(best.context, merged=merged))
         return None
-
-    def _with_merged(self, result: Result) -> Result:
-        """The result, which knows of the later hits that lie in its context."""
-        rows = _rows_of(result)
-        inside = [each.hit.id for each in self._found if each.hit.row in rows and each.hit.id != result.hit.id]
-        merged = tuple(name for name in inside if name not in self.passed)
-        return result if result.context is None else replace(result, context=replace(result.context, merged=merged))
 
 
 def _rows_of(result: Result) -> range:
@@ -141,17 +142,6 @@ def _nearest(count: int, before: int, after: int, *, first: str) -> tuple[int, i
     return (
         (ahead + min(rest, before - ahead), behind) if behind == after else (ahead, behind + min(rest, after - behind))
     )
-
-
-def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Result:
-    """Return the result with its dependencies if they fit; the reason why not is added to `cut`."""
-    if result.bundle is None:
-        return result
-    lost = room.take_texts([need.text for need in result.bundle.needs])
-    if lost is None:
-        return result
-    cut.append((result.hit.id, f"shown without its dependencies: their text {lost}"))
-    return replace(result, bundle=None)
 
 
 def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tuple[Result | None, str | None]:

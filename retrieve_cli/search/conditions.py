@@ -213,8 +213,9 @@ def conditions_on(
 def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
     """Return a condition on stored values; None if there are too many of them."""
     column = columns.find(condition.field)
+    negated = condition.negated is not (condition.operator == "!=")
     if column is None:  # no record has the field: nothing is equal to it
-        return AnyOf(condition.field, [], negated=condition.negated is not (condition.operator == "!="))
+        return AnyOf(condition.field, [], negated=negated)
     if condition.operator in ("=", "!="):
         wanted = column.equal(in_all_spellings(condition), condition.globs)
     else:
@@ -222,5 +223,4 @@ def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
     places = np.flatnonzero(wanted)
     if len(places) > _MOST_VALUES:
         return None
-    negated = condition.negated is not (condition.operator == "!=")
     return AnyOf(column.name, [column.text(int(place)) for place in places], negated=negated)

@@ -22,11 +22,9 @@ from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
-    from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
-    from retrieve_cli.storage.records.column import Column
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -218,24 +216,16 @@ def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
 
 
 def _boosting(plan: RankPlan) -> list[Stage]:
-    """The stage that multiplies scores of hits with given properties; none without boosts."""
-    if not plan.options.boosts and not plan.opened.settings.boost.factors:
-        return []
-    from retrieve_cli.retrieval.stages.boost import Boost
-
-    boosts = _boosted(plan)
-    return [Boost(boosts)] if boosts else []
-
-
-def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
-    """Return the boosts with the rows that they apply to: boosts of the request, and configured boosts with other
-    conditions.
+    """The stage that multiplies scores of hits with given properties: by boosts of the request, and by configured
+    boosts with other conditions; none without boosts.
 
     Raises:
         UsageError: a boost of the request is invalid, or names a field that no visible record has.
     """
+    if not plan.options.boosts and not plan.opened.settings.boost.factors:
+        return []
     from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
-    from retrieve_cli.retrieval.stages.boost import Boosted
+    from retrieve_cli.retrieval.stages.boost import Boost, Boosted
     from retrieve_cli.search.conditions import satisfying
 
     given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
@@ -250,7 +240,7 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
             plan.say(f"{error.message}: boost.{boost.condition.field} raises nothing")
             continue
         found.append(Boosted(str(boost), boost.factor, passing.records, passing.chunks))
-    return tuple(found)
+    return [Boost(tuple(found))] if found else []
 
 
 def _recency(plan: RankPlan) -> list[Stage]:
@@ -261,26 +251,22 @@ def _recency(plan: RankPlan) -> list[Stage]:
     chosen = plan.opened.settings.recency
     if chosen.field is None or not chosen.weight:
         return []
-    from retrieve_cli.retrieval.stages.boost import Boost, Recent
+    import numpy as np
+
+    from retrieve_cli.retrieval.stages.boost import Boost, Recent, day_of
     from retrieve_cli.search.access import columns_seen
 
     column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
-    newest = None if column is None else _newest(column, all_held=plan.visible is None)
+    newest = None
+    if column is not None:  # its values are in the order of their text
+        held = range(len(column)) if plan.visible is None else np.unique(column.values).tolist()
+        days = (day_of(column.text(place)) for place in reversed(held))
+        newest = next((day for day in days if day is not None), None)
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []
     written = f"{column.name}, {chosen.half_life:g} d, {chosen.weight:g}"
     return [Boost((Recent(written, chosen.weight, chosen.half_life, newest, column),), name="recency")]
-
-
-def _newest(column: Column, *, all_held: bool) -> int | None:
-    """Return the latest day among the values that records have, which are in the order of their text."""
-    import numpy as np
-
-    from retrieve_cli.retrieval.stages.boost import day_of
-
-    held = range(len(column)) if all_held else np.unique(column.values).tolist()
-    return next((day for place in reversed(held) if (day := day_of(column.text(place))) is not None), None)
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.search.rewording import Rewording
-    from retrieve_cli.search.word_search import Having, WordSearch
+    from retrieve_cli.search.word_search import WordSearch
 
 _EXAMPLE = 1000
 """Characters of a record that words and rerankers compare others with; vectors compare all of it."""
@@ -79,10 +79,12 @@ class RequestReader:
         texts = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
-        like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
+        typed = replace(request, typed_ids=True)
+        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
         access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
         files = (*self._files(request), *map(self._example, like))
-        formats = _tokens(tagged, files)
+        tokens = (token for file in files for token in file.tokens)
+        formats = tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
         visible = access.visible
         if self._rewording is not None:
             texts = self._rewording.of(texts, visible)
@@ -107,7 +109,9 @@ class RequestReader:
         )
         said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
         if conditions and records is not None and not records.any() and not unselected and not wordless:
-            said += self._empty(request, conditions, visible)
+            from retrieve_cli.search.empty_filters import explain
+
+            said += explain(self._generation, request, conditions, visible)
         return Question(
             request=request,
             query=query,
@@ -172,7 +176,7 @@ class RequestReader:
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
         hidden = None
         for words in tagged.without:
-            found = self._held(words, request)
+            found = self._wording.having(words, self.own(request), request.tenant)
             hidden = found.records if hidden is None else hidden | found.records
             unknown += [found.notice] if found.notice else []
         return access._replace(excluded=tuple(excluded), hidden=hidden), unknown
@@ -190,10 +194,6 @@ class RequestReader:
         from retrieve_cli.search.word_search import WordSearch
 
         return WordSearch(self._generation, self._indexes or {})
-
-    def _held(self, words: str, request: Request) -> Having:
-        """Return the records of the request's tenant that have some words."""
-        return self._wording.having(words, self.own(request), request.tenant)
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
         """Facts from the files of a request."""
@@ -213,9 +213,8 @@ class RequestReader:
             yield known_head(head, self._settings)
 
     def _rows(self, names: Sequence[str], request: Request, access: Access) -> tuple[int, ...]:
-        """Return the rows of records by their ids. Raises: UsageError if one is unknown."""
-        typed = replace(request, typed_ids=True)
-        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, typed, access)) is not None)
+        """Return the rows of records by their ids. Raises as `_row` does."""
+        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, request, access)) is not None)
 
     def _example(self, row: int) -> KnownFile:
         """Return the beginning of a record's text as a file of the query."""
@@ -253,12 +252,6 @@ class RequestReader:
         masks = [] if visible is None else [visible]
         masks += [] if included is None else [only(self._generation, included)]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
-
-    def _empty(self, request: Request, conditions: Sequence[Passing], visible: Mask | None) -> Iterable[str]:
-        """Return reasons why no record passes the conditions."""
-        from retrieve_cli.search.empty_filters import explain
-
-        return explain(self._generation, request, conditions, visible)
 
     def _stated(
         self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
@@ -303,13 +296,10 @@ class RequestReader:
         if request.tenant is not None and access.own is not None:
             found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
         for phrase in tagged.phrases:
-            held = self._held(f'"{phrase}"', request)
+            held = self._wording.having(f'"{phrase}"', self.own(request), request.tenant)
             found.append(Passing("phrase", f'"{phrase}"', held.records, held.chunks))
         if request.doc_ids is not None:
-            rows = [
-                row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, request, access)) is not None
-            ]
-            selected = only(self._generation, rows)
+            selected = only(self._generation, self._rows(request.doc_ids, request, access))
             found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), selected))
         return found
 
@@ -339,12 +329,6 @@ class RequestReader:
         return self._unknown(unknown, "id {}, which the request selects", access)
 
 
-def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
-    """The tokens of tags and files, each once."""
-    tokens = [f"format:{name}" for name in tagged.formats]
-    return tuple(dict.fromkeys([*tokens, *(token for file in files for token in file.tokens)]))
-
-
 WORDLESS = "the query has no words, so that nothing matches: describe what you look for in words"
 """Notice of an answer to a text of punctuation alone: by its vector, every record would be a match."""
 
@@ -361,15 +345,11 @@ def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bo
 
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
-    own, *others = texts
-    if not others:
-        return own
-    said = {
-        field: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field)))
-        for field in Tagged.__struct_fields__
-        if field != "text"
-    }
-    return Tagged(own.text, **said)
+    if len(texts) == 1:
+        return texts[0]
+    fields = (field for field in Tagged.__struct_fields__ if field != "text")
+    said = {field: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field))) for field in fields}
+    return Tagged(texts[0].text, **said)
 
 
 def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:

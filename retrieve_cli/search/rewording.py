@@ -51,7 +51,11 @@ class Rewording:
         if self._spelling is None:
             problems = (_OTHER_INDEX,) if self._synonyms else ()
             return [replace(each, problems=(*each.problems, *problems)) for each in texts]
-        spelling = self._within(self._spelling, visible)
+        spelling = self._spelling
+        if visible is not None:
+            if self._visible is None or self._visible[0] is not visible:
+                self._visible = visible, spelling.of(visible)  # kept for the next request of the same tenant
+            spelling = self._visible[1]
         found: list[Tagged] = []
         for each in texts:
             text, corrections = spelling.corrected(each.text)
@@ -60,14 +64,6 @@ class Rewording:
             changed = corrections or synonyms
             found.append(replace(each, text=text, corrections=corrections, synonyms=synonyms) if changed else each)
         return found
-
-    def _within(self, spelling: Spelling, visible: Mask | None) -> Spelling:
-        """Return the corrections for some records, kept for the next request of the same tenant."""
-        if visible is None:
-            return spelling
-        if self._visible is None or self._visible[0] is not visible:
-            self._visible = visible, spelling.of(visible)
-        return self._visible[1]
 
 
 def rewording_of(opened: Opened, options: SearchOptions) -> Rewording | None:

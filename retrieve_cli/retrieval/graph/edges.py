@@ -108,8 +108,12 @@ def _read(item: Json, place: str) -> GraphNode | GraphEdge:
     if parts["source"] and parts["target"]:
         if not parts["kind"]:
             raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
-        weight = checked(_number(parts["weight"], place), place)
-        return GraphEdge(parts["source"], parts["target"], parts["kind"], weight)
+        try:
+            weight = float(parts["weight"] or 1.0)
+        except ValueError as error:
+            message = f"{place}: the weight {quoted(parts['weight'])} is not a number"
+            raise UsageError(message, hint="0 or more") from error
+        return GraphEdge(parts["source"], parts["target"], parts["kind"], checked(weight, place))
     if parts["id"] and not (parts["source"] or parts["target"]):
         return GraphNode(parts["id"], (parts["label"],) if parts["label"] else ())
     raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
@@ -120,13 +124,6 @@ def _part(item: Mapping[str, Json], keys: tuple[str, ...], place: str) -> str:
     if isinstance(found, list | dict):
         raise UsageError(f"{place}: `{keys[0]}` is {quoted(found)}, not a text", hint=_EXPECTED)
     return str(found).strip()
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text) if text else 1.0
-    except ValueError as error:
-        raise UsageError(f"{place}: the weight {quoted(text)} is not a number", hint="0 or more") from error
 
 
 INSTALL = "pip install 'retrieve-cli[graph]'"

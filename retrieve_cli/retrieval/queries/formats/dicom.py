@@ -223,7 +223,8 @@ def read_tiff(content: Content, named: str) -> Header:
             raise UnreadableHeader("starts as TIFF but has no page") from error
         if not (page.imagewidth and page.imagelength):
             raise UnreadableHeader("starts as TIFF but has a page without a size")
-        kind = _kind(tiff, page)
+        kinds = {"OME-TIFF": page.is_ome, "SVS": page.is_svs, "NDPI": tiff.is_ndpi, "LSM": tiff.is_lsm}
+        kind = next((name for name, is_one in kinds.items() if is_one), "TIFF")
         wrong: tuple[str, ...] = () if named in ("TIFF", kind) else (f"is named as {named} but contains {kind}",)
         if content.complete and _is_cut(page, content.stream.size):
             wrong += ("is truncated: its header promises more data than it has",)
@@ -231,11 +232,6 @@ def read_tiff(content: Content, named: str) -> Header:
         contrast = re.search(r'ContrastMethod="(\w+)"', page.description) if kind == "OME-TIFF" else None
         modality = CONTRASTS.get(contrast[1]) if contrast else None
         return Header(kind, modality=modality, depth=depth, moments=moments, complaints=wrong)
-
-
-def _kind(tiff: Any, page: Any) -> str:
-    kinds = {"OME-TIFF": page.is_ome, "SVS": page.is_svs, "NDPI": tiff.is_ndpi, "LSM": tiff.is_lsm}
-    return next((name for name, is_one in kinds.items() if is_one), "TIFF")
 
 
 def _extent(tiff: Any, page: Any, kind: str) -> Extent:

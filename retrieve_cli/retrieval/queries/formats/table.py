@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from retrieve_cli.frozen import Frozen
 
 Magic = tuple[tuple[int, bytes], ...]
@@ -113,12 +111,7 @@ FOLDERS = {".zarr": "Zarr", ".n5": "N5"}
 """Formats of folders by extension."""
 
 
-def _by_extension(formats: Iterable[Format]) -> dict[str, tuple[Format, ...]]:
-    by_extension: dict[str, tuple[Format, ...]] = {}
-    for known in formats:
-        for extension in known.extensions:
-            by_extension[extension] = (*by_extension.get(extension, ()), known)
-    return by_extension
-
-
-BY_EXTENSION = _by_extension(FORMATS)
+BY_EXTENSION: dict[str, tuple[Format, ...]] = {}
+for _known in FORMATS:
+    for _extension in _known.extensions:
+        BY_EXTENSION[_extension] = (*BY_EXTENSION.get(_extension, ()), _known)
