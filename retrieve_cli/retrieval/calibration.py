@@ -37,9 +37,6 @@ GRID = tuple(percent / 100 for percent in range(101))
 AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 
 
-# -------------------------------------------------------------------------------------------- curves
-
-
 class Isotonic(Frozen):
     """Piecewise linear curve through the points (x, y), constant beyond its ends: x increasing, y never falling.
 
@@ -101,9 +98,6 @@ class Logistic(Frozen):
 Curve: TypeAlias = Isotonic | Logistic
 Method: TypeAlias = Literal["isotonic", "logistic"]
 _CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logistic": Logistic}
-
-
-# -------------------------------------------------------------------------------------- calibrations
 
 
 class Bin(Frozen):
@@ -183,11 +177,7 @@ class Calibration(Frozen):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> Calibration:
-        """Return the calibration that `to_json` wrote.
-
-        Raises:
-            ValueError: something is missing or out of range.
-        """
+        """Return the calibration that `to_json` wrote. Raises: ValueError: something is missing or out of range."""
         try:
             curve = _CURVES[value["method"]]
             coefficients: dict[str, Json] = {  # each a number, or the coordinates of points

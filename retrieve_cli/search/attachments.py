@@ -55,8 +55,7 @@ def known_head(head: FileHead, settings: Settings | None = None) -> KnownFile:
 
 
 def _known(name: str, header: FileTokens, added: _Added) -> KnownFile:
-    sentences = (*header.warnings, *header.remarks, *added.sentences)
-    return KnownFile(name, header.tokens, sentences, added.text)
+    return KnownFile(name, header.tokens, (*header.warnings, *header.remarks, *added.sentences), added.text)
 
 
 def _of_file(path: Path, reader: DocumentReader) -> _Added:

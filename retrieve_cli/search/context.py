@@ -67,11 +67,7 @@ class Narrower:
         return _until(before, taken), _until(after, taken)
 
     def with_neighbours(self, result: Result, before: int, after: int) -> Result:
-        """Return a hit with so many chunks before and after it.
-
-        Raises:
-            IndexCorrupt: one cannot be read.
-        """
+        """Return a hit with so many chunks before and after it. Raises: IndexCorrupt: one cannot be read."""
         rows = self._chunks.rows(result.hit.row - before, result.hit.row + after + 1)
         return replace(result, context=joined(rows))
 

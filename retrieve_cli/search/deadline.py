@@ -96,7 +96,11 @@ class Costs:
     @property
     def _costs(self) -> dict[str, list[float]]:
         if self._known is None:
-            self._known = _read(self._path)
+            try:
+                steps = list(json.loads(read_text(self._path, limit=CONFIG)).items())[:_MOST_STEPS]
+                self._known = {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
+            except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):  # no file of costs
+                self._known = {}
         return self._known
 
 
@@ -111,16 +115,6 @@ def busy_clock() -> float:
     except (OSError, ValueError, IndexError):
         waited = 0
     return time.perf_counter() - waited / 1e9
-
-
-def _read(path: Path) -> dict[str, list[float]]:
-    """Costs in a file; none if it is not a file of costs."""
-    try:
-        value = json.loads(read_text(path, limit=CONFIG))
-        steps = list(value.items())[:_MOST_STEPS]
-        return {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        return {}
 
 
 def _seconds(value: Json) -> float:

@@ -48,8 +48,7 @@ def _values(generation: Generation, condition: Condition, visible: Mask | None) 
     """The end of a sentence: a value that is like the one asked for, and the values that most records have."""
     if condition.negated or condition.operator == "!=":
         return ""
-    columns = columns_seen(generation, visible)
-    column = columns.column(condition.field)
+    column = columns_seen(generation, visible).column(condition.field)
     if column is None or not len(column.values):
         return ""
     compared = condition.operator == "=" and condition.values[0] not in condition.globs

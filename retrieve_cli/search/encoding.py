@@ -37,11 +37,7 @@ class QueryModels:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that the index was built with.
-
-        Raises:
-            Unavailable: its model is not on this machine.
-        """
+        """The encoder that the index was built with. Raises: Unavailable: its model is not on this machine."""
         return self._once("encoder", lambda: encoders.encoder_to_query(self._settings, self._recipe.encoder_card))
 
     @property

@@ -86,11 +86,10 @@ class FacetCounter(NamedTuple):
             return {}
         names = () if self.options.dense_only else self.retrievers
         options = replace(self.options.whole, retrievers=names, deadline_ms=None)
-        ranked = rank(self.opened, list(queries.values()), options, _retrieving)
-        return dict(zip(queries, ranked.rankings, strict=True))
+        matching = rank(self.opened, list(queries.values()), options, _retrieving).rankings
+        return dict(zip(queries, matching, strict=True))
 
     def _facet(self, field: str, ranking: Ranking) -> Facet:
-        """The values of a field among the records that a ranking matched."""
         generation = self.opened.generation
         column = columns_seen(generation, ranking.query.visible).find(field)
         matched = np.zeros(len(generation.records), np.bool_)

@@ -47,7 +47,11 @@ class Freshness(NamedTuple):
         Raises:
             Stale: a hit's source has changed and the policy is `fail`.
         """
-        if sentence := _on_hits(results):
+        states = [result.freshness for found in results for result in found]
+        if changed := len(states) - states.count("fresh"):
+            gone = states.count("deleted")
+            what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+            sentence = f"the sources of {what} have changed since the build"
             if self.policy == "fail":
                 raise Stale(sentence, hint=_HINT)
             return f"{sentence}: retrieve sync"
@@ -60,12 +64,3 @@ class Freshness(NamedTuple):
 def _all_see(requests: Sequence[Request]) -> bool:
     """True if every record is visible to each of the requests."""
     return all(request.tenant is None for request in requests)
-
-
-def _on_hits(results: Sequence[Sequence[Result]]) -> str | None:
-    states = [result.freshness for found in results for result in found]
-    if not (changed := len(states) - states.count("fresh")):
-        return None
-    gone = states.count("deleted")
-    what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
-    return f"the sources of {what} have changed since the build"

@@ -56,9 +56,6 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     return Pipeline((*stages, *tail))
 
 
-# --------------------------------------------------------------------------------------------- candidates
-
-
 def _first(plan: RankPlan, keep: int) -> Stage:
     """The stage that asks the retrievers, once or through a gate."""
     gating = plan.opened.settings.gating
@@ -134,11 +131,8 @@ def _merge(plan: RankPlan, first: Stage, *, keep: int) -> Stage:
 
 
 def _expansion(plan: RankPlan) -> list[Stage]:
-    """The stage that follows edges from the first hits; none if there are no edges.
-
-    Raises:
-        UsageError: a configured kind of edges is not in the graph.
-    """
+    """The stage that follows edges from the first hits; none if there are no edges. Raises: UsageError: a configured
+    kind of edges is not in the graph."""
     generation, chosen = plan.opened.generation, plan.opened.settings.expansion
     if not plan.expands or (graph := graph_of(generation)) is None:
         return []
@@ -157,9 +151,6 @@ def _expansion(plan: RankPlan) -> list[Stage]:
         related=chosen.max_related if appends and plan.keep is None else 0,
     )
     return [stage]
-
-
-# ---------------------------------------------------------------------------------------------- reranking
 
 
 def reader_of(plan: RankPlan) -> Reranker | None:
@@ -197,7 +188,6 @@ def with_reranker(stage: Stage, reader: Reranker) -> Stage:
 
 
 def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
-    """The stage that reranks the top hits and passes on some of them."""
     from retrieve_cli.retrieval.stages.rerank import RerankStage
 
     options = plan.options
@@ -212,16 +202,10 @@ def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
     )
 
 
-# --------------------------------------------------------------------------------------------------- cuts
-
-
 def _boosting(plan: RankPlan) -> list[Stage]:
     """The stage that multiplies scores of hits with given properties: by boosts of the request, and by configured
-    boosts with other conditions; none without boosts.
-
-    Raises:
-        UsageError: a boost of the request is invalid, or names a field that no visible record has.
-    """
+    boosts with other conditions; none without boosts. Raises: UsageError: a boost of the request is invalid, or names a
+    field that no visible record has."""
     if not plan.options.boosts and not plan.opened.settings.boost.factors:
         return []
     from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
@@ -270,11 +254,8 @@ def _recency(plan: RankPlan) -> list[Stage]:
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:
-    """The stages that drop weak or redundant hits; none by default.
-
-    Raises:
-        UsageError: no record has the grouping field.
-    """
+    """The stages that drop weak or redundant hits; none by default. Raises: UsageError: no record has the grouping
+    field."""
     opened, options = plan.opened, plan.options
     search, diversity = opened.settings.search, opened.settings.diversity
     stages: list[Stage] = []
@@ -300,13 +281,11 @@ def _cuts(plan: RankPlan) -> list[Stage]:
     if diversity.mmr is not None:
         from retrieve_cli.retrieval.stages.diversity import Mmr
 
-        vectors = vectors_of(opened.generation, opened.indexes)
-        stages.append(Mmr(vectors, trade_off=diversity.mmr, keep=options.k))
+        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
     return stages
 
 
 def _per_group(plan: RankPlan, most: int) -> Cap:
-    """The cap on hits per group of records."""
     from retrieve_cli.retrieval.stages.diversity import per_group
 
     groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)

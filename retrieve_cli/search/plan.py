@@ -208,10 +208,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
 
 def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> str | None:
     """The retriever that answers alone where vectors cannot be compared: a language model, if one is configured.
-
-    Raises:
-        UsageError: its server is configured, and no model.
-    """
+    Raises: UsageError: its server is configured, and no model."""
     configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
     if not (configured and settings.llm.fallback and options.hybrid and not options.retrievers):
         return None
@@ -309,11 +306,7 @@ class Omissions:
         self._errors: dict[str, RetrieveError] = {}
 
     def add(self, step: str, error: RetrieveError) -> None:
-        """Skip a step.
-
-        Raises:
-            RetrieveError: the error itself; the step is needed, or the last retriever.
-        """
+        """Skip a step. Raises: RetrieveError: the error itself; the step is needed, or the last retriever."""
         if step in self._needed or set(self._retrievers) <= {*self._errors, step}:
             raise error
         self.give_up(step, error)

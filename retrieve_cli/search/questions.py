@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -96,25 +96,21 @@ class RequestReader:
         selected = [] if wordless else included if tagged.included else None
         records, chunks = self._allowed(conditions, access, visible, selected)
         unselected = self._unselected(request, access)
-        query = replace(
-            asked[0],
-            also=tuple(asked[1:]),
-            records=records,
-            chunks=chunks,
-            conditions=self._stated(request, tagged, access, selected),
-            visible=visible,
-            seen=None if tagged.without else self._said(request, access),
-            population=access.own,
-            examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
-        )
         said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
-        if conditions and records is not None and not records.any() and not unselected and not wordless:
-            from retrieve_cli.search.empty_filters import explain
-
-            said += explain(self._generation, request, conditions, visible)
+        said += [] if unselected or wordless else self._empty(request, conditions, visible, records)
         return Question(
             request=request,
-            query=query,
+            query=replace(
+                asked[0],
+                also=tuple(asked[1:]),
+                records=records,
+                chunks=chunks,
+                conditions=self._stated(request, tagged, access, selected),
+                visible=visible,
+                seen=None if tagged.without else self._said(request, access),
+                population=access.own,
+                examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
+            ),
             clean=tagged.text,
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
@@ -127,22 +123,15 @@ class RequestReader:
         )
 
     def conditions(self, request: Request) -> Sequence[Passing]:
-        """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids.
-
-        Raises:
-            UsageError: as `read` does.
-        """
+        """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids. Raises as
+        `read` does."""
         tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
         return self._conditions(request, tagged, access, access.visible)
 
     def beside(self, request: Request, field: str) -> tuple[Mask | None, ...] | None:
         """Return the records and the chunks that match without the filters on a field: the tenant, exclusions, ids and
-        other filters apply. None if no filter concerns the field.
-
-        Raises:
-            UsageError: as for `read`.
-        """
+        other filters apply. None if no filter concerns the field. Raises as `read` does."""
         from retrieve_cli.retrieval.queries.filters import parse
 
         tagged = _together(self._texts(request))
@@ -152,17 +141,12 @@ class RequestReader:
         kept = tuple(each for each in filters if not columns.same(parse(each).field, field))
         if kept == filters:
             return None
-        rest = replace(request, filters=kept)
-        conditions = self._conditions(rest, replace(tagged, filters=()), access, visible)
+        conditions = self._conditions(replace(request, filters=kept), replace(tagged, filters=()), access, visible)
         included, _ = self._named(access, tagged.included, "INCLUDE")
         return self._allowed(conditions, access, visible, included if tagged.included else None)
 
     def own(self, request: Request) -> Mask | None:
-        """(records,) bool: the records of the request's tenant; None: all, as it has none.
-
-        Raises:
-            UsageError: as `read` does.
-        """
+        """(records,) bool: the records of the request's tenant; None: all, as it has none. Raises as `read` does."""
         if request.tenant is None:
             return None
         if request.tenant not in self._tenants:
@@ -196,7 +180,6 @@ class RequestReader:
         return WordSearch(self._generation, self._indexes or {})
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
-        """Facts from the files of a request."""
         known = {file.path: file for file in request.known}
         for name in request.files if self._file_tokens else ():
             if name in known:
@@ -253,6 +236,16 @@ class RequestReader:
         masks += [] if included is None else [only(self._generation, included)]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
 
+    def _empty(
+        self, request: Request, conditions: Sequence[Passing], visible: Mask | None, records: Mask | None
+    ) -> Iterable[str]:
+        """Return reasons why no record passes the conditions, if none does."""
+        if not conditions or records is None or records.any():
+            return ()
+        from retrieve_cli.search.empty_filters import explain
+
+        return explain(self._generation, request, conditions, visible)
+
     def _stated(
         self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
     ) -> Callable[[], Sequence[AnyOf] | None] | None:
@@ -305,10 +298,7 @@ class RequestReader:
 
     def _row(self, name: str, request: Request, access: Access) -> int | None:
         """Return the row of a record by its id, even if it is excluded; None if the tenant does not have the id.
-
-        Raises:
-            UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion.
-        """
+        Raises: UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion."""
         row = self._generation.row_of(name, visible=access.own)
         if row is not None or not request.typed_ids:
             return row
@@ -334,7 +324,6 @@ WORDLESS = "the query has no words, so that nothing matches: describe what you l
 
 
 def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bool) -> Iterator[str]:
-    """Yield notices on the text and the files of a request."""
     if wordless:
         yield WORDLESS
     yield from tagged.problems
@@ -353,11 +342,8 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
 
 
 def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
-    """Texts for the retrievers: each once, for retrievers of words with the tokens behind it.
-
-    Raises:
-        UsageError: one of the texts has no words.
-    """
+    """Texts for the retrievers: each once, for retrievers of words with the tokens behind it. Raises: UsageError: one
+    of the texts has no words."""
     if any(not each.text.strip() for each in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
     if request.text.strip() and not texts[0].text.strip() and not formats:

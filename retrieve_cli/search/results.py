@@ -4,7 +4,7 @@ related records, and how much of all that a budget has room for."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.graph import graph_of
@@ -46,6 +46,7 @@ class ResultReader:
         self._generation = opened.generation
         self._indexes = opened.indexes
         self._options = options
+        self._counter = cache(partial(counter_of, opened))
         self._windows = {"window": options.context, "table_window": options.table_context}
 
     def read(self, ranked: Ranked, confidence: Confidence | None) -> list[Shown]:
@@ -129,7 +130,6 @@ class ResultReader:
         return replace(hit, row=row, id=self._generation.chunk_id(row))
 
     def _chunks_of(self, hit: Hit) -> range:
-        """The rows of all chunks of a hit's record."""
         return range(*self._generation.starts[hit.record : hit.record + 2].tolist())
 
     def _within_budget(
@@ -147,22 +147,13 @@ class ResultReader:
 
             narrower = Narrower(self._generation.chunks, self._generation.starts, **self._windows)
         limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
-        kept, spent = spend(results, found, **limits, counter=lambda: self._counter, narrower=narrower)
-        before = self._options.offset
-        skipped = tuple(each._replace(rank=each.rank + before) for each in spent.skipped)
+        kept, spent = spend(results, found, **limits, counter=self._counter, narrower=narrower)
+        skipped = tuple(each._replace(rank=each.rank + budget.offset) for each in spent.skipped)
         return kept, replace(spent, skipped=skipped)
-
-    @cached_property
-    def _counter(self) -> Counter:
-        return counter_of(self._opened)
 
 
 def counter_of(opened: Opened) -> Counter:
-    """Return the counter of the tokens of a budget.
-
-    Raises:
-        Unavailable: the tokenizer is not on this machine.
-    """
+    """Return the counter of the tokens of a budget. Raises: Unavailable: the tokenizer is not on this machine."""
     from retrieve_cli.assemble.tokenizers import counter
 
     opened.settings.expect_trusted("budget")

@@ -32,8 +32,6 @@ _MOST_WORDS = 12
 _MOST_ADDED = 16
 """Phrases that are searched for beside a query."""
 _HINT = "write `ct, computed tomography`, or `mri => magnetic resonance imaging` for one direction"
-
-
 _OTHER_INDEX = "synonyms are not searched for: the index of words has another backend"
 
 
@@ -88,11 +86,7 @@ class Synonyms:
     """Rules by the terms of their phrases, so that an inflection of a word has its synonyms, too."""
 
     def __init__(self, rules: Iterable[tuple[str, str]], analyzer: Analyzer, weight: float) -> None:
-        """`rules` are lines, each with where it is.
-
-        Raises:
-            UsageError: a line is not a rule; names it.
-        """
+        """`rules` are lines, each with where it is. Raises: UsageError: a line is not a rule; names it."""
         self._analyzer = analyzer
         self._weight = weight
         self._others: dict[tuple[str, ...], dict[str, None]] = {}

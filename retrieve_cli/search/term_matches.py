@@ -100,9 +100,8 @@ def _all_removed(generation: Generation, ranking: Ranking, shown: Shown) -> Iter
             best = f": the most similar has {figures.rounded(similar)} by the encoder {quoted(encoder)}"
         elif key == "rerank.min_score" and scored:
             best = f": the best score of the reranker is {figures.rounded(scored[0]['score'])}"
-        hint = (
-            f"; retrieve config set {key} null removes the threshold" if key.startswith(("search.", "rerank.")) else ""
-        )
+        removable = key.startswith(("search.", "rerank."))
+        hint = f"; retrieve config set {key} null removes the threshold" if removable else ""
         yield f"no result passes {name}, which removed {figures.count(count, 'result')}{best}{hint}"
 
 

@@ -107,8 +107,7 @@ class WebSearch:
         for provider, failure in chosen.without_key:
             exchange.recorded.keep_failure(_skipped(provider), failure)
         try:
-            answer = self._answered(options, chosen, exchange)
-            return Searched(answer, exchange.recorded, exchange.notices)
+            return Searched(self._answered(options, chosen, exchange), exchange.recorded, exchange.notices)
         finally:
             exchange.close()
 
@@ -118,8 +117,7 @@ class WebSearch:
 
         k = self._settings.web.k if options.k is None else options.k
         outcomes, further = self._asked(options, chosen, exchange, max(k, self._settings.web.k))
-        found = [*_found(outcomes), *_found(further, ranked=False)]
-        works = every = merge(found)
+        works = every = merge([*_found(outcomes), *_found(further, ranked=False)])
         if options.since:
             works = [work for work in every if is_since(work.date, options.since)]
         dropped = len(every) - len(works)
@@ -282,8 +280,7 @@ def rank(
                 pipeline, reranked = f"{pipeline} > {stage}", True
         except RetrieveError as error:
             skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
-    hits = tuple(WebHit(works[hit.row], hit) for hit in ranking.hits)
-    return RankedWorks(hits, pipeline, reranked, skipped)
+    return RankedWorks(tuple(WebHit(works[hit.row], hit) for hit in ranking.hits), pipeline, reranked, skipped)
 
 
 def text_of(work: Work) -> str:

@@ -189,11 +189,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _check_entities(xml: bytes) -> None:
     """Hold the entities of an XML file to plain texts that are short in all places together: nested ones unfold to any
-    size, and the parser itself has no limit.
-
-    Raises:
-        ValueError: they are more than that, or the file is not UTF-8.
-    """
+    size, and the parser itself has no limit. Raises: ValueError: they are more than that, or the file is not UTF-8."""
     if b"\0" in xml[:4] or xml.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError("it is not UTF-8")
     declared = xml.split(b"<!ENTITY")[1:]

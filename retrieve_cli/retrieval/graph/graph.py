@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
     from retrieve_cli.retrieval.graph.adjacency import Floats
 
-
 _HINT = "build again: retrieve build"
 
 
@@ -152,8 +151,7 @@ class Graph:
         """The edges of a node, those that leave it first; of each kind the `limit` heaviest."""
         found = []
         for kind, forward, adjacency, start, end in self.groups(node):
-            stop = end if limit is None else min(end, start + limit)
-            pairs = zip(*adjacency.edges(start, stop), strict=True)
+            pairs = zip(*adjacency.edges(start, end if limit is None else min(end, start + limit)), strict=True)
             found += [Neighbour(self.kinds[kind], other, weight, forward) for other, weight in pairs]
         return found
 

@@ -34,7 +34,7 @@ def to_dot(
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _weighted_edges(graph: Graph, shown: Collection[int], limit: int | None) -> list[tuple[int, int, str, float]]:
+def _weighted_edges(graph: Graph, shown: Collection[int], limit: int) -> list[tuple[int, int, str, float]]:
     """The edges among some nodes. Of a hub only the heaviest edges are read; the other ends may add the rest."""
     found = set()
     for node in shown:
@@ -97,7 +97,6 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
 
 
 def _box(axes: Any, point: tuple[float, float], label: str, *, record: bool, first: bool) -> Any:
-    """Draw a node and return its outline."""
     shape = "round,pad=0.35" if record else "round4,pad=0.35"
     box = {"boxstyle": shape, "fc": "#fff3d6" if first else "white", "ec": "#555555", "lw": 0.9}
     return axes.text(*point, label, ha="center", va="center", fontsize=9, bbox=box, parse_math=False).get_bbox_patch()
@@ -164,6 +163,6 @@ def places(rings: list[list[int]]) -> dict[int, tuple[float, float]]:
     return found
 
 
-def edges_among(graph: Graph, shown: Mapping[int, object], *, most: int | None = MOST) -> list[tuple[int, int, str]]:
-    """Return the edges among some nodes: source, target and kind; of each node and kind the `most` heaviest."""
-    return [(source, target, kind) for source, target, kind, _ in _weighted_edges(graph, shown, most)]
+def edges_among(graph: Graph, shown: Mapping[int, object]) -> list[tuple[int, int, str]]:
+    """Return the edges among some nodes: source, target and kind; of each node and kind the `MOST` heaviest."""
+    return [(source, target, kind) for source, target, kind, _ in _weighted_edges(graph, shown, MOST)]

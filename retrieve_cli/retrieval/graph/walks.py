@@ -78,9 +78,7 @@ def group_of(name: str) -> str:
 
 def walk_of(name: str, walks: Mapping[str, Walk] | None) -> Walk | None:
     """Return the walk of a direction from `walks`, None if they do not have it; the default walk without `walks`."""
-    if walks is None:
-        return WALKS[group_of(name)]
-    return walks.get(name, walks.get(group_of(name)))
+    return WALKS[group_of(name)] if walks is None else walks.get(name, walks.get(group_of(name)))
 
 
 def chosen(

@@ -129,8 +129,7 @@ class GraphWriter:
         for edge in self._external:
             ends = [self._meant(name, declared, entities) for name in (edge.source, edge.target)]
             sources, targets = ([node for node in end if node >= 0] for end in ends)
-            number = self._numbers[edge.kind]
-            rows += [(*pair, number, edge.weight) for pair in entities.joined(sources, targets)]
+            rows += [(*pair, self._numbers[edge.kind], edge.weight) for pair in entities.joined(sources, targets)]
             for end, name in zip(ends, (edge.source, edge.target), strict=True):
                 self._dangling += [(NOT_A_RECORD, edge.kind, name, why) for why in end if why < 0]
         sources_, targets_, kinds, weights = zip(*rows, strict=True) if rows else ((),) * 4
@@ -147,7 +146,6 @@ class GraphWriter:
         return [row] if row >= 0 else entities.meant(name) or [row]
 
     def _unresolved(self) -> dict[str, Json]:
-        """Dangling references: record, kind, name and reason; each once, in order."""
         found = sorted(set(self._dangling))
         return {
             "records": np.array([record for record, _, _, _ in found], np.int32),

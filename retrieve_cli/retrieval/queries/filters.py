@@ -59,11 +59,7 @@ class Condition(Frozen):
 
 
 def parse(expression: str) -> Condition:
-    """Read one condition.
-
-    Raises:
-        UsageError: it is not one; names the expression and what to write instead.
-    """
+    """Read one condition. Raises: UsageError: it is not one; names the expression and what to write instead."""
     if any(category(char) == "Cc" for char in expression):
         raise UsageError(f"the filter {quoted(expression)} contains a control character", hint=_LIKE)
     text = expression.strip()
@@ -134,18 +130,13 @@ class BoostRule(Frozen):
 
 
 def parse_boost(expression: str) -> BoostRule:
-    """Read one boost.
-
-    Raises:
-        UsageError: it is not one; names the expression and what to write instead.
-    """
+    """Read one boost. Raises: UsageError: it is not one; names the expression and what to write instead."""
     condition, colon, factor = expression.rpartition(":")
     if not colon or not _FACTOR.fullmatch(factor.strip()):
         raise UsageError(f"the boost {quoted(expression)} has no factor at its end", hint=_BOOST_LIKE)
     if not 0.0 < (number := float(factor)) <= HIGHEST_BOOST:
         limits = f"it takes a number above 0 up to {HIGHEST_BOOST:g}"
-        message = f"the factor of the boost {quoted(expression)} is {number:g}; {limits}"
-        raise UsageError(message, hint=_BOOST_LIKE)
+        raise UsageError(f"the factor of the boost {quoted(expression)} is {number:g}; {limits}", hint=_BOOST_LIKE)
     return BoostRule(parse(condition), number)
 
 

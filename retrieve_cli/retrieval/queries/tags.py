@@ -103,8 +103,7 @@ def _joined(between: list[str]) -> str:
     if len(between) == 1:
         return between[0]
     first, *middle, last = between
-    parts = [first.rstrip(), *(part.strip() for part in middle), last.lstrip()]
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, [first.rstrip(), *(part.strip() for part in middle), last.lstrip()]))
 
 
 _PIECE = re.compile(

@@ -47,8 +47,6 @@ BODY_PARTS = frozenset(
     """.split()
 )
 """PS3.16, annex L."""
-
-
 STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
@@ -86,11 +84,7 @@ class _Values:
 
 
 def read_dicom(content: Content, _: str) -> Header:
-    """Return the header of one file.
-
-    Raises:
-        UnreadableHeader: there is no data set after the first bytes.
-    """
+    """Return the header of one file. Raises: UnreadableHeader: there is no data set after the first bytes."""
     stream = content.stream
     values = _Values()
     if content.head.startswith(b"DICM", 128):
@@ -162,23 +156,20 @@ def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
     part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
     moments = values.number(POSITIONS)
     depth = _depth(values, modality, moments)
+    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
+    known = values.text(CLASS) or values.text(STORED_CLASS)
+    captured = known == CAPTURE or known.startswith(f"{CAPTURE}.")
+    slice_alone = depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1
     return Header(
         "DICOM",
         modality=modality,
         depth=depth,
         moments=moments,
-        lone_slice=depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1 and not _projection(values),
+        lone_slice=slice_alone and not captured and not any(kind.startswith(PROJECTIONS) for kind in kinds),
         anatomy=part if part in BODY_PARTS else None,
         series=values.text(SERIES) or None,
         complaints=complaints,
     )
-
-
-def _projection(values: _Values) -> bool:
-    """Return True if the header marks the picture as something other than a slice."""
-    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
-    known = values.text(CLASS) or values.text(STORED_CLASS)
-    return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)
 
 
 def _depth(values: _Values, modality: str | None, moments: int) -> int | None:

@@ -62,11 +62,7 @@ CIFTI = range(3000, 3100)
 
 
 def read_nifti(content: Content, _: str) -> Header:
-    """Return the header of one file, single or the first of a pair.
-
-    Raises:
-        UnreadableHeader: it is truncated.
-    """
+    """Return the header of one file, single or the first of a pair. Raises: UnreadableHeader: it is truncated."""
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
 
@@ -87,8 +83,7 @@ def read_nifti(content: Content, _: str) -> Header:
     needed = prod(sizes) * max(bits, 1) / 8 + max(offset, 0) if isfinite(offset) else float("inf")
     if content.complete and single and needed > content.stream.size:
         return Header("NIfTI", complaints=("is truncated: its header promises more data than it has",))
-    depth = sizes[2] if count > 2 else 1
-    return Header("NIfTI", depth=depth, moments=sizes[3] if count > 3 else 1)
+    return Header("NIfTI", depth=sizes[2] if count > 2 else 1, moments=sizes[3] if count > 3 else 1)
 
 
 MODALITIES = {"MET_MOD_CT": "CT", "MET_MOD_MR": "MRI", "MET_MOD_NM": "nuclear-medicine", "MET_MOD_US": "US"}
@@ -136,11 +131,7 @@ def read_picture(content: Content, named: str) -> Header:
 
 
 def read_mgh(content: Content, _: str) -> Header:
-    """Read version, three sizes and the number of frames, big-endian.
-
-    Raises:
-        UnreadableHeader: some are missing.
-    """
+    """Read version, three sizes and the number of frames, big-endian. Raises: UnreadableHeader: some are missing."""
     if len(content.head) < 20:
         raise UnreadableHeader("is truncated: its MGZ header is incomplete")
     _version, *sizes, frames = struct.unpack(">5i", content.head[:20])
@@ -250,7 +241,6 @@ def named_as(name: str) -> tuple[Format, ...]:
 
 
 def _fits(named: Format, given: Format | None, head: bytes) -> bool:
-    """Return True if the bytes may be of the format of the name."""
     if given is not None:
         return given is named or given.name in named.inside
     if named.inside or (named.magics and not named.starts):

@@ -124,11 +124,7 @@ def look_into_folder(folder: Path) -> Header:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of the folder, or else of its subfolders, by name.
-
-    Raises:
-        OSError: it cannot be listed.
-    """
+    """Return the files of the folder, or else of its subfolders, by name. Raises: OSError: it cannot be listed."""
     level = [folder]
     for _ in range(DEPTH + 1):
         entries = list(islice((entry for place in level for entry in os.scandir(place)), ENTRIES))
@@ -140,11 +136,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _series(files: Sequence[Path]) -> Header:
-    """Return what the files have in common, judged by a few of them spread over all.
-
-    Raises:
-        UnreadableHeader: there are no files, or they have nothing in common.
-    """
+    """Return what the files have in common, judged by a few of them spread over all. Raises: UnreadableHeader: there
+    are no files, or they have nothing in common."""
     if not files:
         raise UnreadableHeader("is a folder without files")
     last = len(files) - 1
@@ -183,7 +176,6 @@ def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) 
 
 
 def _same(values: Sequence[str | None]) -> str | None:
-    """Return the value that all have; None if they differ."""
     return values[0] if len(set(values)) == 1 else None
 
 

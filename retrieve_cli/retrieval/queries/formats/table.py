@@ -31,11 +31,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 FORMATS = (
     # Medical images
     Format("DICOM", (".dcm", ".dicom", ".ima"), _at(128, b"DICM"), (b"\x08\x00", b"\x02\x00\x00\x00")),
-    Format(
-        "NIfTI",
-        (".nii", ".hdr"),
-        (*_at(344, b"n+1\0", b"ni1\0"), *_at(4, b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n")),
-    ),
+    Format("NIfTI", (".nii", ".hdr"), (*_at(344, b"n+1\0", b"ni1\0"), *_at(4, b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n"))),
     Format("Analyze", (".hdr",), starts=(b"\x5c\x01\x00\x00", b"\x00\x00\x01\x5c")),
     Format("NRRD", (".nrrd", ".nhdr"), _at(0, b"NRRD000")),
     Format("MHA", (".mha", ".mhd"), _at(0, b"ObjectType = Image"), (b"ObjectType", b"NDims", b"Comment", b"Name")),
@@ -109,8 +105,6 @@ FORMATS = (
 GZIP = Format("GZIP", (".gz",))
 FOLDERS = {".zarr": "Zarr", ".n5": "N5"}
 """Formats of folders by extension."""
-
-
 BY_EXTENSION: dict[str, tuple[Format, ...]] = {}
 for _known in FORMATS:
     for _extension in _known.extensions:
