@@ -37,9 +37,6 @@ GRID = tuple(percent / 100 for percent in range(101))
 AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 
 
-# -------------------------------------------------------------------------------------------- curves
-
-
 class Isotonic(Frozen):
     """Piecewise linear curve through the points (x, y), constant beyond its ends: x increasing, y never falling.
 
@@ -101,9 +98,6 @@ class Logistic(Frozen):
 Curve: TypeAlias = Isotonic | Logistic
 Method: TypeAlias = Literal["isotonic", "logistic"]
 _CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logistic": Logistic}
-
-
-# -------------------------------------------------------------------------------------- calibrations
 
 
 class Bin(Frozen):
@@ -183,16 +177,15 @@ class Calibration(Frozen):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> Calibration:
-        """Return the calibration that `to_json` wrote.
-
-        Raises:
-            ValueError: something is missing or out of range.
-        """
+        """Return the calibration that `to_json` wrote. Raises: ValueError: something is missing or out of range."""
         try:
             curve = _CURVES[value["method"]]
-            points = {name: _numbers(number) for name, number in value["curve"].items()}
+            coefficients: dict[str, Json] = {  # each a number, or the coordinates of points
+                name: tuple(map(_number, given)) if isinstance(given, list | tuple) else _number(given)
+                for name, given in value["curve"].items()
+            }
             return cls(
-                curve=curve(**points),
+                curve=curve(**coefficients),
                 card=_as(dict, value["card"]),
                 generation=_as(str, value["generation"]),
                 queries=_count(value["queries"]),
@@ -233,11 +226,6 @@ def _share(value: Json) -> float:
     if not 0 <= number <= 1:
         raise ValueError(f"{number} is not between 0 and 1")
     return number
-
-
-def _numbers(value: Json) -> Json:
-    """A coefficient, or the coordinates of points."""
-    return tuple(map(_number, value)) if isinstance(value, list | tuple) else _number(value)
 
 
 def read(path: Path) -> list[Calibration]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,8 +55,7 @@ def known_head(head: FileHead, settings: Settings | None = None) -> KnownFile:
 
 
 def _known(name: str, header: FileTokens, added: _Added) -> KnownFile:
-    sentences = (*header.warnings, *header.remarks, *added.sentences)
-    return KnownFile(name, header.tokens, sentences, added.text)
+    return KnownFile(name, header.tokens, (*header.warnings, *header.remarks, *added.sentences), added.text)
 
 
 def _of_file(path: Path, reader: DocumentReader) -> _Added:
@@ -84,10 +81,11 @@ def _of_head(head: FileHead, reader: DocumentReader) -> _Added:
         return _Added()
     data = _whole_characters(head.data) if kind in _TEXTS else head.data
     try:
-        with _stored(data) as path:
-            added = _read(
-                head.name, DocumentFile(path, hashlib.sha1(data, usedforsecurity=False).digest()), kind, reader
-            )
+        with NamedTemporaryFile(prefix="retrieve-") as file:  # a parser opens its file itself
+            file.write(data)
+            file.flush()
+            sha1 = hashlib.sha1(data, usedforsecurity=False).digest()
+            added = _read(head.name, DocumentFile(Path(file.name), sha1), kind, reader)
     except OSError as error:
         return _unread(head.name, f"it cannot be kept for its parser: {error.strerror}")
     if not added.text and kind not in _TEXTS:
@@ -115,15 +113,6 @@ def _read(name: str, file: DocumentFile, kind: str, reader: DocumentReader) -> _
         return _unread(name, "it has neither a title nor an abstract")
     quote = printable(shortened(summary.text, _SHOWN))
     return _Added(summary.text, (f'added the {parts} of {_shown(name)}: "{quote}"',))
-
-
-@contextmanager
-def _stored(data: bytes) -> Iterator[Path]:
-    """Keep bytes in a file while they are read: a parser opens its file itself."""
-    with NamedTemporaryFile(prefix="retrieve-") as file:
-        file.write(data)
-        file.flush()
-        yield Path(file.name)
 
 
 def _whole_characters(data: bytes) -> bytes:

@@ -48,7 +48,12 @@ def spend(
             whole.add(name)
         else:
             cut.append((name, why))
-    kept = [_with_bundle(result, room, cut) for result in shown.kept]
+    kept = []
+    for result in shown.kept:
+        needs = result.bundle.needs if result.bundle is not None else ()
+        if (lost := room.take_texts([need.text for need in needs], chunks=len(needs))) is not None:
+            cut.append((result.hit.id, f"shown without its dependencies: their text {lost}"))
+        kept.append(result if lost is None else replace(result, bundle=None))
     return tuple(kept), room.spent(tuple(cut), _skipped(found, kept, cut, room))
 
 
@@ -111,20 +116,15 @@ class _Shown:
                     low, best = middle, candidate
                 else:
                     high = middle - 1
-            if best is not None:
-                return self._with_merged(best)
+            if best is not None and best.context is not None:
+                rows = _rows_of(best)
+                inside = [each.hit.id for each in self._found if each.hit.row in rows and each.hit.id != best.hit.id]
+                merged = tuple(name for name in inside if name not in self.passed)
+                return replace(best, context=replace(best.context, merged=merged))
         return None
-
-    def _with_merged(self, result: Result) -> Result:
-        """The result, which knows of the later hits that lie in its context."""
-        rows = _rows_of(result)
-        inside = [each.hit.id for each in self._found if each.hit.row in rows and each.hit.id != result.hit.id]
-        merged = tuple(name for name in inside if name not in self.passed)
-        return result if result.context is None else replace(result, context=replace(result.context, merged=merged))
 
 
 def _rows_of(result: Result) -> range:
-    """The rows of the chunks that are shown of a result."""
     row = result.hit.row
     if (span := result.context) is None:
         return range(row, row + 1)
@@ -141,17 +141,6 @@ def _nearest(count: int, before: int, after: int, *, first: str) -> tuple[int, i
     return (
         (ahead + min(rest, before - ahead), behind) if behind == after else (ahead, behind + min(rest, after - behind))
     )
-
-
-def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Result:
-    """Return the result with its dependencies if they fit; the reason why not is added to `cut`."""
-    if result.bundle is None:
-        return result
-    lost = room.take_texts([need.text for need in result.bundle.needs])
-    if lost is None:
-        return result
-    cut.append((result.hit.id, f"shown without its dependencies: their text {lost}"))
-    return replace(result, bundle=None)
 
 
 def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tuple[Result | None, str | None]:
@@ -183,11 +172,18 @@ class _Room:
 
     def take(self, span: Span) -> str | None:
         """Take the room of a text; if there is not enough, take none and return how much that would be."""
-        return self._take(len(span), [span.shown])
+        return self.take_texts([span.shown], chunks=len(span))
 
-    def take_texts(self, texts: Sequence[str]) -> str | None:
-        """Take the room of several texts, a chunk each; take all or nothing."""
-        return self._take(len(texts), texts)
+    def take_texts(self, texts: Sequence[str], *, chunks: int) -> str | None:
+        """Take the room of several texts of so many chunks; take all or nothing, as `take` does."""
+        if self._max_chunks is not None and self._chunks + chunks > self._max_chunks:
+            return _of(chunks, "chunk", self._max_chunks - self._chunks, self._max_chunks)
+        tokens = 0 if self._counter is None else sum(map(self._counter.tokenizer.count, texts))
+        if self._max_tokens is not None and self._tokens + tokens > self._max_tokens:
+            return _of(tokens, "token", self._max_tokens - self._tokens, self._max_tokens)
+        self._chunks += chunks
+        self._tokens += tokens
+        return None
 
     def size(self, span: Span) -> int:
         """Return the tokens of a text, or its chunks where tokens are not limited."""
@@ -199,16 +195,6 @@ class _Room:
         lost = self.take(span)
         self._chunks, self._tokens = chunks, tokens
         return lost
-
-    def _take(self, chunks: int, texts: Sequence[str]) -> str | None:
-        if self._max_chunks is not None and self._chunks + chunks > self._max_chunks:
-            return _of(chunks, "chunk", self._max_chunks - self._chunks, self._max_chunks)
-        tokens = 0 if self._counter is None else sum(map(self._counter.tokenizer.count, texts))
-        if self._max_tokens is not None and self._tokens + tokens > self._max_tokens:
-            return _of(tokens, "token", self._max_tokens - self._tokens, self._max_tokens)
-        self._chunks += chunks
-        self._tokens += tokens
-        return None
 
     def spent(self, cut: tuple[tuple[str, str], ...], skipped: tuple[Skipped, ...]) -> Spent:
         """Return the used part of the budget."""

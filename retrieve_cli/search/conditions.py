@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.queries.filters import Condition
     from retrieve_cli.storage.records.columns import Columns
 
-
 _CANONICAL = ("license", "modality")
 """Fields of which the records of catalogs have one spelling of each value."""
 _FACETS = "facets."
@@ -70,17 +69,18 @@ def satisfying(generation: Generation, condition: Condition, visible: Mask | Non
     try:
         found = columns.select(field, condition.operator, in_all_spellings(condition), globs=condition.globs)
     except UsageError as error:
-        raise _perhaps_section(error, generation, condition, visible) from None
+        from retrieve_cli.storage.records.sections import sections_of
+        from retrieve_cli.untrusted.nearest import nearest
+
+        if nearest(field, [_SECTION]) is None or not sections_of(generation).known(generation.starts, visible):
+            raise error from None
+        raise UsageError(error.message, hint=f"did you mean `{_SECTION}`?") from None
     return Passing(field, written, ~found if condition.negated else found)
 
 
 def _by_facet(generation: Generation, condition: Condition, visible: Mask | None) -> Passing | None:
     """Return what satisfies a condition on a facet of chunks; None if the index has none, or the records' own metadata
-    have the field instead.
-
-    Raises:
-        UsageError: nothing has the field.
-    """
+    have the field instead. Raises: UsageError: nothing has the field."""
     from retrieve_cli.storage.records.sections import facet_columns
 
     if (columns := facet_columns(generation)) is None:
@@ -110,18 +110,6 @@ def in_all_spellings(condition: Condition) -> tuple[str, ...]:
     canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
     plain = [value for value in condition.values if value not in condition.globs]
     return (*condition.values, *(name for value in plain if (name := canonical(value))))
-
-
-def _perhaps_section(
-    error: UsageError, generation: Generation, condition: Condition, visible: Mask | None
-) -> UsageError:
-    """The error for an unknown field, which names the field of chunks if that is the nearest."""
-    from retrieve_cli.storage.records.sections import sections_of
-    from retrieve_cli.untrusted.nearest import nearest
-
-    if nearest(condition.field, [_SECTION]) is None or not sections_of(generation).known(generation.starts, visible):
-        return error
-    return UsageError(error.message, hint=f"did you mean `{_SECTION}`?")
 
 
 def _own_section(generation: Generation, condition: Condition, visible: Mask | None) -> Mask:
@@ -213,8 +201,9 @@ def conditions_on(
 def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
     """Return a condition on stored values; None if there are too many of them."""
     column = columns.find(condition.field)
+    negated = condition.negated is not (condition.operator == "!=")
     if column is None:  # no record has the field: nothing is equal to it
-        return AnyOf(condition.field, [], negated=condition.negated is not (condition.operator == "!="))
+        return AnyOf(condition.field, [], negated=negated)
     if condition.operator in ("=", "!="):
         wanted = column.equal(in_all_spellings(condition), condition.globs)
     else:
@@ -222,5 +211,4 @@ def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
     places = np.flatnonzero(wanted)
     if len(places) > _MOST_VALUES:
         return None
-    negated = condition.negated is not (condition.operator == "!=")
     return AnyOf(column.name, [column.text(int(place)) for place in places], negated=negated)

@@ -59,9 +59,8 @@ class Confidence(Frozen):
         """Return the hits that are confident enough, and the confidence of each."""
         found = self.calibration.confidence([hit.score for hit in ranking.hits]).tolist()
         kept = [pair for pair in zip(ranking.hits, found, strict=True) if pair[1] >= (self.least or 0.0)]
-        return Ranking(ranking.query, tuple(hit for hit, _ in kept), ranking.trace), [
-            confidence for _, confidence in kept
-        ]
+        hits = tuple(hit for hit, _ in kept)
+        return Ranking(ranking.query, hits, ranking.trace), [confidence for _, confidence in kept]
 
     def source(self, left_out: int) -> dict[str, Json]:
         """Return the origin of the confidence, its quality, and the error rates of a least confidence."""

@@ -33,8 +33,13 @@ def in_context(
     """
     stretches = []
     for rank, result in enumerate(results):
+        record, row = result.hit.record, result.hit.row
         around = window_of(result, window=window, table_window=table_window)
-        stretches.append(_stretch(result, starts, rank=rank, around=around))
+        begin, stop = int(starts[record]), int(starts[record + 1])
+        first, end = max(begin, row - around), min(stop, row + around + 1)
+        if (known := result.context) is not None:
+            first, end = min(first, begin + known.first), max(end, begin + known.last + 1)
+        stretches.append(_Stretch(record, first, end, (rank,)))
     merged = sorted(_merged(stretches), key=lambda stretch: stretch.ranks[0])
     return tuple(_widened(stretch, results, chunks) for stretch in merged)
 
@@ -62,11 +67,7 @@ class Narrower:
         return _until(before, taken), _until(after, taken)
 
     def with_neighbours(self, result: Result, before: int, after: int) -> Result:
-        """Return a hit with so many chunks before and after it.
-
-        Raises:
-            IndexCorrupt: one cannot be read.
-        """
+        """Return a hit with so many chunks before and after it. Raises: IndexCorrupt: one cannot be read."""
         rows = self._chunks.rows(result.hit.row - before, result.hit.row + after + 1)
         return replace(result, context=joined(rows))
 
@@ -90,15 +91,6 @@ class _Stretch(Frozen):
             return False
         alone = 1 in (self.end - self.first, before.end - before.first)
         return self.first < before.end or not alone
-
-
-def _stretch(result: Result, starts: Rows, *, rank: int, around: int) -> _Stretch:
-    """The rows around a hit, and those that it has already."""
-    begin, stop = int(starts[result.hit.record]), int(starts[result.hit.record + 1])
-    first, end = max(begin, result.hit.row - around), min(stop, result.hit.row + around + 1)
-    if (known := result.context) is not None:
-        first, end = min(first, begin + known.first), max(end, begin + known.last + 1)
-    return _Stretch(result.hit.record, first, end, (rank,))
 
 
 def _merged(stretches: Iterable[_Stretch]) -> list[_Stretch]:

@@ -76,10 +76,11 @@ class Costs:
         with self._lock:
             first, next_ = self._of(step)
             if step in self._warm:
-                next_ = _learned(next_, seconds / queries) if step in self._costs else seconds / queries
+                seen = seconds / queries
+                next_ = (next_ + seen) / 2 if step in self._costs else seen
             else:
-                alone = max(seconds - next_ * (queries - 1), 0.0)
-                first = _learned(first, alone) if step in self._costs else alone
+                seen = max(seconds - next_ * (queries - 1), 0.0)
+                first = (first + seen) / 2 if step in self._costs else seen
                 next_ = min(next_, first)
             self._warm.add(step)
             self._costs[step] = [first, next_]
@@ -95,7 +96,11 @@ class Costs:
     @property
     def _costs(self) -> dict[str, list[float]]:
         if self._known is None:
-            self._known = _read(self._path)
+            try:
+                steps = list(json.loads(read_text(self._path, limit=CONFIG)).items())[:_MOST_STEPS]
+                self._known = {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
+            except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):  # no file of costs
+                self._known = {}
         return self._known
 
 
@@ -110,20 +115,6 @@ def busy_clock() -> float:
     except (OSError, ValueError, IndexError):
         waited = 0
     return time.perf_counter() - waited / 1e9
-
-
-def _learned(known: float, seen: float) -> float:
-    return (known + seen) / 2
-
-
-def _read(path: Path) -> dict[str, list[float]]:
-    """Costs in a file; none if it is not a file of costs."""
-    try:
-        value = json.loads(read_text(path, limit=CONFIG))
-        steps = list(value.items())[:_MOST_STEPS]
-        return {step: [_seconds(cost) for cost in costs] for step, costs in steps if len(costs) == 2}
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        return {}
 
 
 def _seconds(value: Json) -> float:

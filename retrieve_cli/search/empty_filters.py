@@ -18,7 +18,6 @@ from retrieve_cli.storage.records.suggestions import common_values, value_near
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Request
     from retrieve_cli.search.conditions import Passing
-    from retrieve_cli.storage.records.column import Column
 
 _LISTED = 8
 """Values of a field that a sentence lists."""
@@ -49,28 +48,15 @@ def _values(generation: Generation, condition: Condition, visible: Mask | None) 
     """The end of a sentence: a value that is like the one asked for, and the values that most records have."""
     if condition.negated or condition.operator == "!=":
         return ""
-    columns = columns_seen(generation, visible)
-    column = columns.column(condition.field)
+    column = columns_seen(generation, visible).column(condition.field)
     if column is None or not len(column.values):
         return ""
-    near = _near(column, condition)
-    suggestion = f": did you mean {near}?" if near else ""
-    listed = _listed(column)
-    return suggestion + (f"{'' if near else ';'} values of {condition.field}: {listed}" if listed else "")
-
-
-def _near(column: Column, condition: Condition) -> str | None:
-    """The value that is most like the first one of the condition; none for patterns and comparisons."""
-    if condition.operator != "=" or condition.values[0] in condition.globs:
-        return None
-    near = value_near(column, condition.values[0])
-    return None if near is None else str(Condition(condition.field, "=", (near,)))
-
-
-def _listed(column: Column) -> str:
-    """The most frequent values, and how many more there are; nothing if each record has its own."""
+    compared = condition.operator == "=" and condition.values[0] not in condition.globs
+    near = value_near(column, condition.values[0]) if compared else None
+    said = "" if near is None else f": did you mean {Condition(condition.field, '=', (near,))}?"
     values, others = common_values(column, _LISTED)
-    if others and values[0][1] == 1:
-        return ""
+    if not values or (others and values[0][1] == 1):  # each record has its own
+        return said
+    listed = ", ".join(f"{shortened(text, _LONGEST)} ({number:,})" for text, number in values)
     more = f" and {others:,} more" if others else ""
-    return ", ".join(f"{shortened(text, _LONGEST)} ({number:,})" for text, number in values) + more
+    return f"{said}{'' if said else ';'} values of {condition.field}: {listed}{more}"

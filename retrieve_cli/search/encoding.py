@@ -16,7 +16,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.search.deadline import busy_clock
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors
+    from retrieve_cli.contracts import Encoder, SparseEncoder, Vectors
     from retrieve_cli.search.deadline import Deadline
     from retrieve_cli.storage.recipe import Recipe
 
@@ -37,11 +37,7 @@ class QueryModels:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that the index was built with.
-
-        Raises:
-            Unavailable: its model is not on this machine.
-        """
+        """The encoder that the index was built with. Raises: Unavailable: its model is not on this machine."""
         return self._once("encoder", lambda: encoders.encoder_to_query(self._settings, self._recipe.encoder_card))
 
     @property
@@ -118,7 +114,7 @@ class QueryForms:
         if new:
             with self.timed(name):
                 prose = [_prose(text) for text in new]
-                made = self._vectors(prose) if form == "vector" else self._terms(prose)
+                made = self._vectors(prose) if form == "vector" else self._models.sparse.encode_queries(prose)
                 known.update(zip(new, made, strict=True))
         return [known[text] for text in texts]
 
@@ -143,19 +139,13 @@ class QueryForms:
         before = encoder.truncated
         vectors = encoder.encode_queries(texts)
         # Others may encode meanwhile: that the encoder cut something says nothing yet of these texts.
-        if encoder.truncated > before and any(_too_long(text, encoder) for text in texts):
-            limit = encoder.card.max_tokens
-            self.say(f"the dense retriever reads only the first {limit} tokens of a query; this one is longer")
+        if encoder.truncated > before:
+            tokenizer, card = encoder.tokenizer, encoder.card
+            room = card.max_tokens - tokenizer.special_tokens
+            if any(tokenizer.count(card.query_prefix + text) > room for text in texts):
+                limit = card.max_tokens
+                self.say(f"the dense retriever reads only the first {limit} tokens of a query; this one is longer")
         return vectors
-
-    def _terms(self, texts: Sequence[str]) -> list[TermWeights]:
-        return self._models.sparse.encode_queries(texts)
-
-
-def _too_long(text: str, encoder: Encoder) -> bool:
-    """Return True if a query has more tokens than the encoder reads."""
-    tokenizer, card = encoder.tokenizer, encoder.card
-    return tokenizer.count(card.query_prefix + text) + tokenizer.special_tokens > card.max_tokens
 
 
 def _prose(text: str) -> str:

@@ -17,7 +17,7 @@ from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.ranking import rank
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Query, Question, Ranking
+    from retrieve_cli.contracts import Query, Question, Ranking
     from retrieve_cli.retrieval.stages.pipeline import Pipeline
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
@@ -78,16 +78,18 @@ class FacetCounter(NamedTuple):
         for place, (question, ranking) in enumerate(zip(questions, rankings, strict=True)):
             for field in self.options.facets if question.filters else ():
                 if (masks := self.reader.beside(question.request, field)) is not None:
-                    queries[place, field] = _allowing(ranking.query, *masks)
+                    records, chunks = masks
+                    other = {"records": records, "chunks": chunks, "conditions": None}
+                    also = tuple(replace(variant, **other) for variant in ranking.query.also)
+                    queries[place, field] = replace(ranking.query, **other, also=also)
         if not queries:
             return {}
         names = () if self.options.dense_only else self.retrievers
         options = replace(self.options.whole, retrievers=names, deadline_ms=None)
-        ranked = rank(self.opened, list(queries.values()), options, _retrieving)
-        return dict(zip(queries, ranked.rankings, strict=True))
+        matching = rank(self.opened, list(queries.values()), options, _retrieving).rankings
+        return dict(zip(queries, matching, strict=True))
 
     def _facet(self, field: str, ranking: Ranking) -> Facet:
-        """The values of a field among the records that a ranking matched."""
         generation = self.opened.generation
         column = columns_seen(generation, ranking.query.visible).find(field)
         matched = np.zeros(len(generation.records), np.bool_)
@@ -101,9 +103,3 @@ class FacetCounter(NamedTuple):
 def _retrieving(pipeline: Pipeline) -> Pipeline:
     """The pipeline up to what the retrievers match."""
     return pipeline.without("rerank").without("expand")
-
-
-def _allowing(query: Query, records: Mask | None, chunks: Mask | None) -> Query:
-    """The query, with other records that may be found."""
-    also = tuple(replace(other, records=records, chunks=chunks, conditions=None) for other in query.also)
-    return replace(query, records=records, chunks=chunks, conditions=None, also=also)

@@ -35,7 +35,7 @@ class Freshness(NamedTuple):
         Raises:
             Stale: one has changed and the policy is `fail`. The message names it for no tenant: it may have none of it.
         """
-        if not self._fails:
+        if self.policy != "fail":
             return
         if changed := [f"{name}: {said}" for name, source in self.sources if (said := source.stale())]:
             named = f" ({', '.join(changed)})" if _all_see(requests) else ""
@@ -47,29 +47,20 @@ class Freshness(NamedTuple):
         Raises:
             Stale: a hit's source has changed and the policy is `fail`.
         """
-        if sentence := _on_hits(results):
-            if self._fails:
+        states = [result.freshness for found in results for result in found]
+        if changed := len(states) - states.count("fresh"):
+            gone = states.count("deleted")
+            what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+            sentence = f"the sources of {what} have changed since the build"
+            if self.policy == "fail":
                 raise Stale(sentence, hint=_HINT)
             return f"{sentence}: retrieve sync"
-        if self._fails or not _all_see(requests):
+        if self.policy == "fail" or not _all_see(requests):
             return None
         grown = [f"{name}: {said}" for name, source in self.sources if (said := source.grown())]
         return f"{', '.join(grown)} since the build: retrieve sync" if grown else None
-
-    @property
-    def _fails(self) -> bool:
-        return self.policy == "fail"
 
 
 def _all_see(requests: Sequence[Request]) -> bool:
     """True if every record is visible to each of the requests."""
     return all(request.tenant is None for request in requests)
-
-
-def _on_hits(results: Sequence[Sequence[Result]]) -> str | None:
-    states = [result.freshness for found in results for result in found]
-    if not (changed := len(states) - states.count("fresh")):
-        return None
-    gone = states.count("deleted")
-    what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
-    return f"the sources of {what} have changed since the build"

@@ -115,9 +115,8 @@ class Opened(Frozen, eq=False, weakref=True):
         if _of_files(settings) != _of_files(self.settings):
             return None
         watched, unread = _sources(store, self.generation, settings)
-        costs = self.costs.again()
-        now = self.under(settings)
-        return replace(now, store=store, costs=costs, watched=watched, unread=unread, seconds=0.0)
+        changes = {"store": store, "costs": self.costs.again(), "watched": watched, "unread": unread, "seconds": 0.0}
+        return replace(self.under(settings), **changes)
 
     def options(self, **given: Any) -> SearchOptions:
         """Return the options of the configuration, overridden by the given values that are not None."""
@@ -131,8 +130,7 @@ class Opened(Frozen, eq=False, weakref=True):
 
 def _of_indexes(settings: Settings) -> tuple[object, ...]:
     """Return the sections of the settings on which open indexes depend."""
-    servers = (getattr(settings, name) for name in SERVERS)
-    return (settings.dense, settings.engines, *servers)
+    return (settings.dense, settings.engines, *(getattr(settings, name) for name in SERVERS))
 
 
 def _of_models(settings: Settings) -> tuple[object, ...]:
@@ -161,8 +159,6 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
     return watched, said if strange else ""
 
 
-# ------------------------------------------------------------------------------------- opened before
-
 _kept: list[tuple[Opened, os.stat_result]] = []
 """A generation that was opened before the command began, see `warm/`, and its folder, which identifies it under any
 name. No other process has one."""
@@ -187,11 +183,7 @@ def open_kept(
     store: Store, settings: Settings, generation: str | None = None, *, before: Opened | None = None
 ) -> Opened:
     """Return the current generation of a store, or the one named: the one that is kept, if it is the same. `before` is
-    what `Opened.of` takes.
-
-    Raises:
-        RetrieveError: as `Opened.of` does.
-    """
+    what `Opened.of` takes. Raises as `Opened.of` does."""
     if _kept and generation is None:
         ready, folder = _kept[0]
         if _is_same(store, folder) and store.live() == ready.generation.id:

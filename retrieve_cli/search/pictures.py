@@ -41,9 +41,8 @@ def passage(opened: Opened, row: int, chunk: Mapping[str, Json] | None, *, pages
     record = opened.generation.records[row]
     wanted = pages or (pages_of(chunk) if chunk is not None else ())
     if record["kind"] != documents.DRAWN or not wanted:
-        raise NotFound(
-            f"{quoted(record['id'])} has no pages that can be drawn", hint="pictures are drawn of passages of PDF files"
-        )
+        message = f"{quoted(record['id'])} has no pages that can be drawn"
+        raise NotFound(message, hint="pictures are drawn of passages of PDF files")
     boxes = [Box(*values) for values in (chunk or {}).get("boxes", ())]
     marks = [Mark(box, "passage") for box in boxes if box.page in wanted]
     file = _original(opened, row, record)

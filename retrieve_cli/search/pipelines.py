@@ -22,11 +22,9 @@ from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
-    from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
-    from retrieve_cli.storage.records.column import Column
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -56,9 +54,6 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     if reader is not None:
         stages.append(_rerank(plan, reader, keep=reach if tail else options.k))
     return Pipeline((*stages, *tail))
-
-
-# --------------------------------------------------------------------------------------------- candidates
 
 
 def _first(plan: RankPlan, keep: int) -> Stage:
@@ -136,11 +131,8 @@ def _merge(plan: RankPlan, first: Stage, *, keep: int) -> Stage:
 
 
 def _expansion(plan: RankPlan) -> list[Stage]:
-    """The stage that follows edges from the first hits; none if there are no edges.
-
-    Raises:
-        UsageError: a configured kind of edges is not in the graph.
-    """
+    """The stage that follows edges from the first hits; none if there are no edges. Raises: UsageError: a configured
+    kind of edges is not in the graph."""
     generation, chosen = plan.opened.generation, plan.opened.settings.expansion
     if not plan.expands or (graph := graph_of(generation)) is None:
         return []
@@ -159,9 +151,6 @@ def _expansion(plan: RankPlan) -> list[Stage]:
         related=chosen.max_related if appends and plan.keep is None else 0,
     )
     return [stage]
-
-
-# ---------------------------------------------------------------------------------------------- reranking
 
 
 def reader_of(plan: RankPlan) -> Reranker | None:
@@ -199,7 +188,6 @@ def with_reranker(stage: Stage, reader: Reranker) -> Stage:
 
 
 def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
-    """The stage that reranks the top hits and passes on some of them."""
     from retrieve_cli.retrieval.stages.rerank import RerankStage
 
     options = plan.options
@@ -214,28 +202,14 @@ def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
     )
 
 
-# --------------------------------------------------------------------------------------------------- cuts
-
-
 def _boosting(plan: RankPlan) -> list[Stage]:
-    """The stage that multiplies scores of hits with given properties; none without boosts."""
+    """The stage that multiplies scores of hits with given properties: by boosts of the request, and by configured
+    boosts with other conditions; none without boosts. Raises: UsageError: a boost of the request is invalid, or names a
+    field that no visible record has."""
     if not plan.options.boosts and not plan.opened.settings.boost.factors:
         return []
-    from retrieve_cli.retrieval.stages.boost import Boost
-
-    boosts = _boosted(plan)
-    return [Boost(boosts)] if boosts else []
-
-
-def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
-    """Return the boosts with the rows that they apply to: boosts of the request, and configured boosts with other
-    conditions.
-
-    Raises:
-        UsageError: a boost of the request is invalid, or names a field that no visible record has.
-    """
     from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
-    from retrieve_cli.retrieval.stages.boost import Boosted
+    from retrieve_cli.retrieval.stages.boost import Boost, Boosted
     from retrieve_cli.search.conditions import satisfying
 
     given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
@@ -250,7 +224,7 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
             plan.say(f"{error.message}: boost.{boost.condition.field} raises nothing")
             continue
         found.append(Boosted(str(boost), boost.factor, passing.records, passing.chunks))
-    return tuple(found)
+    return [Boost(tuple(found))] if found else []
 
 
 def _recency(plan: RankPlan) -> list[Stage]:
@@ -261,11 +235,17 @@ def _recency(plan: RankPlan) -> list[Stage]:
     chosen = plan.opened.settings.recency
     if chosen.field is None or not chosen.weight:
         return []
-    from retrieve_cli.retrieval.stages.boost import Boost, Recent
+    import numpy as np
+
+    from retrieve_cli.retrieval.stages.boost import Boost, Recent, day_of
     from retrieve_cli.search.access import columns_seen
 
     column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
-    newest = None if column is None else _newest(column, all_held=plan.visible is None)
+    newest = None
+    if column is not None:  # its values are in the order of their text
+        held = range(len(column)) if plan.visible is None else np.unique(column.values).tolist()
+        days = (day_of(column.text(place)) for place in reversed(held))
+        newest = next((day for day in days if day is not None), None)
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []
@@ -273,22 +253,9 @@ def _recency(plan: RankPlan) -> list[Stage]:
     return [Boost((Recent(written, chosen.weight, chosen.half_life, newest, column),), name="recency")]
 
 
-def _newest(column: Column, *, all_held: bool) -> int | None:
-    """Return the latest day among the values that records have, which are in the order of their text."""
-    import numpy as np
-
-    from retrieve_cli.retrieval.stages.boost import day_of
-
-    held = range(len(column)) if all_held else np.unique(column.values).tolist()
-    return next((day for place in reversed(held) if (day := day_of(column.text(place))) is not None), None)
-
-
 def _cuts(plan: RankPlan) -> list[Stage]:
-    """The stages that drop weak or redundant hits; none by default.
-
-    Raises:
-        UsageError: no record has the grouping field.
-    """
+    """The stages that drop weak or redundant hits; none by default. Raises: UsageError: no record has the grouping
+    field."""
     opened, options = plan.opened, plan.options
     search, diversity = opened.settings.search, opened.settings.diversity
     stages: list[Stage] = []
@@ -314,13 +281,11 @@ def _cuts(plan: RankPlan) -> list[Stage]:
     if diversity.mmr is not None:
         from retrieve_cli.retrieval.stages.diversity import Mmr
 
-        vectors = vectors_of(opened.generation, opened.indexes)
-        stages.append(Mmr(vectors, trade_off=diversity.mmr, keep=options.k))
+        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
     return stages
 
 
 def _per_group(plan: RankPlan, most: int) -> Cap:
-    """The cap on hits per group of records."""
     from retrieve_cli.retrieval.stages.diversity import per_group
 
     groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)

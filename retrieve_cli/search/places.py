@@ -14,7 +14,6 @@ from retrieve_cli.contracts import Json
 if TYPE_CHECKING:
     from retrieve_cli.contracts.layout import ContentType, Place
 
-
 _MARK = "content_type"
 """Key of every stored chunk whose record has a layout, and of no other one."""
 
@@ -23,10 +22,7 @@ def place_of(chunk: Mapping[str, Json]) -> Place | None:
     """Return the place of a stored chunk; None for Markdown, plain text and catalogs, which have lines instead."""
     if _MARK not in chunk:
         return None
-    from retrieve_cli.contracts.layout import (
-        Box,
-        Place,  # not for every query: most indexes hold Markdown or catalogs
-    )
+    from retrieve_cli.contracts.layout import Box, Place  # not for every query: most indexes hold Markdown or catalogs
 
     page, page_end = chunk.get("page"), chunk.get("page_end")
     return Place(
@@ -73,7 +69,9 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
     text = str(chunk["text"])
     if continues_table(chunk):
         return "table"
-    if not (any(mark in text for mark in _MARKS) or any(map(_may_be_item, text.split("\n")))):
+    starts = (line.lstrip()[:2] for line in text.split("\n"))
+    items = (start.startswith(_BULLETS) or start[:1].isdigit() for start in starts)
+    if not (any(mark in text for mark in _MARKS) or any(items)):
         return "text"  # nearly all are: nothing is imported for them
     from retrieve_cli.sources.chunking.blocks import scan
 
@@ -95,9 +93,3 @@ def continues_table(chunk: Mapping[str, Json]) -> bool:
     # that is repeated has such marks.
     repeated = header.rstrip("\n").rpartition("\n")[2]
     return "|" in repeated and "|" in text.partition("\n")[0]
-
-
-def _may_be_item(line: str) -> bool:
-    """Return True if a line may begin an item of a list."""
-    start = line.lstrip()[:2]
-    return start.startswith(_BULLETS) or start[:1].isdigit()

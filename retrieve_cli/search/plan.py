@@ -127,9 +127,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     chosen = _retrievers(generation, settings, options)
     substitute = _substitute(settings, options, chosen)
     rerank = False if options.dense_only else options.rerank
-    reranker = _reranker(generation, settings) if (options.hybrid if rerank is None else rerank) else None
-    if reranker is not None:
-        reranker = reranking(reranker, (*chosen, *([substitute] if substitute else ())))
+    retrievers = chosen if substitute is None else (*chosen, substitute)
+    reranker = _reranker(generation, settings, retrievers) if (options.hybrid if rerank is None else rerank) else None
     if rerank and reranker is None:
         raise NotConfigured("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
@@ -175,7 +174,6 @@ def _expect_groups(opened: Opened, options: SearchOptions, visible: Mask | None,
 
 
 def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: Callable[[str], None]) -> bool:
-    """Return True if linked records are added."""
     if keep is not None and not settings.expansion.before_rerank:
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
@@ -210,10 +208,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
 
 def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> str | None:
     """The retriever that answers alone where vectors cannot be compared: a language model, if one is configured.
-
-    Raises:
-        UsageError: its server is configured, and no model.
-    """
+    Raises: UsageError: its server is configured, and no model."""
     configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
     if not (configured and settings.llm.fallback and options.hybrid and not options.retrievers):
         return None
@@ -223,12 +218,12 @@ def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str
     return LLM if has_vectors and endpoint(settings) is not None else None
 
 
-def _reranker(generation: Generation, settings: Settings) -> str | None:
-    """Return the reranker by its backend; None without one."""
+def _reranker(generation: Generation, settings: Settings, retrievers: Collection[str]) -> str | None:
+    """Return the configured reranker as a step; None without one."""
     backend = settings.rerank.backend
     if backend == "auto":
-        return "maxsim" if TOKENS in generation.manifest.files else None
-    return None if backend == "none" else backend
+        backend = "maxsim" if TOKENS in generation.manifest.files else "none"
+    return None if backend == "none" else reranking(backend, retrievers)
 
 
 def _resembling(opened: Opened, forms: QueryForms, examples: Examples, name: str) -> Any:
@@ -311,11 +306,7 @@ class Omissions:
         self._errors: dict[str, RetrieveError] = {}
 
     def add(self, step: str, error: RetrieveError) -> None:
-        """Skip a step.
-
-        Raises:
-            RetrieveError: the error itself; the step is needed, or the last retriever.
-        """
+        """Skip a step. Raises: RetrieveError: the error itself; the step is needed, or the last retriever."""
         if step in self._needed or set(self._retrievers) <= {*self._errors, step}:
             raise error
         self.give_up(step, error)
@@ -333,16 +324,15 @@ class Omissions:
     def reasons(self) -> Mapping[str, str]:
         """By step, why it is skipped and what fixes it; retrievers first, in their order."""
         ordered = dict.fromkeys([*(name for name in self._retrievers if name in self), *self._errors])
-        return {name: _reason(self._errors[step]) for step, name in published(ordered).items()}
+        errors = {name: self._errors[step] for step, name in published(ordered).items()}
+        return {
+            name: f"{error.message}: {error.hint}" if error.hint else error.message for name, error in errors.items()
+        }
 
     @property
     def kinds(self) -> Mapping[str, str]:
         """By step, the kind of the failure for which it is skipped."""
         return {name: self._errors[step].kind for step, name in published(self._errors).items()}
-
-
-def _reason(error: RetrieveError) -> str:
-    return f"{error.message}: {error.hint}" if error.hint else error.message
 
 
 def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, *, asked: bool) -> set[str]:

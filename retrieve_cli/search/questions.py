@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.search.rewording import Rewording
-    from retrieve_cli.search.word_search import Having, WordSearch
+    from retrieve_cli.search.word_search import WordSearch
 
 _EXAMPLE = 1000
 """Characters of a record that words and rerankers compare others with; vectors compare all of it."""
@@ -79,10 +79,12 @@ class RequestReader:
         texts = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
-        like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
+        typed = replace(request, typed_ids=True)
+        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
         access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
         files = (*self._files(request), *map(self._example, like))
-        formats = _tokens(tagged, files)
+        tokens = (token for file in files for token in file.tokens)
+        formats = tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
         visible = access.visible
         if self._rewording is not None:
             texts = self._rewording.of(texts, visible)
@@ -94,23 +96,21 @@ class RequestReader:
         selected = [] if wordless else included if tagged.included else None
         records, chunks = self._allowed(conditions, access, visible, selected)
         unselected = self._unselected(request, access)
-        query = replace(
-            asked[0],
-            also=tuple(asked[1:]),
-            records=records,
-            chunks=chunks,
-            conditions=self._stated(request, tagged, access, selected),
-            visible=visible,
-            seen=None if tagged.without else self._said(request, access),
-            population=access.own,
-            examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
-        )
         said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
-        if conditions and records is not None and not records.any() and not unselected and not wordless:
-            said += self._empty(request, conditions, visible)
+        said += [] if unselected or wordless else self._empty(request, conditions, visible, records)
         return Question(
             request=request,
-            query=query,
+            query=replace(
+                asked[0],
+                also=tuple(asked[1:]),
+                records=records,
+                chunks=chunks,
+                conditions=self._stated(request, tagged, access, selected),
+                visible=visible,
+                seen=None if tagged.without else self._said(request, access),
+                population=access.own,
+                examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
+            ),
             clean=tagged.text,
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
@@ -123,22 +123,15 @@ class RequestReader:
         )
 
     def conditions(self, request: Request) -> Sequence[Passing]:
-        """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids.
-
-        Raises:
-            UsageError: as `read` does.
-        """
+        """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids. Raises as
+        `read` does."""
         tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
         return self._conditions(request, tagged, access, access.visible)
 
     def beside(self, request: Request, field: str) -> tuple[Mask | None, ...] | None:
         """Return the records and the chunks that match without the filters on a field: the tenant, exclusions, ids and
-        other filters apply. None if no filter concerns the field.
-
-        Raises:
-            UsageError: as for `read`.
-        """
+        other filters apply. None if no filter concerns the field. Raises as `read` does."""
         from retrieve_cli.retrieval.queries.filters import parse
 
         tagged = _together(self._texts(request))
@@ -148,17 +141,12 @@ class RequestReader:
         kept = tuple(each for each in filters if not columns.same(parse(each).field, field))
         if kept == filters:
             return None
-        rest = replace(request, filters=kept)
-        conditions = self._conditions(rest, replace(tagged, filters=()), access, visible)
+        conditions = self._conditions(replace(request, filters=kept), replace(tagged, filters=()), access, visible)
         included, _ = self._named(access, tagged.included, "INCLUDE")
         return self._allowed(conditions, access, visible, included if tagged.included else None)
 
     def own(self, request: Request) -> Mask | None:
-        """(records,) bool: the records of the request's tenant; None: all, as it has none.
-
-        Raises:
-            UsageError: as `read` does.
-        """
+        """(records,) bool: the records of the request's tenant; None: all, as it has none. Raises as `read` does."""
         if request.tenant is None:
             return None
         if request.tenant not in self._tenants:
@@ -172,7 +160,7 @@ class RequestReader:
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
         hidden = None
         for words in tagged.without:
-            found = self._held(words, request)
+            found = self._wording.having(words, self.own(request), request.tenant)
             hidden = found.records if hidden is None else hidden | found.records
             unknown += [found.notice] if found.notice else []
         return access._replace(excluded=tuple(excluded), hidden=hidden), unknown
@@ -191,12 +179,7 @@ class RequestReader:
 
         return WordSearch(self._generation, self._indexes or {})
 
-    def _held(self, words: str, request: Request) -> Having:
-        """Return the records of the request's tenant that have some words."""
-        return self._wording.having(words, self.own(request), request.tenant)
-
     def _files(self, request: Request) -> Iterator[KnownFile]:
-        """Facts from the files of a request."""
         known = {file.path: file for file in request.known}
         for name in request.files if self._file_tokens else ():
             if name in known:
@@ -213,9 +196,8 @@ class RequestReader:
             yield known_head(head, self._settings)
 
     def _rows(self, names: Sequence[str], request: Request, access: Access) -> tuple[int, ...]:
-        """Return the rows of records by their ids. Raises: UsageError if one is unknown."""
-        typed = replace(request, typed_ids=True)
-        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, typed, access)) is not None)
+        """Return the rows of records by their ids. Raises as `_row` does."""
+        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, request, access)) is not None)
 
     def _example(self, row: int) -> KnownFile:
         """Return the beginning of a record's text as a file of the query."""
@@ -254,8 +236,12 @@ class RequestReader:
         masks += [] if included is None else [only(self._generation, included)]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
 
-    def _empty(self, request: Request, conditions: Sequence[Passing], visible: Mask | None) -> Iterable[str]:
-        """Return reasons why no record passes the conditions."""
+    def _empty(
+        self, request: Request, conditions: Sequence[Passing], visible: Mask | None, records: Mask | None
+    ) -> Iterable[str]:
+        """Return reasons why no record passes the conditions, if none does."""
+        if not conditions or records is None or records.any():
+            return ()
         from retrieve_cli.search.empty_filters import explain
 
         return explain(self._generation, request, conditions, visible)
@@ -303,22 +289,16 @@ class RequestReader:
         if request.tenant is not None and access.own is not None:
             found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
         for phrase in tagged.phrases:
-            held = self._held(f'"{phrase}"', request)
+            held = self._wording.having(f'"{phrase}"', self.own(request), request.tenant)
             found.append(Passing("phrase", f'"{phrase}"', held.records, held.chunks))
         if request.doc_ids is not None:
-            rows = [
-                row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, request, access)) is not None
-            ]
-            selected = only(self._generation, rows)
+            selected = only(self._generation, self._rows(request.doc_ids, request, access))
             found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), selected))
         return found
 
     def _row(self, name: str, request: Request, access: Access) -> int | None:
         """Return the row of a record by its id, even if it is excluded; None if the tenant does not have the id.
-
-        Raises:
-            UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion.
-        """
+        Raises: UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion."""
         row = self._generation.row_of(name, visible=access.own)
         if row is not None or not request.typed_ids:
             return row
@@ -339,18 +319,11 @@ class RequestReader:
         return self._unknown(unknown, "id {}, which the request selects", access)
 
 
-def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
-    """The tokens of tags and files, each once."""
-    tokens = [f"format:{name}" for name in tagged.formats]
-    return tuple(dict.fromkeys([*tokens, *(token for file in files for token in file.tokens)]))
-
-
 WORDLESS = "the query has no words, so that nothing matches: describe what you look for in words"
 """Notice of an answer to a text of punctuation alone: by its vector, every record would be a match."""
 
 
 def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bool) -> Iterator[str]:
-    """Yield notices on the text and the files of a request."""
     if wordless:
         yield WORDLESS
     yield from tagged.problems
@@ -361,23 +334,16 @@ def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bo
 
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
-    own, *others = texts
-    if not others:
-        return own
-    said = {
-        field: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field)))
-        for field in Tagged.__struct_fields__
-        if field != "text"
-    }
-    return Tagged(own.text, **said)
+    if len(texts) == 1:
+        return texts[0]
+    fields = (field for field in Tagged.__struct_fields__ if field != "text")
+    said = {field: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field))) for field in fields}
+    return Tagged(texts[0].text, **said)
 
 
 def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
-    """Texts for the retrievers: each once, for retrievers of words with the tokens behind it.
-
-    Raises:
-        UsageError: one of the texts has no words.
-    """
+    """Texts for the retrievers: each once, for retrievers of words with the tokens behind it. Raises: UsageError: one
+    of the texts has no words."""
     if any(not each.text.strip() for each in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
     if request.text.strip() and not texts[0].text.strip() and not formats:

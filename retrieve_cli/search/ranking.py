@@ -74,7 +74,6 @@ class Ranked(Frozen):
 
     @property
     def _expansion(self) -> Expand | None:
-        """The stage that follows edges, if there is one."""
         if not any(stage.kind == "expand" for stage in self.pipeline.stages):
             return None
         from retrieve_cli.retrieval.stages.expand import Expand  # an index without edges does without it

@@ -74,7 +74,6 @@ class Relaxation:
         return self._count(rankings[at]) < min(self._settings.min_results, most)
 
     def _texts(self, question: Question) -> list[str]:
-        """Texts to retry with: fewer words of the question."""
         words = [question.clean[start:end] for start, end, _ in self._analyzer().spans(question.clean)]
         return broader(words, most=self._settings.max_retries)
 

@@ -4,7 +4,7 @@ related records, and how much of all that a budget has room for."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.graph import graph_of
@@ -21,7 +21,6 @@ from retrieve_cli.storage.generation import Generation
 if TYPE_CHECKING:
     from retrieve_cli.assemble.tokenizers import Counter
     from retrieve_cli.retrieval.graph.graph import Graph
-    from retrieve_cli.search.context import Narrower
 
 
 class Shown(Frozen):
@@ -47,6 +46,8 @@ class ResultReader:
         self._generation = opened.generation
         self._indexes = opened.indexes
         self._options = options
+        self._counter = cache(partial(counter_of, opened))
+        self._windows = {"window": options.context, "table_window": options.table_context}
 
     def read(self, ranked: Ranked, confidence: Confidence | None) -> list[Shown]:
         """Return the shown part of each ranking; if the scores are calibrated, only results of enough confidence.
@@ -60,8 +61,16 @@ class ResultReader:
     def _shown(self, ranking: Ranking, ranked: Ranked, confidence: Confidence | None) -> Shown:
         passed, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
         page, before = replace(passed, hits=passed.hits[self._options.offset :]), self._options.offset
-        found = self._bundled(self._results(page, ranked.retrievers, confidences[before:]), ranking.query)
-        results, spent = self._within_budget(self._in_context(found), found)
+        found = self._results(page, ranked.retrievers, confidences[before:])
+        if self._options.dependencies and (graph := graph_of(self._generation)) is not None:
+            bundles = (bundle(graph, self._generation, each.hit.record, ranking.query) for each in found)
+            found = tuple(replace(each, bundle=own) for each, own in zip(found, bundles, strict=True))
+        results = found
+        if any(self._windows.values()):
+            from retrieve_cli.search.context import in_context
+
+            results = in_context(found, self._generation.chunks, self._generation.starts, **self._windows)
+        results, spent = self._within_budget(results, found)
         beside, spent = self._beside(ranked.related(passed) if results else (), results, spent)
         left_out = len(ranking.hits) - len(passed.hits)
         return Shown(found, results, spent, beside, confidence.source(left_out) if confidence else None)
@@ -92,14 +101,12 @@ class ResultReader:
     def _read(self, hit: Hit, confidence: float | None = None) -> Result:
         """A hit with its record, its chunk, and the freshness of its source."""
         record, chunk = self._generation.records[hit.record], self._generation.chunks[hit.row]
-        return self._dated(Result(hit, record, chunk, confidence=confidence))
-
-    def _bundled(self, results: tuple[Result, ...], query: Query) -> tuple[Result, ...]:
-        """The results with their dependencies, if these are requested and there are edges."""
-        if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
-            return results
-
-        return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
+        result = Result(hit, record, chunk, confidence=confidence)
+        if (source := self._opened.source_of(hit.record)) is None:
+            return result
+        freshness = source.freshness(record, self._generation.origin(hit.record))
+        file = source.file_of(record) if isinstance(source, Filed) else ""
+        return replace(result, freshness=freshness, file=file)
 
     def _of_records(self, name: str) -> Analyzer | None:
         """Return the analyzer of a retriever that ranks records only; None if it ranks chunks, or compares no terms.
@@ -123,28 +130,7 @@ class ResultReader:
         return replace(hit, row=row, id=self._generation.chunk_id(row))
 
     def _chunks_of(self, hit: Hit) -> range:
-        """The rows of all chunks of a hit's record."""
         return range(*self._generation.starts[hit.record : hit.record + 2].tolist())
-
-    def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
-        """The results with their neighbours, if these are requested."""
-        window, table_window = self._options.context, self._options.table_context
-        if not (window or table_window):
-            return results
-        from retrieve_cli.search.context import in_context
-
-        chunks, starts = self._generation.chunks, self._generation.starts
-        return in_context(results, chunks, starts, window=window, table_window=table_window)
-
-    def _narrower(self) -> Narrower | None:
-        """Maker of smaller contexts, if there are contexts."""
-        window, table_window = self._options.context, self._options.table_context
-        if not (window or table_window):
-            return None
-        from retrieve_cli.search.context import Narrower
-
-        chunks, starts = self._generation.chunks, self._generation.starts
-        return Narrower(chunks, starts, window=window, table_window=table_window)
 
     def _within_budget(
         self, results: tuple[Result, ...], found: tuple[Result, ...]
@@ -155,34 +141,19 @@ class ResultReader:
             return results, None
         from retrieve_cli.search.budget import spend
 
+        narrower = None
+        if any(self._windows.values()):
+            from retrieve_cli.search.context import Narrower
+
+            narrower = Narrower(self._generation.chunks, self._generation.starts, **self._windows)
         limits = {"max_chunks": budget.max_chunks, "max_tokens": budget.max_tokens}
-        kept, spent = spend(results, found, **limits, counter=lambda: self._counter, narrower=self._narrower())
-        before = self._options.offset
-        skipped = tuple(each._replace(rank=each.rank + before) for each in spent.skipped)
+        kept, spent = spend(results, found, **limits, counter=self._counter, narrower=narrower)
+        skipped = tuple(each._replace(rank=each.rank + budget.offset) for each in spent.skipped)
         return kept, replace(spent, skipped=skipped)
-
-    @cached_property
-    def _counter(self) -> Counter:
-        """Counter of the tokens of a budget."""
-        return counter_of(self._opened)
-
-    def _dated(self, result: Result) -> Result:
-        """The result with the freshness of its source."""
-        row = result.hit.record
-        if (source := self._opened.source_of(row)) is None:
-            return result
-        origin = self._generation.origin(row)
-        freshness = source.freshness(result.record, origin)
-        file = source.file_of(result.record) if isinstance(source, Filed) else ""
-        return replace(result, freshness=freshness, file=file)
 
 
 def counter_of(opened: Opened) -> Counter:
-    """Return the counter of the tokens of a budget.
-
-    Raises:
-        Unavailable: the tokenizer is not on this machine.
-    """
+    """Return the counter of the tokens of a budget. Raises: Unavailable: the tokenizer is not on this machine."""
     from retrieve_cli.assemble.tokenizers import counter
 
     opened.settings.expect_trusted("budget")

@@ -32,8 +32,6 @@ _MOST_WORDS = 12
 _MOST_ADDED = 16
 """Phrases that are searched for beside a query."""
 _HINT = "write `ct, computed tomography`, or `mri => magnetic resonance imaging` for one direction"
-
-
 _OTHER_INDEX = "synonyms are not searched for: the index of words has another backend"
 
 
@@ -51,7 +49,11 @@ class Rewording:
         if self._spelling is None:
             problems = (_OTHER_INDEX,) if self._synonyms else ()
             return [replace(each, problems=(*each.problems, *problems)) for each in texts]
-        spelling = self._within(self._spelling, visible)
+        spelling = self._spelling
+        if visible is not None:
+            if self._visible is None or self._visible[0] is not visible:
+                self._visible = visible, spelling.of(visible)  # kept for the next request of the same tenant
+            spelling = self._visible[1]
         found: list[Tagged] = []
         for each in texts:
             text, corrections = spelling.corrected(each.text)
@@ -60,14 +62,6 @@ class Rewording:
             changed = corrections or synonyms
             found.append(replace(each, text=text, corrections=corrections, synonyms=synonyms) if changed else each)
         return found
-
-    def _within(self, spelling: Spelling, visible: Mask | None) -> Spelling:
-        """Return the corrections for some records, kept for the next request of the same tenant."""
-        if visible is None:
-            return spelling
-        if self._visible is None or self._visible[0] is not visible:
-            self._visible = visible, spelling.of(visible)
-        return self._visible[1]
 
 
 def rewording_of(opened: Opened, options: SearchOptions) -> Rewording | None:
@@ -92,11 +86,7 @@ class Synonyms:
     """Rules by the terms of their phrases, so that an inflection of a word has its synonyms, too."""
 
     def __init__(self, rules: Iterable[tuple[str, str]], analyzer: Analyzer, weight: float) -> None:
-        """`rules` are lines, each with where it is.
-
-        Raises:
-            UsageError: a line is not a rule; names it.
-        """
+        """`rules` are lines, each with where it is. Raises: UsageError: a line is not a rule; names it."""
         self._analyzer = analyzer
         self._weight = weight
         self._others: dict[tuple[str, ...], dict[str, None]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ from retrieve_cli.search.term_matches import matching_words, silent, weak_matche
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Ranking
     from retrieve_cli.search.facets import Facet
 
 
@@ -79,7 +78,11 @@ class Searcher:
         relaxation = Relaxation(questions, opened.settings.broadening, lambda: opened.indexes.analyzer, most=most)
         with opened.store.reading(generation.id):
             ranked = rank(opened, queries, options.whole, relax=relaxation)
-        notices = [*ranked.notices, *self._beyond_depth()]
+        notices = list(ranked.notices)
+        depth, last = opened.settings.search.depth, options.whole.k
+        if options.offset and depth < min(last, len(generation.records)):
+            deeper = f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
+            notices.append(deeper)
         begun = time.perf_counter()
         shown = self._shown(ranked, notices.append)
         facets = self._facets(questions, ranked)
@@ -87,20 +90,16 @@ class Searcher:
             notices.append(opened.unread)
         changed = self._freshness.notice([(*each.found, *each.related) for each in shown], requests) or ""
         read = time.perf_counter() - begun
-        timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
+        seconds = {"encode": ranked.encode, "search": ranked.search + read, "rerank": ranked.rerank}
+        each = 1000.0 / max(len(questions), 1)
+        spent = {"open": opened.seconds * 1000.0, **{name: value * each for name, value in seconds.items()}}
+        timings = {name: round(value, 3) for name, value in {**spent, "total": sum(spent.values())}.items()}
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
         answer = partial(self._answer, ranked, timings, deadline, changed, tuple(dict.fromkeys(notices)))
-        each = zip(questions, shown, relaxation.attempts, facets, strict=True)
-        return [answer(place, *parts) for place, parts in enumerate(each)]
-
-    def _beyond_depth(self) -> Iterator[str]:
-        """A notice on a page for which the retrievers are asked for more candidates than for the pages before."""
-        depth, last = self.opened.settings.search.depth, self.options.whole.k
-        if self.options.offset and depth < min(last, len(self.opened.generation.records)):
-            yield f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
+        parts = zip(questions, shown, relaxation.attempts, facets, strict=True)
+        return [answer(place, *own) for place, own in enumerate(parts)]
 
     def _shown(self, ranked: Ranked, say: Callable[[str], None]) -> list[Shown]:
-        """The results that are shown of each ranking."""
         opened, options = self.opened, self.options
         grade = options.grade if ranked.reranker is None else None
         if grade is None and options.grade is not None and options.rerank_min_score is None:
@@ -109,12 +108,13 @@ class Searcher:
             retriever(name).similarity for name in ranked.retrievers
         ):
             say("without the dense retriever no result passes search.grade and search.max_distance")
-        confidence = self._confidence(ranked, say)
+        confidence = Confidence.of(opened.store.calibration, self.score_card(ranked), options.min_confidence, say)
+        if confidence and (measured := confidence.calibration.generation) != opened.generation.id:
+            say(f"confidence was measured on generation {measured}: retrieve eval --gold FILE --calibrate")
         with opened.store.reading(opened.generation.id), ranked.deadline.timed("results"):
             return ResultReader(opened, options).read(ranked, confidence)
 
     def _facets(self, questions: Sequence[Question], ranked: Ranked) -> list[dict[str, Facet]]:
-        """The facets of each question, by field."""
         if not self.options.facets:
             return [{} for _ in questions]
         from retrieve_cli.search.facets import FacetCounter
@@ -136,11 +136,13 @@ class Searcher:
         attempts: tuple[Attempt, ...],
         facets: Mapping[str, Facet],
     ) -> Answer:
-        """The answer to the question at a place of a batch."""
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
         query = ranking.query
         mute = silent(opened.indexes, question.query, ranked.retrievers)
         doubts = weak_matches(opened, question.query, ranked.retrievers, mute=mute, ranking=ranking, shown=shown)
+        lacking = []
+        if facets and ranking.matches is not None and ranking.matches.relation == "gte":
+            lacking.append("facets may count a part of the records that match: an engine lists up to 10,000 rows")
         return Answer(
             question=question,
             results=shown.results,
@@ -170,7 +172,7 @@ class Searcher:
             brief=options.related == "brief",
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
-            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts, *_lacking(ranking, facets)))),
+            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts, *lacking))),
             stale=changed,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
@@ -251,27 +253,7 @@ class Searcher:
             card["llm"] = card_of_model(settings)
         return card
 
-    def _confidence(self, ranked: Ranked, say: Callable[[str], None]) -> Confidence | None:
-        """The calibration that these scores have; a notice if it was measured on another generation."""
-        path = self.opened.store.calibration
-        found = Confidence.of(path, self.score_card(ranked), self.options.min_confidence, say)
-        if found and found.calibration.generation != self.opened.generation.id:
-            known = found.calibration.generation
-            say(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
-        return found
-
     @property
     def _freshness(self) -> Freshness:
         opened = self.opened
         return Freshness.of(opened.generation.manifest, opened.watched, opened.settings.freshness.policy)
-
-    def _timings(self, queries: int, **seconds: float) -> dict[str, float]:
-        each = 1000.0 / max(queries, 1)
-        timings = {"open": self.opened.seconds * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
-        return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}
-
-
-def _lacking(ranking: Ranking, facets: Mapping[str, Facet]) -> Iterator[str]:
-    """Yield a notice if facets may lack records that match."""
-    if facets and ranking.matches is not None and ranking.matches.relation == "gte":
-        yield "facets may count a part of the records that match: an engine lists up to 10,000 rows"

@@ -68,7 +68,8 @@ def weak_matches(
     if (
         names
         and possible
-        and not _listed(ranking, names)
+        # A hit on the list of one of them has a word: none need be asked again.
+        and not any(one.source in names and one.rank is not None for hit in ranking.hits for one in hit.evidence)
         and not any(_matched(generation, indexes[name], query) for name in names)
     ):
         where = "the index" if query.records is None else "the records that may be found"
@@ -99,9 +100,8 @@ def _all_removed(generation: Generation, ranking: Ranking, shown: Shown) -> Iter
             best = f": the most similar has {figures.rounded(similar)} by the encoder {quoted(encoder)}"
         elif key == "rerank.min_score" and scored:
             best = f": the best score of the reranker is {figures.rounded(scored[0]['score'])}"
-        hint = (
-            f"; retrieve config set {key} null removes the threshold" if key.startswith(("search.", "rerank.")) else ""
-        )
+        removable = key.startswith(("search.", "rerank."))
+        hint = f"; retrieve config set {key} null removes the threshold" if removable else ""
         yield f"no result passes {name}, which removed {figures.count(count, 'result')}{best}{hint}"
 
 
@@ -109,11 +109,6 @@ def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str,
     """The retrievers that compare terms, and what reads text into these."""
     analyzers = {name: retriever(name).analyzer(indexes[name]) for name in retrievers if name in indexes}
     return [(name, analyzer) for name, analyzer in analyzers.items() if analyzer is not None]
-
-
-def _listed(ranking: Ranking, names: Collection[str]) -> bool:
-    """Return True if a hit is on the list of one of some retrievers, so that none need be asked again."""
-    return any(one.source in names and one.rank is not None for hit in ranking.hits for one in hit.evidence)
 
 
 def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:

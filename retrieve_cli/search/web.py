@@ -107,37 +107,38 @@ class WebSearch:
         for provider, failure in chosen.without_key:
             exchange.recorded.keep_failure(_skipped(provider), failure)
         try:
-            answer = self._answered(options, chosen, exchange)
-            return Searched(answer, exchange.recorded, exchange.notices)
+            return Searched(self._answered(options, chosen, exchange), exchange.recorded, exchange.notices)
         finally:
             exchange.close()
 
     def _answered(self, options: WebOptions, chosen: Chosen, exchange: Exchange) -> WebAnswer:
+        from retrieve_cli.websearch.dates import is_since
         from retrieve_cli.websearch.merging.works import merge
 
         k = self._settings.web.k if options.k is None else options.k
         outcomes, further = self._asked(options, chosen, exchange, max(k, self._settings.web.k))
-        found = [*_found(outcomes), *_found(further, ranked=False)]
-        works, notices = _since(merge(found), options.since)
+        works = every = merge([*_found(outcomes), *_found(further, ranked=False)])
+        if options.since:
+            works = [work for work in every if is_since(work.date, options.since)]
+        dropped = len(every) - len(works)
+        older = f"{figures.count(dropped, 'work')} from before {options.since} dropped" if dropped else ""
         answered = [asked.asked.name for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
-        ranked = rank(
-            works,
-            options.text.strip(),
-            answered,
-            self._settings,
-            reader=self._reader if options.rerank else None,
-        )
+        reader = self._reader if options.rerank else None
+        ranked = rank(works, options.text.strip(), answered, self._settings, reader=reader)
+        pairs = zip(chosen.providers, outcomes, strict=True)
+        statuses = [not_asked(provider) if asked is None else status_of(asked, "provider") for provider, asked in pairs]
+        statuses += [without_key(provider, failure) for provider, failure in chosen.without_key]
         return WebAnswer(
             options=options,
             kind=chosen.kind,
             kind_reason=chosen.reason,
             hits=ranked.hits[:k],
-            statuses=tuple(_statuses(chosen, outcomes, further)),
+            statuses=(*statuses, *(status_of(asked, "enricher") for asked in further)),
             total_works=len(works),
             pipeline=ranked.pipeline,
             reranked=ranked.reranked,
             strategies_skipped=ranked.skipped,
-            notices=tuple(filter(None, (chosen.notice, *notices))),
+            notices=tuple(filter(None, (chosen.notice, older))),
         )
 
     def _asked(
@@ -186,35 +187,14 @@ def _skipped(provider: Provider) -> str:
 
 
 def _found(outcomes: Sequence[ProviderOutcome | None], *, ranked: bool = True) -> list[Found]:
-    """Return the items of all pages with their sources."""
     found = []
     for asked in outcomes:
-        if asked is None or not isinstance(page := asked.outcome, Page):
-            continue
-        for place, item in enumerate(page.items, 1):
-            rank, response = place if ranked else None, page.response
-            found.append(Found(item, Source(asked.asked.name, rank, page.query, response.at, response.digest)))
+        if asked is not None and isinstance(page := asked.outcome, Page):
+            name, query, response = asked.asked.name, page.query, page.response
+            for place, item in enumerate(page.items, 1):
+                source = Source(name, place if ranked else None, query, response.at, response.digest)
+                found.append(Found(item, source))
     return found
-
-
-def _since(works: Sequence[Work], since: str) -> tuple[Sequence[Work], list[str]]:
-    """Return the works that are not known to be older than a date, and a notice on the others."""
-    from retrieve_cli.websearch.dates import is_since
-
-    if not since:
-        return works, []
-    kept = [work for work in works if is_since(work.date, since)]
-    dropped = len(works) - len(kept)
-    return kept, [f"{figures.count(dropped, 'work')} from before {since} dropped"] if dropped else []
-
-
-def _statuses(
-    chosen: Chosen, outcomes: Sequence[ProviderOutcome | None], further: Sequence[ProviderOutcome]
-) -> list[ProviderStatus]:
-    pairs = zip(chosen.providers, outcomes, strict=True)
-    asked = [not_asked(provider) if outcome is None else status_of(outcome, "provider") for provider, outcome in pairs]
-    unasked = [without_key(provider, failure) for provider, failure in chosen.without_key]
-    return [*asked, *unasked, *(status_of(outcome, "enricher") for outcome in further)]
 
 
 Role = Literal["provider", "enricher"]
@@ -300,8 +280,7 @@ def rank(
                 pipeline, reranked = f"{pipeline} > {stage}", True
         except RetrieveError as error:
             skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
-    hits = tuple(WebHit(works[hit.row], hit) for hit in ranking.hits)
-    return RankedWorks(hits, pipeline, reranked, skipped)
+    return RankedWorks(tuple(WebHit(works[hit.row], hit) for hit in ranking.hits), pipeline, reranked, skipped)
 
 
 def text_of(work: Work) -> str:

@@ -32,30 +32,23 @@ class Chosen(NamedTuple):
 
 
 def check(options: WebOptions, settings: Settings) -> None:
-    """Check the options of a search.
-
-    Raises:
-        UsageError: web search is off, or an option is out of range.
-    """
+    """Check the options of a search. Raises: UsageError: web search is off, or an option is out of range."""
     settings.expect_trusted("web")
     if not settings.web.enabled and not options.offline:
-        message = "web search is off, because it sends the question to servers on the internet"
-        raise UsageError(message, hint=ENABLE)
+        raise UsageError("web search is off, because it sends the question to servers on the internet", hint=ENABLE)
     text = options.text.strip()
     if not text:
         raise UsageError("the question is empty", hint='retrieve web "crispr off-target"')
     if len(text) > MOST_TEXT:
-        raise UsageError(
-            f"the question has {len(text):,} characters", hint=f"providers take short questions: at most {MOST_TEXT:,}"
-        )
+        hint = f"providers take short questions: at most {MOST_TEXT:,}"
+        raise UsageError(f"the question has {len(text):,} characters", hint=hint)
     if options.k is not None and not 1 <= options.k <= MOST_RESULTS:
         raise UsageError(f"k is {options.k}; it takes 1 to {MOST_RESULTS}", hint="-k 20")
     if options.since and dates.of_text(options.since) != options.since:
         raise UsageError(f"since is {quoted(options.since)}, not a date", hint="2024, 2024-03 or 2024-03-05")
     if options.deadline_ms is not None and not 1 <= options.deadline_ms <= LONGEST_DEADLINE_MS:
-        raise UsageError(
-            f"deadline_ms is {options.deadline_ms:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}", hint="--deadline-ms 10000"
-        )
+        message = f"deadline_ms is {options.deadline_ms:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}"
+        raise UsageError(message, hint="--deadline-ms 10000")
 
 
 def chosen_providers(
@@ -81,11 +74,9 @@ def chosen_providers(
         fitting = [provider for provider in fitting if provider.name in parts.CATEGORISED]
     if not fitting:
         with_them = " with categories" if options.categories else ""
-        raise UsageError(
-            f"no configured provider searches the {kind}{with_them}" if kind == "web" else
-            f"no configured provider searches literature{with_them}",
-            hint="see web.providers: retrieve config show web.providers",
-        )  # fmt: skip
+        what = "the web" if kind == "web" else "literature"
+        hint = "see web.providers: retrieve config show web.providers"
+        raise UsageError(f"no configured provider searches {what}{with_them}", hint=hint)
     missing = [(provider, missing_key(provider)) for provider in fitting]
     usable = [provider for provider, failure in missing if failure is None]
     notice = ""
@@ -103,10 +94,8 @@ def _named_providers(options: WebOptions, settings: Settings, configured: Sequen
     named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
     for provider in named:
         if provider.name not in configured:
-            raise UsageError(
-                f"the provider {provider.name} is not configured",
-                hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
-            )
+            hint = f"add it to web.providers: [{', '.join((*configured, provider.name))}]"
+            raise UsageError(f"the provider {provider.name} is not configured", hint=hint)
     return named
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,9 +94,16 @@ class WordSearch:
                 texts = count(len(found), "text")
                 notice = f"{words}: {texts} have these words; the first {MOST_CHECKED:,} are compared"
                 found = np.sort(listed.rows)
-            matches = _is_exact(words) if exact else _has_term(analyzer, words)
-            held = (row for row in found.tolist() if any(map(matches, self._texts(row, starts, of_record=of_record))))
-            found = np.fromiter(held, np.int64)
+            wanted = _spelled(words) if exact else analyzer.terms(words)[0]
+
+            def matches(row: int) -> bool:
+                rows = range(int(starts[row]), int(starts[row + 1])) if of_record else (row,)
+                texts = (str(self._generation.chunks[each]["text"]) for each in rows)
+                if exact:
+                    return any(wanted in _spelled(text) for text in texts)
+                return any(terms[0] == wanted for text in texts for _, _, terms in analyzer.spans(text))
+
+            found = np.fromiter(filter(matches, found.tolist()), np.int64)
         records, chunks = np.zeros(len(starts) - 1, np.bool_), np.zeros(int(starts[-1]), np.bool_)
         if of_record:
             records[found] = True
@@ -105,10 +112,6 @@ class WordSearch:
             chunks[found] = True
             records[np.searchsorted(starts, found, side="right") - 1] = True
         return Having(records, chunks, notice)
-
-    def _texts(self, row: int, starts: Any, *, of_record: bool) -> Iterable[str]:
-        rows = range(int(starts[row]), int(starts[row + 1])) if of_record else (row,)
-        return (str(self._generation.chunks[each]["text"]) for each in rows)
 
 
 def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, starts: Any) -> Rows:
@@ -125,31 +128,16 @@ def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, st
     return found[own[found if starts is None else np.searchsorted(starts, found, side="right") - 1]]
 
 
-def _has_term(analyzer: Analyzer, word: str) -> Callable[[str], bool]:
-    """Return a function that tells if a text has a compound as a whole, in any inflection."""
-    whole = analyzer.terms(word)[0]
-    return lambda text: any(terms[0] == whole for _, _, terms in analyzer.spans(text))
-
-
-def _is_exact(phrase: str) -> Callable[[str], bool]:
-    """Return a function that compares a text with words next to each other."""
-    words = _spelled(phrase)
-    return lambda text: words in _spelled(text)
-
-
 def _spelled(text: str) -> str:
     """Return the words of a text in the spelling of a comparison, between blanks; in scripts that are cut into pairs,
     each character is a word."""
     if text.isascii():
         return f" {' '.join(text.lower().translate(_BLANKS).split())} "
-    words = " ".join(fold(word) for word in _pieces(text))
-    return f" {' '.join(words.translate(_BLANKS).split())} "
-
-
-def _pieces(text: str) -> Iterable[str]:
     if is_plain(text):
-        return WORD.findall(text)
-    spans, characters = words_of(text)
-    paired = {start for start, _ in characters}
-    places = sorted([*characters, *(span for span in spans if span[0] not in paired)])
-    return (text[start:end] for start, end in places)
+        pieces = WORD.findall(text)
+    else:
+        spans, characters = words_of(text)
+        paired = {start for start, _ in characters}
+        places = sorted([*characters, *(span for span in spans if span[0] not in paired)])
+        pieces = [text[start:end] for start, end in places]
+    return f" {' '.join(' '.join(map(fold, pieces)).translate(_BLANKS).split())} "

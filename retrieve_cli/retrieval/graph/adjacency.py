@@ -93,10 +93,7 @@ class Adjacency:
         read."""
         try:
             arrays = [stored[name] for name in _DTYPES]
-            typed = all(
-                array.dtype.str == dtype and array.ndim == 1
-                for array, dtype in zip(arrays, _DTYPES.values(), strict=True)
-            )
+            typed = [(array.dtype.str, array.ndim) for array in arrays] == [(dtype, 1) for dtype in _DTYPES.values()]
             self._node_starts, self._group_kinds, self._edge_starts, self._ends, self._weights = arrays
             fit = (
                 typed

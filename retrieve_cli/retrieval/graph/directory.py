@@ -133,17 +133,16 @@ class EntityNodes:
         self._records = records
         self._places: dict[str, list[int]] = {}
         """By a folded name, the nodes that it means."""
-        self._nodes = {field: self._number(field, columns[field]) for field in sorted(columns)}
-
-    def _number(self, field: str, column: ValueColumn) -> Rows:
-        """By value of a column its node; spellings that differ in case follow each other there."""
-        nodes, previous = np.empty(len(column), np.int64), None
-        for value, folded in enumerate(column.vocabulary.all_folded(column.span)):
-            if folded != previous:
-                self._add(Entity(field, column.text(value)), [folded, f"{field}:{folded}"])
-                previous = folded
-            nodes[value] = self._records + len(self.found) - 1
-        return nodes
+        self._nodes: dict[str, Rows] = {}
+        for field in sorted(columns):
+            column = columns[field]
+            nodes, previous = np.empty(len(column), np.int64), None
+            for value, folded in enumerate(column.vocabulary.all_folded(column.span)):
+                if folded != previous:  # spellings that differ in case follow each other
+                    self._add(Entity(field, column.text(value)), [folded, f"{field}:{folded}"])
+                    previous = folded
+                nodes[value] = records + len(self.found) - 1
+            self._nodes[field] = nodes
 
     def _add(self, entity: Entity, names: Iterable[str]) -> None:
         node = self._records + len(self.found)

@@ -108,8 +108,12 @@ def _read(item: Json, place: str) -> GraphNode | GraphEdge:
     if parts["source"] and parts["target"]:
         if not parts["kind"]:
             raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
-        weight = checked(_number(parts["weight"], place), place)
-        return GraphEdge(parts["source"], parts["target"], parts["kind"], weight)
+        try:
+            weight = float(parts["weight"] or 1.0)
+        except ValueError as error:
+            message = f"{place}: the weight {quoted(parts['weight'])} is not a number"
+            raise UsageError(message, hint="0 or more") from error
+        return GraphEdge(parts["source"], parts["target"], parts["kind"], checked(weight, place))
     if parts["id"] and not (parts["source"] or parts["target"]):
         return GraphNode(parts["id"], (parts["label"],) if parts["label"] else ())
     raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
@@ -120,13 +124,6 @@ def _part(item: Mapping[str, Json], keys: tuple[str, ...], place: str) -> str:
     if isinstance(found, list | dict):
         raise UsageError(f"{place}: `{keys[0]}` is {quoted(found)}, not a text", hint=_EXPECTED)
     return str(found).strip()
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text) if text else 1.0
-    except ValueError as error:
-        raise UsageError(f"{place}: the weight {quoted(text)} is not a number", hint="0 or more") from error
 
 
 INSTALL = "pip install 'retrieve-cli[graph]'"
@@ -192,11 +189,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _check_entities(xml: bytes) -> None:
     """Hold the entities of an XML file to plain texts that are short in all places together: nested ones unfold to any
-    size, and the parser itself has no limit.
-
-    Raises:
-        ValueError: they are more than that, or the file is not UTF-8.
-    """
+    size, and the parser itself has no limit. Raises: ValueError: they are more than that, or the file is not UTF-8."""
     if b"\0" in xml[:4] or xml.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError("it is not UTF-8")
     declared = xml.split(b"<!ENTITY")[1:]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
     from retrieve_cli.retrieval.graph.adjacency import Floats
 
-
 _HINT = "build again: retrieve build"
 
 
@@ -152,8 +151,7 @@ class Graph:
         """The edges of a node, those that leave it first; of each kind the `limit` heaviest."""
         found = []
         for kind, forward, adjacency, start, end in self.groups(node):
-            stop = end if limit is None else min(end, start + limit)
-            pairs = zip(*adjacency.edges(start, stop), strict=True)
+            pairs = zip(*adjacency.edges(start, end if limit is None else min(end, start + limit)), strict=True)
             found += [Neighbour(self.kinds[kind], other, weight, forward) for other, weight in pairs]
         return found
 
@@ -222,7 +220,8 @@ class View:
         if node < self._graph.records:
             return bool(self._visible[node])
         if node not in self._seen:
-            self._seen[node] = self._held(node)
+            found = self.value(node)
+            self._seen[node] = found is None or bool(self._visible[self._holders(node, found[0])].any())
         return self._seen[node]
 
     def value(self, node: int) -> tuple[str, str] | None:
@@ -253,10 +252,6 @@ class View:
         """The nodes that are there, ascending."""
         others = range(self._graph.records, len(self._graph))
         return np.array([*np.flatnonzero(self._visible).tolist(), *filter(self.has, others)], np.int64)
-
-    def _held(self, node: int) -> bool:
-        found = self.value(node)
-        return found is None or bool(self._visible[self._holders(node, found[0])].any())
 
     def _holders(self, node: int, field: str) -> Rows:
         """The records with an edge of a kind to a node."""
@@ -355,11 +350,11 @@ def _components(needs: Mapping[int, Sequence[int]]) -> list[list[int]]:
                 stack.append(row)
                 open_rows.add(row)
             step = next((need for need in rest if need not in number or need in open_rows), None)
-            if step is not None and step not in number:
-                trail.append((step, iter(needs[step])))
-                continue
             if step is not None:
-                low[row] = min(low[row], number[step])
+                if step in number:
+                    low[row] = min(low[row], number[step])
+                else:
+                    trail.append((step, iter(needs[step])))
                 continue
             trail.pop()
             if trail:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import cos, pi, sin
 from pathlib import Path
 from typing import Any
@@ -23,29 +23,26 @@ def to_dot(
     At most `max_nodes` nodes, the nearest, and of those equally near the ones with the heaviest edges.
     """
     shown = {each for ring in rings(graph, node, radius, most=max_nodes) for each in ring}
-    lines = [_node(graph, each, record, bold=each == node) for each in sorted(shown)]
-    lines += _edges(graph, shown, max_nodes)
-    return "\n".join(["digraph neighbourhood {", "  rankdir=LR;", *lines, "}"]) + "\n"
+    lines = ["digraph neighbourhood {", "  rankdir=LR;"]
+    for each in sorted(shown):
+        shape = "box" if each < graph.records else "ellipse"
+        style = ', style="bold"' if each == node else ""
+        lines.append(f'  n{each} [label="{_quoted(graph.label(each, record))}", shape={shape}{style}];')
+    for source, target, kind, weight in _weighted_edges(graph, shown, max_nodes):
+        weighed = "" if weight == 1 else f" {weight:g}"
+        lines.append(f'  n{source} -> n{target} [label="{_quoted(kind)}{weighed}"];')
+    return "\n".join([*lines, "}"]) + "\n"
 
 
-def _node(graph: Graph, node: int, record: Callable[[int], str], *, bold: bool) -> str:
-    shape = "box" if node < graph.records else "ellipse"
-    style = ', style="bold"' if bold else ""
-    return f'  n{node} [label="{_quoted(graph.label(node, record))}", shape={shape}{style}];'
-
-
-def _edges(graph: Graph, shown: set[int], limit: int) -> Iterator[str]:
-    """The edges among the nodes that are drawn. Of a hub only the heaviest edges are read; the other ends may add the
-    rest."""
+def _weighted_edges(graph: Graph, shown: Collection[int], limit: int) -> list[tuple[int, int, str, float]]:
+    """The edges among some nodes. Of a hub only the heaviest edges are read; the other ends may add the rest."""
     found = set()
     for node in shown:
         for near in graph.neighbours(node, limit=limit):
             if near.node in shown:
                 ends = (node, near.node) if near.forward else (near.node, node)
                 found.add((*ends, near.kind, near.weight))
-    for source, target, kind, weight in sorted(found):
-        weighed = "" if weight == 1 else f" {weight:g}"
-        yield f'  n{source} -> n{target} [label="{_quoted(kind)}{weighed}"];'
+    return sorted(found)
 
 
 def _quoted(text: str) -> str:
@@ -100,7 +97,6 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
 
 
 def _box(axes: Any, point: tuple[float, float], label: str, *, record: bool, first: bool) -> Any:
-    """Draw a node and return its outline."""
     shape = "round,pad=0.35" if record else "round4,pad=0.35"
     box = {"boxstyle": shape, "fc": "#fff3d6" if first else "white", "ec": "#555555", "lw": 0.9}
     return axes.text(*point, label, ha="center", va="center", fontsize=9, bbox=box, parse_math=False).get_bbox_patch()
@@ -167,11 +163,6 @@ def places(rings: list[list[int]]) -> dict[int, tuple[float, float]]:
     return found
 
 
-def edges_among(graph: Graph, shown: Mapping[int, object], *, most: int | None = MOST) -> list[tuple[int, int, str]]:
-    """Return the edges among some nodes: source, target and kind; of each node and kind the `most` heaviest."""
-    found = set()
-    for node in shown:
-        for near in graph.neighbours(node, limit=most):
-            if near.node in shown:
-                found.add((node, near.node, near.kind) if near.forward else (near.node, node, near.kind))
-    return sorted(found)
+def edges_among(graph: Graph, shown: Mapping[int, object]) -> list[tuple[int, int, str]]:
+    """Return the edges among some nodes: source, target and kind; of each node and kind the `MOST` heaviest."""
+    return [(source, target, kind) for source, target, kind, _ in _weighted_edges(graph, shown, MOST)]

@@ -78,9 +78,7 @@ def group_of(name: str) -> str:
 
 def walk_of(name: str, walks: Mapping[str, Walk] | None) -> Walk | None:
     """Return the walk of a direction from `walks`, None if they do not have it; the default walk without `walks`."""
-    if walks is None:
-        return WALKS[group_of(name)]
-    return walks.get(name, walks.get(group_of(name)))
+    return WALKS[group_of(name)] if walks is None else walks.get(name, walks.get(group_of(name)))
 
 
 def chosen(
@@ -99,18 +97,18 @@ def chosen(
     _check(only, known, "expansion.kinds")
     _check(weights, known, "expansion.weights")
     wanted = {*only, *(INVERSES[name] for name in _BOTH_WAYS.intersection(only))}
-    walks = {name: _weighed(name, weights) for name in names if not only or wanted & {name, group_of(name)}}
-    return {
-        name: replace(walk, most=domain_share) if group_of(name) == DOMAIN else walk for name, walk in walks.items()
-    }
-
-
-def _weighed(name: str, weights: Mapping[str, float]) -> Walk:
-    """The default walk of a direction, with the given weight of the direction or of its group."""
-    walk = WALKS[group := group_of(name)]
-    if name in weights:
-        return replace(walk, weight=weights[name], once=walk.once and name == group)
-    return replace(walk, weight=weights.get(group, walk.weight))
+    walks = {}
+    for name in names:
+        group = group_of(name)
+        if only and not wanted & {name, group}:
+            continue
+        walk = WALKS[group]
+        if name in weights:
+            walk = replace(walk, weight=weights[name], once=walk.once and name == group)
+        else:
+            walk = replace(walk, weight=weights.get(group, walk.weight))
+        walks[name] = replace(walk, most=domain_share) if group == DOMAIN else walk
+    return walks
 
 
 def _check(given: Iterable[str], known: Sequence[str], key: str) -> None:
@@ -191,7 +189,10 @@ class PageRank:
             view = View(graph, visible)
             self._there, records = view.nodes, view.records
             self._nodes = len(self._there)
-            edges = _between(edges, self._there, len(graph))
+            places = np.full(len(graph), -1, np.int64)
+            places[self._there] = np.arange(self._nodes)
+            inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
+            edges = EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
         edges = _walked(graph, edges, walks, records)
         leaving = np.bincount(edges.sources, weights=edges.weights, minlength=self._nodes)
         self._sources, self._targets = edges.sources, edges.targets
@@ -239,14 +240,6 @@ class PageRank:
         return rank
 
 
-def _between(edges: EdgeList, nodes: Rows, total: int) -> EdgeList:
-    """The edges between some nodes, numbered by their places among these."""
-    places = np.full(total, -1, np.int64)
-    places[nodes] = np.arange(len(nodes))
-    inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
-    return EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
-
-
 def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, records: int) -> EdgeList:
     """Edges in the directions of their walks, weighted by their kind in each direction."""
     if not len(edges):
@@ -258,7 +251,9 @@ def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, rec
     for kind in range(len(graph.kinds)):
         walk = walk_of(graph.kinds[kind], walks)
         if walk is not None and walk.most < 1:
-            common = (edges.kinds == kind) & _to_common(edges, kind, records, walk.most)
+            of_kind, targets = edges.kinds == kind, edges.targets
+            counts = np.bincount(targets[of_kind], minlength=int(targets.max()) + 1)
+            common = of_kind & (targets >= records) & (counts[targets] > walk.most * records)
             there.weights[common], back.weights[common] = 0.0, 0.0
     every = EdgeList.joined([there, back.reversed()])
     return every.chosen(every.weights > 0)
@@ -275,9 +270,3 @@ def _weighed_rows(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], *
         of_kind = edges.kinds == kind
         weights[of_kind] /= np.bincount(leaving[of_kind], minlength=1)[leaving[of_kind]]
     return EdgeList(edges.sources, edges.targets, edges.kinds, weights)
-
-
-def _to_common(edges: EdgeList, kind: int, records: int, most: float) -> NDArray[np.bool_]:
-    """(e,) the edges to a node that is no record and that more than this share of the records have."""
-    counts = np.bincount(edges.targets[edges.kinds == kind], minlength=int(edges.targets.max()) + 1)
-    return (edges.targets >= records) & (counts[edges.targets] > most * records)

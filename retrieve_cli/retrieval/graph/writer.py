@@ -6,7 +6,7 @@ are resolved again each time, since rows move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,20 +72,23 @@ class GraphWriter:
         self._numbers = {kind: number for number, kind in enumerate(kinds)}
         self._dangling = []
         entities = EntityNodes(self._shared, records=self._records)
-        referred = [
+        gathered = [
             self._referred(kind, column) for kind in sorted(self._references) for column in self._references[kind]
         ]
-        shared = [self._values(field, entities) for field in sorted(self._shared)]
-        gathered = EdgeList.joined([*referred, *shared, self._stated(entities)])
-        edges, loops, duplicates = gathered.simple()
-        nodes = self._records + len(entities.found)
+        for field in sorted(self._shared):
+            column = self._shared[field]
+            nodes = entities.nodes_of(field)[column.values]
+            gathered.append(self._edges(field, column.records.astype(np.int64), nodes))
+        gathered.append(self._stated(entities))
+        edges, loops, duplicates = EdgeList.joined(gathered).simple()
+        total = self._records + len(entities.found)
         return {
             "records": self._records,
             "kinds": kinds,
             "largest": [float(edges.weights[edges.kinds == kind].max(initial=0.0)) for kind in range(len(kinds))],
             "labels": _texts([entity.label for entity in entities.found]),
-            "outward": pack(edges, nodes),
-            "inward": pack(edges.reversed(), nodes),
+            "outward": pack(edges, total),
+            "inward": pack(edges.reversed(), total),
             "loops": loops,
             "duplicates": duplicates,
             "dangling": self._unresolved(),
@@ -110,11 +113,6 @@ class GraphWriter:
         to_anybody = self._edges(kind, sources, targets).chosen(targets >= 0)
         return EdgeList.joined([to_anybody, self._edges(kind, sources[places], meant)])
 
-    def _values(self, field: str, entities: EntityNodes) -> EdgeList:
-        """The edges from records to the values that they have in a field."""
-        column = self._shared[field]
-        return self._edges(field, column.records.astype(np.int64), entities.nodes_of(field)[column.values])
-
     def _edges(self, kind: str, sources: Rows, targets: Rows) -> EdgeList:
         return EdgeList(sources, targets, np.full(len(sources), self._numbers[kind]), np.ones(len(sources)))
 
@@ -123,26 +121,20 @@ class GraphWriter:
         if not self._external and not self._declared:
             return EdgeList.joined([])
         declared = entities.declare(self._declared)
-        entities.name(self._undeclared(declared, entities))
+        named = dict.fromkeys(name for edge in self._external for name in (edge.source, edge.target))
+        if unknown := [name for name in named if self._meant(name, declared, entities) == [UNKNOWN]]:
+            known = Lookalikes(self._names.spellings)
+            entities.name(name for name in unknown if known.of(name) is None)
         rows: list[tuple[int, int, int, float]] = []
         for edge in self._external:
             ends = [self._meant(name, declared, entities) for name in (edge.source, edge.target)]
             sources, targets = ([node for node in end if node >= 0] for end in ends)
-            number = self._numbers[edge.kind]
-            rows += [(*pair, number, edge.weight) for pair in entities.joined(sources, targets)]
+            rows += [(*pair, self._numbers[edge.kind], edge.weight) for pair in entities.joined(sources, targets)]
             for end, name in zip(ends, (edge.source, edge.target), strict=True):
                 self._dangling += [(NOT_A_RECORD, edge.kind, name, why) for why in end if why < 0]
         sources_, targets_, kinds, weights = zip(*rows, strict=True) if rows else ((),) * 4
         whole = [np.array(column, np.int64) for column in (sources_, targets_, kinds)]
         return EdgeList(whole[0], whole[1], whole[2], np.array(weights, np.float64))
-
-    def _undeclared(self, declared: Mapping[str, Sequence[int]], entities: EntityNodes) -> Iterator[str]:
-        """The names in stated edges that mean nothing yet, less those that look like a record's, misspelt."""
-        names = dict.fromkeys(name for edge in self._external for name in (edge.source, edge.target))
-        unknown = [name for name in names if self._meant(name, declared, entities) == [UNKNOWN]]
-        if unknown:
-            known = Lookalikes(self._names.spellings)
-            yield from (name for name in unknown if known.of(name) is None)
 
     def _meant(self, name: str, declared: Mapping[str, Sequence[int]], entities: EntityNodes) -> list[int]:
         """The nodes that an end of a stated edge means, or why it means none."""
@@ -154,7 +146,6 @@ class GraphWriter:
         return [row] if row >= 0 else entities.meant(name) or [row]
 
     def _unresolved(self) -> dict[str, Json]:
-        """Dangling references: record, kind, name and reason; each once, in order."""
         found = sorted(set(self._dangling))
         return {
             "records": np.array([record for record, _, _, _ in found], np.int32),

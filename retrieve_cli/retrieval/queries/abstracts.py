@@ -94,17 +94,14 @@ def _label(text: str) -> str | None:
 def _prose(blocks: Sequence[_Block]) -> str:
     """Return the first paragraph of prose: long enough, most of its words neither names nor numbers. One that ends as
     a sentence does is preferred to a line of a table of contents."""
-    paragraphs = list(_paragraphs_of_prose(blocks))
-    return next((text for text in paragraphs if text.rstrip().endswith(_ENDS)), next(iter(paragraphs), ""))
-
-
-def _paragraphs_of_prose(blocks: Sequence[_Block]) -> Iterator[str]:
+    paragraphs = []
     for block in blocks:
         words = block.text.split()
         plain = sum(word[0].isalpha() and not word[0].isupper() for word in words)
         long = len(words) >= _LEAST_WORDS or len(block.text) - len(words) >= _LEAST_CHARACTERS
         if block.kind == "paragraph" and long and 2 * plain >= len(words):
-            yield block.text
+            paragraphs.append(block.text)
+    return next((text for text in paragraphs if text.rstrip().endswith(_ENDS)), next(iter(paragraphs), ""))
 
 
 def _blocks(parsed: Parsed) -> Iterator[_Block]:

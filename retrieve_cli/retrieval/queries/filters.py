@@ -59,11 +59,7 @@ class Condition(Frozen):
 
 
 def parse(expression: str) -> Condition:
-    """Read one condition.
-
-    Raises:
-        UsageError: it is not one; names the expression and what to write instead.
-    """
+    """Read one condition. Raises: UsageError: it is not one; names the expression and what to write instead."""
     if any(category(char) == "Cc" for char in expression):
         raise UsageError(f"the filter {quoted(expression)} contains a control character", hint=_LIKE)
     text = expression.strip()
@@ -77,7 +73,9 @@ def parse(expression: str) -> Condition:
     operator = cast("Operator", match[0])
     values, globs = _values(expression, field + operator, text[match.end() :])
     if operator not in ("=", "!="):
-        _expect_number(expression, field + operator, values)
+        if len(values) != 1 or not is_number(values[0]):
+            message = f"the filter {quoted(expression)} needs a number after {quoted(field + operator)}"
+            raise UsageError(message, hint=f"write {field}{operator}3")
         globs = frozenset()
     return Condition(field, operator, values, negated, globs)
 
@@ -86,10 +84,8 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
     """Return the values after the operator, and which of them are globs."""
     if text.startswith(("=", "<", ">")):
         hint = f'write {start}value, or {start}"{text[:1]}…" if the value starts like that'
-        raise UsageError(
-            f"the filter {quoted(expression)} has no value after {quoted(start)}, only {quoted(text[:1])}",
-            hint=hint,
-        )
+        message = f"the filter {quoted(expression)} has no value after {quoted(start)}, only {quoted(text[:1])}"
+        raise UsageError(message, hint=hint)
     values, globs, more, end = [], set(), True, 0
     while more:
         match = _VALUE.match(text, end)
@@ -110,13 +106,6 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
 def is_number(text: str) -> bool:
     """Return True if a text is a number to compare with, or a dimension: 3D."""
     return _NUMBER.fullmatch(text) is not None
-
-
-def _expect_number(expression: str, start: str, values: tuple[str, ...]) -> None:
-    if len(values) != 1 or not is_number(values[0]):
-        raise UsageError(
-            f"the filter {quoted(expression)} needs a number after {quoted(start)}", hint=f"write {start}3"
-        )
 
 
 def _quoted(value: str) -> str:
@@ -141,18 +130,13 @@ class BoostRule(Frozen):
 
 
 def parse_boost(expression: str) -> BoostRule:
-    """Read one boost.
-
-    Raises:
-        UsageError: it is not one; names the expression and what to write instead.
-    """
+    """Read one boost. Raises: UsageError: it is not one; names the expression and what to write instead."""
     condition, colon, factor = expression.rpartition(":")
     if not colon or not _FACTOR.fullmatch(factor.strip()):
         raise UsageError(f"the boost {quoted(expression)} has no factor at its end", hint=_BOOST_LIKE)
     if not 0.0 < (number := float(factor)) <= HIGHEST_BOOST:
         limits = f"it takes a number above 0 up to {HIGHEST_BOOST:g}"
-        message = f"the factor of the boost {quoted(expression)} is {number:g}; {limits}"
-        raise UsageError(message, hint=_BOOST_LIKE)
+        raise UsageError(f"the factor of the boost {quoted(expression)} is {number:g}; {limits}", hint=_BOOST_LIKE)
     return BoostRule(parse(condition), number)
 
 
@@ -183,17 +167,13 @@ def filters_of(item: Mapping[str, Json], where: str) -> tuple[str, ...]:
     Raises:
         UsageError: a field or value cannot be one; names the field and `where`.
     """
-    return tuple(
-        _expression(condition, f"`{field}` of {where}")
-        for field, value in item.items()
-        for condition in _conditions(_field(field, where), value, f"`{field}` of {where}")
-    )
-
-
-def _field(name: str, where: str) -> str:
-    if name.strip() != name or not name or set("!=<>").intersection(name):
-        raise UsageError(f"{where} has the field {quoted(name)}, and no field has such a name", hint=_LIKE_OBJECT)
-    return name
+    found: list[str] = []
+    for field, value in item.items():
+        if field.strip() != field or not field or set("!=<>").intersection(field):
+            raise UsageError(f"{where} has the field {quoted(field)}, and no field has such a name", hint=_LIKE_OBJECT)
+        place = f"`{field}` of {where}"
+        found += (_expression(condition, place) for condition in _conditions(field, value, place))
+    return tuple(found)
 
 
 def _conditions(field: str, value: Json, where: str) -> Iterator[Condition]:

@@ -87,22 +87,15 @@ def read_tags(text: str) -> Tagged:
 
 def _read(match: re.Match[str]) -> tuple[str, list[str], str]:
     """Return the list that a tag adds to, its values, and its problem; no list if it is text."""
-    tag, key, closed = _shown(match[0].strip()), match[1].upper(), bool(match[3])
+    tag, key, closed = match[0].strip(), match[1].upper(), bool(match[3])
+    tag = tag if len(tag) <= 40 else tag[:40] + "…"
     if key not in _KEYS:
         near = nearest(key, _KEYS, cutoff=_ALIKE) if closed else None
         return "", [], f"{tag} is read as text: did you mean {near}?" if near else ""
     if not closed:
         return "", [], f"{tag} is not closed by ] and is read as text"
-    values = list(_values(match[2]))
+    values = [value for part in match[2].split("|") if (value := part.strip())]
     return _KEYS[key], values, "" if values else f"{tag} names nothing: write [{key}:value] or [{key}:one|another]"
-
-
-def _values(body: str) -> Iterator[str]:
-    return (value for part in body.split("|") if (value := part.strip()))
-
-
-def _shown(tag: str) -> str:
-    return tag if len(tag) <= 40 else tag[:40] + "…"
 
 
 def _joined(between: list[str]) -> str:
@@ -110,8 +103,7 @@ def _joined(between: list[str]) -> str:
     if len(between) == 1:
         return between[0]
     first, *middle, last = between
-    parts = [first.rstrip(), *(part.strip() for part in middle), last.lstrip()]
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, [first.rstrip(), *(part.strip() for part in middle), last.lstrip()]))
 
 
 _PIECE = re.compile(

@@ -154,7 +154,6 @@ class TextAnalyzer:
         return list(dict.fromkeys([*own, *assumed])) or [ENGLISH]
 
     def _rules(self, code: str) -> _Rules:
-        """Return the rules for words of a language."""
         known = languages()
         stop_words = ENGLISH if self._stop_words == "english" else code
         stemming = code if self._stemming == "auto" else self._stemming

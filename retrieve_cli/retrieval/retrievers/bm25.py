@@ -106,13 +106,8 @@ class Bm25(Retriever[str]):
 
     def card(self, building: Building) -> Card:
         chosen = building.settings.bm25
-        formula = Formula(chosen.variant, chosen.k1, chosen.b)
-        head = {
-            "backend": chosen.backend,
-            "unit": self._unit(building),
-            "analyzer": dict(self._analyzer(building).card),
-        }
-        card = {**head, **asdict(formula)}
+        rows = {"unit": self._unit(building), "analyzer": dict(self._analyzer(building).card)}
+        card = {"backend": chosen.backend, **rows, **asdict(Formula(chosen.variant, chosen.k1, chosen.b))}
         if chosen.backend == "rank_bm25":
             del card["variant"]  # that package has only one variant
         return {**card, "facets": facets} if (facets := self._facets(building)) else card
@@ -125,7 +120,7 @@ class Bm25(Retriever[str]):
             if chosen.backend == "rank_bm25"
             else Bm25Writer(analyzer=analyzer, unit=unit, formula=formula)
         )
-        language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else _english
+        language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else lambda _: ENGLISH
         return _Writer(rows, unit, facets=self._facets(building), language=language)
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
@@ -142,9 +137,8 @@ class Bm25(Retriever[str]):
         if backend == "rank_bm25":
             file.check()
             return RankBm25Index(stored)
-        raise IndexCorrupt(
-            f"{self.file} is from an unknown backend {quoted(backend)}", hint="build again: retrieve build"
-        )
+        message = f"{self.file} is from an unknown backend {quoted(backend)}"
+        raise IndexCorrupt(message, hint="build again: retrieve build")
 
     def exported(self, index: Index[str]) -> Exported:
         return self._with_impacts(index).exported(self.name)
@@ -161,8 +155,7 @@ class Bm25(Retriever[str]):
         return index
 
     def built_with(self, card: Card) -> Mapping[str, Json]:
-        keys = (*self._FORMULA, "backend", "unit")
-        own = {key: card[key] for key in keys if key in card}
+        own = {key: card[key] for key in (*self._FORMULA, "backend", "unit") if key in card}
         words = {"languages": {}, "segmenter": PAIRS, **card["analyzer"]}
         return {**own, **{key: words[key] for key in ("stemming", "stop_words", "languages", "segmenter")}}
 
@@ -207,8 +200,7 @@ class Bm25(Retriever[str]):
             formula = Formula(**keys_of(card, self._FORMULA))
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
-        stored = pickles.load(generation.file(self.file))
-        rows = stored.get("languages", np.zeros(0, np.int32))
+        rows = pickles.load(generation.file(self.file)).get("languages", np.zeros(0, np.int32))
         for text, language in zip_longest(texts, map(language_at, rows.tolist()), fillvalue=ENGLISH):
             writer.add([Field("text", text)], language)
         return Bm25Index(writer.stored(), formula=formula)
@@ -222,7 +214,6 @@ class Bm25(Retriever[str]):
 
     @staticmethod
     def _facets(building: Building) -> float:
-        """Return the weight of the facets of chunks."""
         return building.settings.facets.weight if building.settings.facets.enabled else 0.0
 
     @staticmethod
@@ -250,10 +241,6 @@ class _Languages:
             if fits(record.source) or fits(record.id):
                 return code
         return self._only or declared_language(record.metadata) or language_of(record.text[record.body_start :])
-
-
-def _english(_: Record) -> str:
-    return ENGLISH
 
 
 RETRIEVER = Bm25()

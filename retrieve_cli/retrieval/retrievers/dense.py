@@ -49,8 +49,7 @@ class _Writer:
         return (scan.CODES_FILE,) if self._parameters.quantizes(rows) else ()
 
     def write(self, path: Path, passages: Passages) -> int:
-        rows = len(passages.texts)
-        return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=self._parameters)
+        return write(passages.vectors(), path, rows=len(passages.texts), dim=self._dim, parameters=self._parameters)
 
 
 class Dense(Retriever["Vectors"]):
@@ -121,9 +120,5 @@ def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
 
 
 def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
-    """Return the vectors of chunk rows, (n, dim) float32.
-
-    Raises:
-        IndexCorrupt: the file is damaged.
-    """
+    """Return the vectors of chunk rows, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
     return open_index(generation.file(RETRIEVER.file), hnsw_ef_search=1).vectors(rows)

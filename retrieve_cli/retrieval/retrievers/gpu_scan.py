@@ -92,19 +92,15 @@ class GpuScan:
             IndexCorrupt: a row is damaged.
         """
         rows, dim = self._vectors.shape
-        longest = self._longest()
+        squares = [0.0]
+        for start in range(0, rows, _ROWS):
+            part = self._vectors[start : start + _ROWS]
+            self._check(part)
+            squares.append(float(np.einsum("ij,ij->i", part, part).max()))
+        longest = math.sqrt(float(np.max(squares)))
         size = max(1, _SCORES // max(rows, 1))
         for start in range(0, len(queries), size):
             block = np.ascontiguousarray(queries[start : start + size], np.float32)
             for query, scores in zip(block, self._pairwise(block, self._vectors), strict=True):
                 norms = longest * math.sqrt(float(np.einsum("i,i->", query, query)))
                 yield scores, rounding_bound(dim, norms=norms) + _TENSOR_ROUNDOFF * norms
-
-    def _longest(self) -> float:
-        """Return the largest L2 norm of a row."""
-        squares = [0.0]
-        for start in range(0, len(self._vectors), _ROWS):
-            block = self._vectors[start : start + _ROWS]
-            self._check(block)
-            squares.append(float(np.einsum("ij,ij->i", block, block).max()))
-        return math.sqrt(float(np.max(squares)))

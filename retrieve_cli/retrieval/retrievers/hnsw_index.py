@@ -99,7 +99,8 @@ class HnswIndex(Restricted):
         else:
             rows, scores = self._within(query, depth, starts, allowed)
         if self.population is None:
-            sample = self.score(query, _sample(units), starts=starts)
+            rows_at = np.linspace(0, units - 1, min(_SAMPLE, units), dtype=np.int64)  # even distances
+            sample = self.score(query, rows_at, starts=starts)
             mean, deviation = spread(sample, len(sample))
         else:
             mean, deviation = spread_within(self.population, starts, partial(self.score, query))
@@ -120,7 +121,13 @@ class HnswIndex(Restricted):
     def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
         """Return rows, or the best groups, from a search of the graph among all rows or `only` some, with scores."""
         reach = min(depth if starts is None else 3 * depth, len(self))
-        limits = None if only is None else self._limits(only, reach)
+        limits = None
+        if only is not None:
+            # The search visits other rows too, so it is broader by the inverse of the share of allowed rows.
+            faiss = faiss_package()
+            chosen = faiss.IDSelectorBitmap(np.packbits(only, bitorder="little"))
+            breadth = math.ceil(_MARGIN * max(self._index.hnsw.efSearch, reach) / float(only.mean()))
+            limits = faiss.SearchParametersHNSW(sel=chosen, efSearch=breadth)
         rows = self._index.search(query[None], reach, params=limits)[1][0]
         rows = rows[rows >= 0].astype(np.int64)
         if starts is not None:
@@ -128,18 +135,3 @@ class HnswIndex(Restricted):
             rows = groups[np.argsort(first)[:depth]]  # faiss lists rows best first
         rows = np.sort(rows)
         return rows, self.score(query, rows, starts=starts)
-
-    def _limits(self, only: Mask, reach: int) -> Any:
-        """Return faiss's parameters of a search that lists `only` some rows.
-
-        It visits other rows too, so it is broader by the inverse of the share of allowed rows.
-        """
-        faiss = faiss_package()
-        chosen = faiss.IDSelectorBitmap(np.packbits(only, bitorder="little"))
-        breadth = math.ceil(_MARGIN * max(self._index.hnsw.efSearch, reach) / float(only.mean()))
-        return faiss.SearchParametersHNSW(sel=chosen, efSearch=breadth)
-
-
-def _sample(rows: int) -> Rows:
-    """Return row numbers at even distances over all rows."""
-    return np.linspace(0, rows - 1, min(_SAMPLE, rows), dtype=np.int64)

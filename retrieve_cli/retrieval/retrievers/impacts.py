@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 Variant = Literal["lucene", "robertson", "atire", "okapi"]
 
 
-# ------------------------------------------------------------------------------------------------- formulas
-
-
 def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
     """Return the inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
 
@@ -79,9 +76,6 @@ def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: f
     return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
 
 
-# -------------------------------------------------------------------------------------------------- writing
-
-
 class Formula(Frozen):
     """BM25 variant and parameters; part of the recipe."""
 
@@ -92,8 +86,7 @@ class Formula(Frozen):
 
 def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
     """Return the score that each posting adds to its row, (p,) float32."""
-    weigh = _impacts_of(columns, formula)
-    return weigh(slice(0, len(columns["starts"]) - 1), columns["rows"], columns["frequencies"])
+    return _impacts_of(columns, formula)(slice(0, len(columns["starts"]) - 1), columns["rows"], columns["frequencies"])
 
 
 def _impacts_of(
@@ -145,9 +138,6 @@ class Bm25Writer(Postings):
                 yield impacts, weigh(block.groups, block.rows, block.values)
 
         return {**self._head, "held": languages_in(stored["languages"]), **stored, "impacts": impacts}, blocks()
-
-
-# ---------------------------------------------------------------------------------------------------- index
 
 
 class TermIndex(ScoringIndex[str]):
@@ -343,7 +333,6 @@ class Bm25Index(TermIndex):
         return rows, (self._weights[term] * shares).astype(np.float32)
 
     def _frequency(self, term: int, own: Mask) -> int:
-        """Return the number of `own` rows that have a term."""
         rows = self._rows[int(self._starts[term]) : int(self._starts[term + 1])]
         self._check(rows)
         return sum(int(np.count_nonzero(own[piece])) for piece in pieces(rows, self.release))

@@ -12,23 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from retrieve_cli.contracts import (
-    Analyzer,
-    Card,
-    Chunk,
-    Encoder,
-    Index,
-    Json,
-    Package,
-    Record,
-    SparseEncoder,
-    TermWeights,
-)
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Json, Package, Record
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Spelling, Vectors
+    from retrieve_cli.contracts import SparseEncoder, Spelling, TermWeights, Vectors
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
 
@@ -150,11 +139,7 @@ class Retriever(ABC, Generic[Q]):
 
     @abstractmethod
     def open(self, generation: Generation, settings: Settings) -> Index[Q]:
-        """Open its artifact.
-
-        Raises:
-            IndexCorrupt: it is damaged, or disagrees with the rest of the generation.
-        """
+        """Open its artifact. Raises: IndexCorrupt: it is damaged, or disagrees with the rest of the generation."""
 
     def built_with(self, card: Card) -> Mapping[str, Json]:
         """Return by key of its configuration section the value that an index of this card was built with."""
@@ -204,9 +189,8 @@ class Retriever(ABC, Generic[Q]):
         Raises:
             UsageError: the index has no rows that an engine could hold.
         """
-        raise UsageError(
-            f"an engine cannot hold the index of {self.name}", hint="engines hold only built-in retrievers"
-        )
+        message = f"an engine cannot hold the index of {self.name}"
+        raise UsageError(message, hint="engines hold only built-in retrievers")
 
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[Q]:
         """Return an index that takes its form of query, over one in an engine that takes vectors or term weights."""

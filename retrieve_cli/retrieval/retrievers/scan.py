@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.storage.mapped import Check, MappedFile
 
-
 T = TypeVar("T")
 
 BLOCK = 256
@@ -58,8 +57,7 @@ class Scan:
         """`vectors` is (n, dim) float32, usually a view of a mapped file; `check` detects damaged rows."""
         self._check = check
         self._vectors = vectors
-        flags = vectors.flags
-        self._copies = not (flags.c_contiguous and vectors.ctypes.data % _ALIGNMENT == 0)
+        self._copies = not (vectors.flags.c_contiguous and vectors.ctypes.data % _ALIGNMENT == 0)
         """True if blocks must be copied for alignment: the vectors of a faiss flat file begin at byte 45."""
         self._longest: float | None = None
         """Largest L2 norm of a row, known after the first scan."""

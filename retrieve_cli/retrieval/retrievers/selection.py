@@ -14,7 +14,6 @@ from retrieve_cli.storage.bitmap import Restricted, several, total
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
-
 Q = TypeVar("Q")
 
 
@@ -112,7 +111,10 @@ class ScoringIndex(Restricted, ABC, Generic[Q]):
 
     def _pieces(self, query: Q, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
         """Yield the scores of all rows, or groups, in pieces, each with its first row; others than own ones score 0."""
-        yield 0, best_of_groups(self._own_scores(query), starts)
+        scores = self._scores(query)
+        if self.population is not None:
+            scores = np.where(self.population, scores, np.float32(0))
+        yield 0, best_of_groups(scores, starts)
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
@@ -121,8 +123,3 @@ class ScoringIndex(Restricted, ABC, Generic[Q]):
             here = (first <= rows) & (rows < first + len(scores))
             found[here] = scores[rows[here] - first]
         return found
-
-    def _own_scores(self, query: Q) -> Vectors:
-        """Return the score of every row; those that are not of the population score 0."""
-        scores = self._scores(query)
-        return scores if self.population is None else np.where(self.population, scores, np.float32(0))

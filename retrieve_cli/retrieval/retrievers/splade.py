@@ -85,8 +85,7 @@ class SparseWriter:
         rows, impacts = Later("<i4", (int(starts[-1]),)), Later("<f4", (int(starts[-1]),))
         names = np.where(kept > 0, np.arange(len(kept)), -1)
         merged = self._postings.merged(self._old, origins, counts, old_groups=names, groups=np.arange(self._terms))
-        length = len(self._postings)
-        stored = {"unit": self._unit, "length": length, "starts": starts, "rows": rows, "impacts": impacts}
+        stored = {"unit": self._unit, "length": len(self._postings), "starts": starts, "rows": rows, "impacts": impacts}
         return stored, (part for block in merged for part in ((rows, block.rows), (impacts, block.values)))
 
 
@@ -139,7 +138,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
         return TermWeights(np.array(terms, np.int32), np.array(parts, np.float32))
 
     def _scores(self, query: TermWeights) -> Vectors:
-        """Return the query's score for every row, (n,) float32, 0 if none of its terms occurs."""
         scores = np.zeros(self._length, np.float32)
         try:
             for _, weight, column in self._columns(query):
@@ -210,9 +208,7 @@ class Splade(Retriever[TermWeights]):
         return SparseIndex(pickles.load(file, later=LATER), file.check_parts)
 
     def exported(self, index: Index[TermWeights]) -> Exported:
-        if not isinstance(index, SparseIndex):
-            return super().exported(index)
-        return index.exported(self.name)
+        return index.exported(self.name) if isinstance(index, SparseIndex) else super().exported(index)
 
     def built_with(self, card: Card) -> Mapping[str, Json]:
         return {"min_weight": card["min_weight"]}

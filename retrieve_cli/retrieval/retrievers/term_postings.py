@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,23 +92,24 @@ class Postings:
         )
         origins = self._rows.origins(old.length)
         kept = kept_by_group(old, origins)
-        names = self._names(kept > 0)
+        texts, of_fresh = self._names(kept > 0)
         fresh, self._vocabulary = len(self._vocabulary), {}
-        counts = np.zeros(len(names.texts), np.int64)
-        counts[names.texts.of_old[names.texts.kept]] += kept[names.texts.kept]
-        np.add.at(counts, names.of_fresh, self._rows.added_by_term(fresh))
+        counts = np.zeros(len(texts), np.int64)
+        counts[texts.of_old[texts.kept]] += kept[texts.kept]
+        np.add.at(counts, of_fresh, self._rows.added_by_term(fresh))
         columns = {
             "length": len(self._rows),
-            "terms": names.texts.text,
-            "term_ends": names.texts.ends,
+            "terms": texts.text,
+            "term_ends": texts.ends,
             "starts": np.append(0, np.cumsum(counts)),
             "lengths": self._rows.by_row(self._old["lengths"], np.array(self._lengths)),
             "languages": self._rows.by_row(self._old["languages"], np.array(self._languages)),
         }
-        return columns, self._rows.merged(old, origins, counts, old_groups=names.texts.of_old, groups=names.of_fresh)
+        return columns, self._rows.merged(old, origins, counts, old_groups=texts.of_old, groups=of_fresh)
 
-    def _names(self, used: NDArray[np.bool_]) -> _Names:
-        """Return the merged vocabulary: the terms of the older index that are `used`, and the terms of new rows."""
+    def _names(self, used: NDArray[np.bool_]) -> tuple[MergedTexts, Rows]:
+        """Return the terms of the older index that are `used` and those of new rows, merged, and for each new term its
+        number among them."""
         old = Vocabulary(self._old["terms"], self._old["term_ends"])
         words = [term.encode() for term in self._vocabulary]
         order = sorted(range(len(words)), key=words.__getitem__)
@@ -121,14 +122,7 @@ class Postings:
         numbers[known], numbers[~known] = texts.of_old[places[known]], texts.of_fresh
         of_fresh = np.empty(len(words), np.int64)
         of_fresh[np.array(order, np.int64)] = numbers
-        return _Names(texts, of_fresh)
-
-
-class _Names(NamedTuple):
-    """The terms of an index, and for each new term its number among them."""
-
-    texts: MergedTexts
-    of_fresh: Rows
+        return texts, of_fresh
 
 
 _NONE: Mapping[str, Json] = {

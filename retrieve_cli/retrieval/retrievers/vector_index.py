@@ -147,11 +147,6 @@ def open_index(
     return FlatIndex(vectors, file, scan, device=device)
 
 
-def _spread_of_rows(scores: Vectors, _: Vectors) -> tuple[float, float]:
-    """Return mean and standard deviation of scores, of rows or of the best in groups."""
-    return spread(scores, len(scores))
-
-
 class _Wanted(NamedTuple):
     """Limits of one search."""
 
@@ -214,16 +209,19 @@ class FlatIndex(Restricted):
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
         """Return the best rows by inner product. Each query has its own scan, so its answer ignores the batch."""
-
-        many, cores = len(queries) >= _WORTH_THREADS, available_cores()
-        wanted = [
-            _Wanted(depth, starts, *pair) for pair in zip(masks(queries, allowed), masks(queries, visible), strict=True)
-        ]
-        if not many:
+        cores = available_cores()
+        limits = zip(masks(queries, allowed), masks(queries, visible), strict=True)
+        wanted = [_Wanted(depth, starts, *pair) for pair in limits]
+        if len(queries) < _WORTH_THREADS:
             return [self._find(query, limits, threads=cores) for query, limits in zip(queries, wanted, strict=True)]
-        if (scanned := self._scanned_on_gpu(queries)) is not None:
-            plain = zip(queries, wanted, scanned, strict=True)
-            return [self._chosen(query, limits, *scores, spread_of=_spread_of_rows) for query, limits, scores in plain]
+        from retrieve_cli.retrieval.retrievers import gpu_scan  # only needed for batches
+
+        if len(queries) >= gpu_scan.WORTH_QUERIES and (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is not None:
+            scanned = gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
+            plain = partial(self._chosen, spread_of=lambda scores, _: spread(scores, len(scores)))
+            return [
+                plain(query, limits, *scores) for query, limits, scores in zip(queries, wanted, scanned, strict=True)
+            ]
         from concurrent.futures import ThreadPoolExecutor  # not needed for a single query
 
         with ThreadPoolExecutor(cores) as threads:
@@ -232,14 +230,6 @@ class FlatIndex(Restricted):
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
-
-    def _scanned_on_gpu(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]] | None:
-        """Return scores of all rows and their bound for each query; None if no GPU is used for this many queries."""
-        from retrieve_cli.retrieval.retrievers import gpu_scan  # only needed for batches
-
-        if len(queries) < gpu_scan.WORTH_QUERIES or (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is None:
-            return None
-        return gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
 
     def _find(self, query: Vectors, wanted: _Wanted, threads: int = 1) -> Candidates:
         scores, bound = self._scan.scores(query, threads=threads)

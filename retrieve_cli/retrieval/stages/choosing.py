@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -57,9 +57,7 @@ class ChoosingRetrieval(Described):
     def ask(self, queries: Sequence[Query]) -> list[ChoiceAccount]:
         """Return the account of each query. `before` and `after` count records."""
         try:
-            if self.timed is None:
-                return self._accounts(queries)
-            with self.timed():
+            with nullcontext() if self.timed is None else self.timed():
                 return self._accounts(queries)
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
@@ -83,16 +81,14 @@ class ChoosingRetrieval(Described):
         """The records that are read for a query, in the order of the catalog."""
         rows = np.flatnonzero(allowed)
         if len(rows) <= self.most_read:
-            return [int(row) for row in rows]
+            return rows.tolist()
         near = np.empty(0, np.int64)
         if self.shortlist is not None:
             narrowed = replace(query, records=allowed, visible=None, seen=None, conditions=None)
             near = self.shortlist.ask([narrowed])[0].candidates.rows
         first = "those that share its words first" if self.shortlist is not None else "the first ones"
-        self.say(
-            f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}: "
-            f"{self.name}.max_records allows no more"
-        )
+        reads = f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}"
+        self.say(f"{reads}: {self.name}.max_records allows no more")
         read = np.concatenate([near, np.setdiff1d(rows, near)])[: self.most_read]
         return [int(row) for row in np.sort(read)]
 

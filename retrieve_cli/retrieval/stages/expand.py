@@ -99,9 +99,8 @@ class Expand(Described):
         span = max(hit.score for hit in hits) - floor
         shown = {hit.record for hit in hits}
         found = self._walked(ranking, self._seeds(hits, floor, span))
-        others = (each for record, each in found.items() if record not in shown)
-        best = islice(others, self.related)  # a walk finds the best first
-        return tuple(self._new(each, floor, span, ranking.query.chunks) for each in best)
+        others = (each for record, each in found.items() if record not in shown)  # a walk finds the best first
+        return tuple(self._new(each, floor, span, ranking.query.chunks) for each in islice(others, self.related))
 
     def _expand(self, ranking: Ranking) -> Ranking:
         hits = ranking.hits
@@ -113,11 +112,15 @@ class Expand(Described):
         seeds = self._seeds(hits, floor, span)
         found = self._walked(ranking, seeds)
         known = {hit.record for hit in hits}
-        raising = self._raising(ranking)
-        raised = [self._raised(hit, found.get(hit.record), floor, span) if raising(hit) else hit for hit in hits]
-        chunks = ranking.query.chunks
-        added = [] if self.support else [each for record, each in found.items() if record not in known]
-        new = [self._new(each, floor, span, chunks) for each in added]
+        support, allowed = self.support, ranking.query.records
+        if support is not None:
+            support = support.among(len(self.layout.starts) - 1 if allowed is None else int(allowed.sum()))
+        raised = [
+            self._raised(hit, found.get(hit.record), floor, span) if support is None or support.holds_for(hit) else hit
+            for hit in hits
+        ]
+        added = [] if support else [each for record, each in found.items() if record not in known]
+        new = [self._new(each, floor, span, ranking.query.chunks) for each in added]
         count = len(new) + sum(after is not before for after, before in zip(raised, hits, strict=True))
         trace = {**ranking.trace, "expansion": {"seeds": len(seeds), "found": len(found), "raised": count}}
         return Ranking.again(ranking.query, [*raised, *new], trace=trace)
@@ -134,14 +137,6 @@ class Expand(Described):
         allowed = ranking.query.records
         found = self.walk(list(seeds.items()), ranking.query.visible)
         return {each.record: each for each in found if allowed is None or allowed[each.record]}
-
-    def _raising(self, ranking: Ranking) -> Callable[[Hit], bool]:
-        """The test of a hit that edges may raise."""
-        if self.support is None:
-            return lambda _: True
-        allowed = ranking.query.records
-        records = len(self.layout.starts) - 1 if allowed is None else int(allowed.sum())
-        return self.support.among(records).holds_for
 
     def _raised(self, hit: Hit, found: LinkedRecord | None, floor: float, span: float) -> Hit:
         """A hit with the score of the path to it, where that is better than its own."""

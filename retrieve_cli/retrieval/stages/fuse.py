@@ -19,6 +19,7 @@ from retrieve_cli.retrieval.stages.fusion import (
     highest,
     minmax,
     reciprocal_rank,
+    union,
     weighted_sum,
     zscore,
 )
@@ -59,15 +60,13 @@ def gather(accounts: Sequence[Account]) -> CandidatePool:
     """Return the pool of one query from each retriever's account of it; those that wait for a server do so at the same
     time."""
     lists = [account.candidates for account in accounts]
-    rows = _union([found.rows for found in lists])
+    rows = union([found.rows for found in lists])
     asked = [partial(_scores, account, rows) for account in accounts]
     scores = side_by_side(asked, threads=sum(account.waits for account in accounts))
-    return CandidatePool(
-        rows=rows,
-        ranks=np.array([_ranks(found, rows) for found in lists]),
-        scores=np.array(scores, np.float64),
-        lists=lists,
-    )
+    ranks = np.zeros((len(lists), len(rows)), np.int64)
+    for own, found in zip(ranks, lists, strict=True):
+        own[np.searchsorted(rows, found.rows)] = np.arange(1, len(found.rows) + 1)
+    return CandidatePool(rows=rows, ranks=ranks, scores=np.array(scores, np.float64), lists=lists)
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
@@ -89,19 +88,6 @@ def _normalized(scores: Floats, found: Candidates, fusion: Fusion) -> Floats:
     if fusion.normalization == "minmax":
         return minmax(scores, low=float(listed.min()), high=float(listed.max()))
     return zscore(scores, mean=float(listed.mean()), deviation=float(listed.std()))
-
-
-def _union(lists: Sequence[Rows]) -> Rows:
-    """The different rows of all lists in ascending order. (numpy.unique would import numpy.ma: a tenth of a query.)"""
-    rows = np.sort(np.concatenate(lists))
-    return rows[np.concatenate([[True], rows[1:] != rows[:-1]])] if len(rows) else rows
-
-
-def _ranks(found: Candidates, rows: Rows) -> NDArray[np.int64]:
-    """Rank from 1 of each of `rows` in the retriever's list, 0 if it is not listed."""
-    ranks = np.zeros(len(rows), np.int64)
-    ranks[np.searchsorted(rows, found.rows)] = np.arange(1, len(found.rows) + 1)
-    return ranks
 
 
 def _scores(account: Account, rows: Rows) -> Floats:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 WITNESSES = 5
 """Number of records of a group that count for it: more only favour large groups."""
-
-
 OUTSIDE = "it is not in the chosen groups"
 """Reason why a hit that fills up would not be there otherwise."""
 
@@ -76,8 +74,10 @@ class GroupRouting(Described):
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         looked = [ranking.first(self.candidates) for ranking in self.first(rankings)]
         requests = _requests(rankings)
-        groups = self._chosen_together([self._groups_of(ranking.hits) for ranking in looked], requests)
-        narrow = [at for at, seen in enumerate(groups) if len(seen) > self.top_groups]
+        seen = [self._groups_of(ranking.hits) for ranking in looked]
+        common = {at: seen_together([seen[each] for each in request]) for request in requests for at in request}
+        groups = [common[at] for at in range(len(seen))]
+        narrow = [at for at, own in enumerate(groups) if len(own) > self.top_groups]
         masks = self._masks([(looked[at], groups[at]) for at in narrow])
         asked = [
             replace(rankings[at], query=replace(rankings[at].query, records=mask, conditions=None))
@@ -91,26 +91,23 @@ class GroupRouting(Described):
         for at, ranking in enumerate(looked):
             short = at in again and enough[at] < min(self.min_results, self.keep)
             filled = self._filling(ranking, found[at], kept[at]) if short else []
-            gate = self._account(ranking, groups[at], again.get(at), len(filled))
-            trace = {**ranking.trace, "gate": gate}
+            trace = {**ranking.trace, "gate": self._account(ranking, groups[at], again.get(at), len(filled))}
             passes = [ranking.matches, *([again[at].matches] if at in again else [])]
             ranked = Ranking.again(ranking.query, [*kept[at], *filled], trace=trace)
             answers.append(replace(ranked, matches=together(passes)))
         return answers
 
-    def _chosen_together(
-        self, groups: Sequence[list[_Group]], requests: Sequence[Sequence[int]]
-    ) -> list[Sequence[_Group]]:
-        """By ranking, the groups that all texts of its query saw, best first."""
-        common = {at: seen_together([groups[each] for each in request]) for request in requests for at in request}
-        return [common[at] for at in range(len(groups))]
-
     def _filling(self, looked: Ranking, found: Sequence[Hit], kept: Sequence[Hit]) -> list[Hit]:
-        """Hits of the first pass that follow those which are kept, up to the minimum."""
+        """Hits of the first pass that follow those which are kept, up to the minimum, with no higher scores."""
         had = {hit.id for hit in found}
         rest = [replace(hit, topped_up=OUTSIDE) for hit in looked.hits if hit.id not in had]
-        more, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
-        return _below(kept, more[len(kept) :])
+        filled, _ = capped([*kept, *rest], self._caps, keep=min(self.min_results, self.keep))
+        more = filled[len(kept) :]
+        if not kept or not more or more[0].score <= kept[-1].score:
+            return more
+        ceiling = kept[-1].score
+        drop = more[0].score - ceiling
+        return [hit.lowered(min(hit.score - drop, ceiling)) for hit in more]  # the difference may round upwards
 
     @property
     def _places(self) -> NDArray[np.int32]:
@@ -125,7 +122,6 @@ class GroupRouting(Described):
         return self.names[place] if place < len(self.names) else None
 
     def _groups_of(self, hits: Sequence[Hit]) -> list[_Group]:
-        """The groups of a first pass's hits, best first."""
         if not hits:
             return []
         best: dict[int, list[float]] = {}
@@ -162,7 +158,6 @@ class GroupRouting(Described):
     def _account(
         self, looked: Ranking, groups: Sequence[_Group], again: Ranking | None, filled: int
     ) -> dict[str, Json]:
-        """The trace of group routing: the groups of the first pass, the chosen ones, and the number of passes."""
         chosen = groups[: self.top_groups]
         searched = None if again is None else again.query.records
         rows = [
@@ -226,12 +221,3 @@ def worth(scores: Sequence[float], *, noise: float) -> float:
     """
     rises = np.maximum(np.array(scores[:WITNESSES], np.float64) - noise, 0.0)
     return float(np.sqrt(rises @ rises))
-
-
-def _below(kept: Sequence[Hit], more: Sequence[Hit]) -> list[Hit]:
-    """More hits, with scores no higher than the hits that they follow."""
-    if not kept or not more or more[0].score <= kept[-1].score:
-        return list(more)
-    ceiling = kept[-1].score
-    drop = more[0].score - ceiling
-    return [hit.lowered(min(hit.score - drop, ceiling)) for hit in more]  # the difference may round upwards

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.contracts.engines import AnyOf
 
-
 Q = TypeVar("Q")
 
 _DEEPER = 4

@@ -41,13 +41,7 @@ class Merge(Frozen):
         if not query.also:
             return rankings[0]
         return merge(
-            query,
-            rankings,
-            unit=self.unit,
-            rrf_k=self.rrf_k,
-            keep=self.keep,
-            per_query=self.per_text,
-            caps=self.caps,
+            query, rankings, unit=self.unit, rrf_k=self.rrf_k, keep=self.keep, per_query=self.per_text, caps=self.caps
         )
 
     def __str__(self) -> str:
@@ -56,21 +50,9 @@ class Merge(Frozen):
 
 def texts_of(query: Query) -> list[Query]:
     """Return the query's own text and its variants, each as a separate query with the id and masks of the query."""
-    return [
-        replace(
-            each,
-            id=query.id,
-            also=(),
-            variant_of=query if query.also else None,
-            records=query.records,
-            conditions=query.conditions,
-            chunks=query.chunks,
-            visible=query.visible,
-            seen=query.seen,
-            population=query.population,
-        )
-        for each in (query, *query.also)
-    ]
+    names = ("id", "records", "conditions", "chunks", "visible", "seen", "population")
+    shared = {"also": (), "variant_of": query if query.also else None, **{name: getattr(query, name) for name in names}}
+    return [replace(each, **shared) for each in (query, *query.also)]
 
 
 class _Found(Frozen):
@@ -98,7 +80,11 @@ def merge(
     texts that found it, whose parts add up to its score. It counts toward `per_query` for the text that ranked it best;
     of several such texts, for the query's own or else the first in alphabetical order.
     """
-    found = _by_unit(rankings, unit)
+    found: dict[int, list[_Found]] = {}
+    """By record or chunk row, where the texts found it."""
+    for text, ranking in enumerate(rankings):
+        for rank, hit in enumerate(ranking.hits, 1):
+            found.setdefault(hit.record if unit == "record" else hit.row, []).append(_Found(text, rank, hit))
     giver = {}
     merged = []
     for finds in found.values():
@@ -123,17 +109,7 @@ def merge(
     return Ranking(query, tuple(kept), trace, together([ranking.matches for ranking in rankings]))
 
 
-def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:
-    """By record or chunk row, where the texts found it."""
-    found: dict[int, list[_Found]] = {}
-    for text, ranking in enumerate(rankings):
-        for rank, hit in enumerate(ranking.hits, 1):
-            found.setdefault(hit.record if unit == "record" else hit.row, []).append(_Found(text, rank, hit))
-    return found
-
-
 def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
-    """The hit with the score and the evidence of all the texts that found it."""
     why = [
         Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, 1.0 / (rrf_k + each.rank), 1.0)
         for each in finds

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-
 _LARGEST = float(np.finfo(np.float32).max)
 """Larger scores overflow in their variance."""
 _SAME = 1e-9

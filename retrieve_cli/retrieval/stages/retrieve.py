@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 import numpy as np
 
-from retrieve_cli.contracts import (
-    Candidates,
-    Evidence,
-    Hit,
-    Index,
-    Json,
-    Kind,
-    Matching,
-    Query,
-    Ranking,
-    RemoteIndex,
-    Unit,
-    Worded,
-)
+from retrieve_cli.contracts import Evidence, Hit, Index, Kind, Matching, Ranking, RemoteIndex, Unit, Worded
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import CountedMatches, highest
@@ -28,7 +15,7 @@ from retrieve_cli.retrieval.stages.masks import IndexAccount, best_records, memb
 from retrieve_cli.storage.bitmap import of_members, several
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts import Candidates, Json, Mask, Query, Rows, Vectors
 
 Q = TypeVar("Q")
 
@@ -109,11 +96,7 @@ class Retrieval(Protocol):
         """Way in which the records or chunks that it matches are counted."""
 
     def ask(self, queries: Sequence[Query]) -> Sequence[Account]:
-        """Return the account of each query.
-
-        Raises:
-            NotAsked: its model or server is not available.
-        """
+        """Return the account of each query. Raises: NotAsked: its model or server is not available."""
 
     def at_depth(self, depth: int) -> Retrieval:
         """Return the same retriever asked to another depth."""
@@ -141,8 +124,11 @@ class IndexRetrieval(Described, Generic[Q]):
         knows those."""
         try:
             forms = self.prepare([Worded.of(query.text, query.beside) for query in queries])
+            by_tenant: dict[int, list[int]] = {}
+            for place, query in enumerate(queries):
+                by_tenant.setdefault(id(query.population), []).append(place)
             found: dict[int, IndexAccount[Q]] = {}
-            for places in _of_one_population(queries):
+            for places in by_tenant.values():
                 own = self._over(queries[places[0]].population)
                 texts = [forms[place] for place in places], [queries[place] for place in places]
                 asked = own._asked(*texts)  # noqa: SLF001  a copy of this very object
@@ -271,24 +257,13 @@ class Retrieve(Frozen):
         ]
         rows = found.rows[kept]
         chunks = account.best_chunks(rows) if retrieval.unit == "record" else rows
-        ranked = Ranking.of(
-            ranking.query,
-            hits(retrieval.layout, chunks, scores, evidence),
-            trace=traced(ranking, {retrieval.name: found}),
-        )
+        listed = hits(retrieval.layout, chunks, scores, evidence)
+        ranked = Ranking.of(ranking.query, listed, trace=traced(ranking, {retrieval.name: found}))
         known = found.after if retrieval.tally == "after" else None
         return replace(ranked.first(self.keep), matches=CountedMatches((account,), known))
 
     def __str__(self) -> str:
         return str(self.retrieval)
-
-
-def _of_one_population(queries: Sequence[Query]) -> list[list[int]]:
-    """The places of queries, grouped by tenant."""
-    found: dict[int, list[int]] = {}
-    for place, query in enumerate(queries):
-        found.setdefault(id(query.population), []).append(place)
-    return list(found.values())
 
 
 def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Json]:

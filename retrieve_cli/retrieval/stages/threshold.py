@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from retrieve_cli.contracts import Hit, Json, Kind, Ranking
+from retrieve_cli.contracts import Hit, Kind, Ranking
 from retrieve_cli.frozen import Described, replace
 
 
@@ -45,22 +45,19 @@ class Threshold(Described):
             if why is None or at in back
         )
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
-        listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
+        shown = [at for at, why in enumerate(failed) if why is None or at in back][: self.k]
+        # The cut hits above the last one that is shown, or among the first `k`.
+        end = shown[-1] + 1 if len(shown) == self.k else max(self.k, shown[-1] + 1 if shown else 0)
+        listed = [
+            {"id": hit.id, "rank": at + 1, "score": hit.score, "why": self._test(why)}
+            for at, (hit, why) in enumerate(zip(ranking.hits[:end], failed[:end], strict=True))
+            if why is not None and at not in back
+        ]
         account = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
         similarities = () if passed else map(self._similarity, ranking.hits)
         if (best := max((each for each in similarities if each is not None), default=None)) is not None:
             account["most_similar"] = best
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
-
-    def _listed(self, hits: Sequence[Hit], failed: Sequence[str | None]) -> list[dict[str, Json]]:
-        """The hits that are cut above the last one that is shown, or among the first `k`."""
-        shown = [at for at, why in enumerate(failed) if why is None][: self.k]
-        end = shown[-1] + 1 if len(shown) == self.k else max(self.k, shown[-1] + 1 if shown else 0)
-        return [
-            {"id": hit.id, "rank": rank, "score": hit.score, "why": self._test(why)}
-            for rank, (hit, why) in enumerate(zip(hits[:end], failed[:end], strict=True), 1)
-            if why is not None
-        ]
 
     def _test(self, name: str) -> str:
         return f"{name} {getattr(self, name):g}"

@@ -165,11 +165,7 @@ def content_of(raw: IO[bytes], size: int, allowance: int, *, complete: bool = Tr
 
 
 def decompressed(content: Content) -> Content:
-    """Return the beginning of what a gzip file contains.
-
-    Raises:
-        UnreadableHeader: nothing comes out.
-    """
+    """Return the beginning of what a gzip file contains. Raises: UnreadableHeader: nothing comes out."""
     content.stream.seek(0)
     text = inflated(content.stream.read(min(PACKED, content.stream.size)), zlib.MAX_WBITS | 16)
     if not text:
@@ -218,7 +214,6 @@ def expect_file(name: str) -> None:
 
 
 def _suggestion(path: Path) -> str:
-    """A hint with the nearest name in the folder of a path."""
     folder = path.parent
     try:
         with os.scandir(folder) as entries:

@@ -47,8 +47,6 @@ BODY_PARTS = frozenset(
     """.split()
 )
 """PS3.16, annex L."""
-
-
 STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
@@ -86,11 +84,7 @@ class _Values:
 
 
 def read_dicom(content: Content, _: str) -> Header:
-    """Return the header of one file.
-
-    Raises:
-        UnreadableHeader: there is no data set after the first bytes.
-    """
+    """Return the header of one file. Raises: UnreadableHeader: there is no data set after the first bytes."""
     stream = content.stream
     values = _Values()
     if content.head.startswith(b"DICM", 128):
@@ -162,23 +156,20 @@ def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
     part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
     moments = values.number(POSITIONS)
     depth = _depth(values, modality, moments)
+    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
+    known = values.text(CLASS) or values.text(STORED_CLASS)
+    captured = known == CAPTURE or known.startswith(f"{CAPTURE}.")
+    slice_alone = depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1
     return Header(
         "DICOM",
         modality=modality,
         depth=depth,
         moments=moments,
-        lone_slice=depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1 and not _projection(values),
+        lone_slice=slice_alone and not captured and not any(kind.startswith(PROJECTIONS) for kind in kinds),
         anatomy=part if part in BODY_PARTS else None,
         series=values.text(SERIES) or None,
         complaints=complaints,
     )
-
-
-def _projection(values: _Values) -> bool:
-    """Return True if the header marks the picture as something other than a slice."""
-    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
-    known = values.text(CLASS) or values.text(STORED_CLASS)
-    return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)
 
 
 def _depth(values: _Values, modality: str | None, moments: int) -> int | None:
@@ -223,7 +214,8 @@ def read_tiff(content: Content, named: str) -> Header:
             raise UnreadableHeader("starts as TIFF but has no page") from error
         if not (page.imagewidth and page.imagelength):
             raise UnreadableHeader("starts as TIFF but has a page without a size")
-        kind = _kind(tiff, page)
+        kinds = {"OME-TIFF": page.is_ome, "SVS": page.is_svs, "NDPI": tiff.is_ndpi, "LSM": tiff.is_lsm}
+        kind = next((name for name, is_one in kinds.items() if is_one), "TIFF")
         wrong: tuple[str, ...] = () if named in ("TIFF", kind) else (f"is named as {named} but contains {kind}",)
         if content.complete and _is_cut(page, content.stream.size):
             wrong += ("is truncated: its header promises more data than it has",)
@@ -231,11 +223,6 @@ def read_tiff(content: Content, named: str) -> Header:
         contrast = re.search(r'ContrastMethod="(\w+)"', page.description) if kind == "OME-TIFF" else None
         modality = CONTRASTS.get(contrast[1]) if contrast else None
         return Header(kind, modality=modality, depth=depth, moments=moments, complaints=wrong)
-
-
-def _kind(tiff: Any, page: Any) -> str:
-    kinds = {"OME-TIFF": page.is_ome, "SVS": page.is_svs, "NDPI": tiff.is_ndpi, "LSM": tiff.is_lsm}
-    return next((name for name, is_one in kinds.items() if is_one), "TIFF")
 
 
 def _extent(tiff: Any, page: Any, kind: str) -> Extent:

@@ -23,7 +23,7 @@ from retrieve_cli.retrieval.queries.formats.content import (
     opened,
 )
 from retrieve_cli.retrieval.queries.formats.dicom import read_dicom, read_tiff
-from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format, Magic
+from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format
 
 PLACE = ("domain", "space")
 MOMENT = ("time", "list")
@@ -49,10 +49,6 @@ def read_nrrd(content: Content, _: str) -> Header:
     attached = "data file" not in header and "datafile" not in header
     if content.complete and attached and header.get("encoding") == "raw" and prod(sizes) > content.stream.size:
         return Header("NRRD", complaints=("is truncated: its header promises more data than it has",))
-    return _header(header, sizes)
-
-
-def _header(header: Mapping[str, Any], sizes: list[int]) -> Header:
     kinds = [str(kind).lower() for kind in header.get("kinds", ())]
     if not any(kind in PLACE for kind in kinds):
         kinds = ["space"] * min(len(sizes), 3) + ["time"] * (len(sizes) - 3)
@@ -66,11 +62,7 @@ CIFTI = range(3000, 3100)
 
 
 def read_nifti(content: Content, _: str) -> Header:
-    """Return the header of one file, single or the first of a pair.
-
-    Raises:
-        UnreadableHeader: it is truncated.
-    """
+    """Return the header of one file, single or the first of a pair. Raises: UnreadableHeader: it is truncated."""
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
 
@@ -87,16 +79,11 @@ def read_nifti(content: Content, _: str) -> Header:
     if not 1 <= count <= 7 or min(sizes) < 1:
         return Header("NIfTI", complaints=("has impossible image sizes in its header",))
     single = content.head[5:6] == b"+" if second else content.head[345:346] == b"+"
-    if content.complete and single and _needs(header, sizes) > content.stream.size:
-        return Header("NIfTI", complaints=("is truncated: its header promises more data than it has",))
-    depth = sizes[2] if count > 2 else 1
-    return Header("NIfTI", depth=depth, moments=sizes[3] if count > 3 else 1)
-
-
-def _needs(header: Any, sizes: list[int]) -> float:
-    """Return the size of the whole file in bytes, by its header."""
     offset, bits = float(header["vox_offset"]), int(header["bitpix"])
-    return prod(sizes) * max(bits, 1) / 8 + max(offset, 0) if isfinite(offset) else float("inf")
+    needed = prod(sizes) * max(bits, 1) / 8 + max(offset, 0) if isfinite(offset) else float("inf")
+    if content.complete and single and needed > content.stream.size:
+        return Header("NIfTI", complaints=("is truncated: its header promises more data than it has",))
+    return Header("NIfTI", depth=sizes[2] if count > 2 else 1, moments=sizes[3] if count > 3 else 1)
 
 
 MODALITIES = {"MET_MOD_CT": "CT", "MET_MOD_MR": "MRI", "MET_MOD_NM": "nuclear-medicine", "MET_MOD_US": "US"}
@@ -108,7 +95,13 @@ def read_metaimage(content: Content, _: str) -> Header:
     Raises:
         UnreadableHeader: they do not give the number of dimensions.
     """
-    values = _values(content)
+    content.stream.seek(0)
+    values: dict[str, str] = {}
+    for line in content.stream.read(min(PACKED, content.stream.size)).split(b"\n"):
+        key, equals, value = line.decode("ascii", "replace").partition("=")
+        if not equals or "ElementDataFile" in values:
+            break
+        values[key.strip()] = value.strip()
     count, sizes = values.get("NDims", ""), values.get("DimSize", "").split()
     if "ElementDataFile" not in values or not count.isdecimal():
         raise UnreadableHeader("starts as MHA, but its header is incomplete")
@@ -120,17 +113,6 @@ def read_metaimage(content: Content, _: str) -> Header:
     if content.complete and raw and prod(numbers) > content.stream.size:
         return Header("MHA", modality, complaints=("is truncated: its header promises more data than it has",))
     return Header("MHA", modality, depth=prod(numbers[2:3]), moments=prod(numbers[3:]))
-
-
-def _values(content: Content) -> dict[str, str]:
-    content.stream.seek(0)
-    values: dict[str, str] = {}
-    for line in content.stream.read(min(PACKED, content.stream.size)).split(b"\n"):
-        key, equals, value = line.decode("ascii", "replace").partition("=")
-        if not equals or "ElementDataFile" in values:
-            break
-        values[key.strip()] = value.strip()
-    return values
 
 
 def read_picture(content: Content, named: str) -> Header:
@@ -149,11 +131,7 @@ def read_picture(content: Content, named: str) -> Header:
 
 
 def read_mgh(content: Content, _: str) -> Header:
-    """Read version, three sizes and the number of frames, big-endian.
-
-    Raises:
-        UnreadableHeader: some are missing.
-    """
+    """Read version, three sizes and the number of frames, big-endian. Raises: UnreadableHeader: some are missing."""
     if len(content.head) < 20:
         raise UnreadableHeader("is truncated: its MGZ header is incomplete")
     _version, *sizes, frames = struct.unpack(">5i", content.head[:20])
@@ -240,7 +218,10 @@ def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
     Raises:
         UnreadableHeader: neither decides, or only the name does and the bytes contradict it.
     """
-    given = next((known for known in FORMATS if any(_is(magic, head) for magic in known.magics)), None)
+    matching = (
+        known for known in FORMATS for magic in known.magics if all(head.startswith(value, at) for at, value in magic)
+    )
+    given = next(matching, None)
     named = named_as(name)
     fitting = [candidate for candidate in named if _fits(candidate, given, head)]
     if fitting:
@@ -260,7 +241,6 @@ def named_as(name: str) -> tuple[Format, ...]:
 
 
 def _fits(named: Format, given: Format | None, head: bytes) -> bool:
-    """Return True if the bytes may be of the format of the name."""
     if given is not None:
         return given is named or given.name in named.inside
     if named.inside or (named.magics and not named.starts):
@@ -268,7 +248,3 @@ def _fits(named: Format, given: Format | None, head: bytes) -> bool:
     if named.text and b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     return not named.starts or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(named.starts)
-
-
-def _is(magic: Magic, head: bytes) -> bool:
-    return all(head.startswith(value, offset) for offset, value in magic)

@@ -47,25 +47,15 @@ def read_head(name: str, data: bytes) -> FileTokens:
 
 
 def _found(header: Header, heard: Sequence[str], name: str) -> FileTokens:
-    complaints = header.complaints
-    if heard and not complaints:
-        complaints = ("has a header with minor errors",)
+    complaints = header.complaints or (("has a header with minor errors",) if heard else ())
     shown = printable(name.encode("utf-8", "replace").decode())
-    warnings = tuple(f"{shown} {complaint}" for complaint in complaints)
-    return FileTokens(_tokens(header), warnings, tuple(f"{shown} {remark}" for remark in _remarks(header)))
-
-
-def _tokens(header: Header) -> tuple[str, ...]:
-    formats = (header.format, header.modality, header.likely)
-    tokens = [f"format:{value}" for value in formats if value]
-    return (*tokens, f"anatomy:{header.anatomy}") if header.anatomy else tuple(tokens)
-
-
-def _remarks(header: Header) -> tuple[str, ...]:
-    if not header.lone_slice:
-        return ()
-    remark = f"is one slice ({header.dimensionality}) of a {header.modality} series, which is likely a volume"
-    return (f"{remark}: searching for {header.likely}",)
+    tokens = [f"format:{value}" for value in (header.format, header.modality, header.likely) if value]
+    tokens += [f"anatomy:{header.anatomy}"] if header.anatomy else []
+    remarks: tuple[str, ...] = ()
+    if header.lone_slice:
+        remark = f"is one slice ({header.dimensionality}) of a {header.modality} series, which is likely a volume"
+        remarks = (f"{shown} {remark}: searching for {header.likely}",)
+    return FileTokens(tuple(tokens), tuple(f"{shown} {complaint}" for complaint in complaints), remarks)
 
 
 def _is_folder(path: Path) -> bool:
@@ -134,11 +124,7 @@ def look_into_folder(folder: Path) -> Header:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of the folder, or else of its subfolders, by name.
-
-    Raises:
-        OSError: it cannot be listed.
-    """
+    """Return the files of the folder, or else of its subfolders, by name. Raises: OSError: it cannot be listed."""
     level = [folder]
     for _ in range(DEPTH + 1):
         entries = list(islice((entry for place in level for entry in os.scandir(place)), ENTRIES))
@@ -150,11 +136,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _series(files: Sequence[Path]) -> Header:
-    """Return what the files have in common, judged by a few of them spread over all.
-
-    Raises:
-        UnreadableHeader: there are no files, or they have nothing in common.
-    """
+    """Return what the files have in common, judged by a few of them spread over all. Raises: UnreadableHeader: there
+    are no files, or they have nothing in common."""
     if not files:
         raise UnreadableHeader("is a folder without files")
     last = len(files) - 1
@@ -186,18 +169,13 @@ def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) 
     depth, moments = headers[0].depth, max(header.moments for header in headers)
     if files == 1:
         return replace(headers[0], complaints=complaints)
-    if depth == 1 and modality in SLICED and not _overviews(headers):
-        depth = files
+    # Two localizers are not a volume.
+    slices = modality in SLICED and (modality not in VOLUMETRIC or any(header.lone_slice for header in headers))
+    depth = files if depth == 1 and slices else depth
     return Header(kind, modality, depth, moments, anatomy=anatomy, complaints=complaints)
 
 
-def _overviews(headers: Sequence[Header]) -> bool:
-    """Return True if the pictures of a volumetric modality are not slices: two localizers are not a volume."""
-    return headers[0].modality in VOLUMETRIC and not any(header.lone_slice for header in headers)
-
-
 def _same(values: Sequence[str | None]) -> str | None:
-    """Return the value that all have; None if they differ."""
     return values[0] if len(set(values)) == 1 else None
 
 
@@ -219,7 +197,10 @@ def read_zarr(folder: Path) -> Header:
     attributes = top.get("attributes", {})
     scales = attributes.get("ome", attributes).get("multiscales")
     if not scales:
-        return _of_shape("Zarr", top.get("shape"))
+        shape = top.get("shape")
+        outer = [int(size) for size in (shape or ())[:-2] if int(size) > 1]
+        depth = (outer[-1] if outer else 1) if shape else None
+        return Header("Zarr", depth=depth, moments=prod(outer[:-1]))
     axes = [str(axis["name"] if isinstance(axis, Mapping) else axis) for axis in scales[0].get("axes", "tczyx")]
     place = PurePosixPath(str(scales[0]["datasets"][0]["path"]))
     if place.is_absolute() or ".." in place.parts:
@@ -229,13 +210,6 @@ def read_zarr(folder: Path) -> Header:
         return Header("OME-Zarr", complaints=("has Zarr metadata whose axes and shape disagree",))
     sizes = dict(zip(axes, map(int, shape), strict=True))
     return Header("OME-Zarr", depth=max(sizes.get("z", 1), 1), moments=max(sizes.get("t", 1), 1))
-
-
-def _of_shape(name: str, shape: Sequence[Any] | None) -> Header:
-    if not shape:
-        return Header(name)
-    outer = [int(size) for size in shape[:-2] if int(size) > 1]
-    return Header(name, depth=outer[-1] if outer else 1, moments=prod(outer[:-1]))
 
 
 def _metadata(folder: Path) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from retrieve_cli.frozen import Frozen
 
 Magic = tuple[tuple[int, bytes], ...]
@@ -33,11 +31,7 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 FORMATS = (
     # Medical images
     Format("DICOM", (".dcm", ".dicom", ".ima"), _at(128, b"DICM"), (b"\x08\x00", b"\x02\x00\x00\x00")),
-    Format(
-        "NIfTI",
-        (".nii", ".hdr"),
-        (*_at(344, b"n+1\0", b"ni1\0"), *_at(4, b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n")),
-    ),
+    Format("NIfTI", (".nii", ".hdr"), (*_at(344, b"n+1\0", b"ni1\0"), *_at(4, b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n"))),
     Format("Analyze", (".hdr",), starts=(b"\x5c\x01\x00\x00", b"\x00\x00\x01\x5c")),
     Format("NRRD", (".nrrd", ".nhdr"), _at(0, b"NRRD000")),
     Format("MHA", (".mha", ".mhd"), _at(0, b"ObjectType = Image"), (b"ObjectType", b"NDims", b"Comment", b"Name")),
@@ -111,14 +105,7 @@ FORMATS = (
 GZIP = Format("GZIP", (".gz",))
 FOLDERS = {".zarr": "Zarr", ".n5": "N5"}
 """Formats of folders by extension."""
-
-
-def _by_extension(formats: Iterable[Format]) -> dict[str, tuple[Format, ...]]:
-    by_extension: dict[str, tuple[Format, ...]] = {}
-    for known in formats:
-        for extension in known.extensions:
-            by_extension[extension] = (*by_extension.get(extension, ()), known)
-    return by_extension
-
-
-BY_EXTENSION = _by_extension(FORMATS)
+BY_EXTENSION: dict[str, tuple[Format, ...]] = {}
+for _known in FORMATS:
+    for _extension in _known.extensions:
+        BY_EXTENSION[_extension] = (*BY_EXTENSION.get(_extension, ()), _known)
