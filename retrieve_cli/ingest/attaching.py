@@ -7,7 +7,7 @@ of the build, the sums of blocks, the statistics of scores, and the shares of al
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -107,7 +107,12 @@ def _account(opened: EngineGeneration, name: str, keeper: str) -> Mapping[str, J
         message = f"{keeper} does not keep the files of {name}: the first engine where the index is built does"
         raise UsageError(message, hint=hint) from error
     try:
-        account = json.loads(b"".join(_blocks(lambda number: opened.blocks(_ACCOUNT, [number])[0])))
+        parts = [b""]
+        for number in range(LIMIT // BLOCK):
+            parts.append(opened.blocks(_ACCOUNT, [number])[0])
+            if len(parts[-1]) < BLOCK:  # the last one is not full
+                break
+        account = json.loads(b"".join(parts))
         if isinstance(account, dict) and {"manifest", "sizes", "engines"} <= account.keys():
             return account
     except ValueError:
@@ -115,17 +120,7 @@ def _account(opened: EngineGeneration, name: str, keeper: str) -> Mapping[str, J
     raise IndexCorrupt(f"the account of {name} in the engine is damaged", hint=_HINT)
 
 
-def _blocks(block: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield blocks up to the first that is not full."""
-    for number in range(LIMIT // BLOCK):
-        data = block(number)
-        yield data
-        if len(data) < BLOCK:
-            return
-
-
 def _whole(opened: EngineGeneration, file: str, size: int) -> bytes:
-    """Return a file of the given size. Raises: IndexCorrupt: it has another one."""
     numbers = range(size // BLOCK + 1)
     parts = [numbers[start : start + BLOCKS] for start in range(0, len(numbers), BLOCKS)]
     data = b"".join(block for part in parts for block in opened.blocks(file, part))

@@ -53,7 +53,7 @@ class BatchCheckpoint(Generic[R]):
         self.files: list[Path] = []
         """Files that hold parts of the batch."""
         self.kept = 0
-        """Results in these files."""
+        """Results in these files; all of them once the batch is complete."""
 
     def add(self, places: Sequence[int], results: Sequence[R]) -> None:
         """Take in the results of texts, which are kept together."""
@@ -78,8 +78,9 @@ class BatchCheckpoint(Generic[R]):
             self._keep()
 
     def complete(self, count: int) -> None:
-        """Count all texts of the batch as done, also those that did not come one by one."""
+        """Count all texts of the batch as done and kept, also those that did not come one by one."""
         self._task.reach(self._before + count)
+        self.kept = count
 
     def _keep(self) -> None:
         if self._results:
@@ -164,7 +165,8 @@ class WorkerVectors:
         self._batch = batch
         self._vectors = np.zeros((count, dim), np.float32)
         self._there = np.zeros(count, np.bool_)
-        self._under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(_uncounted(), batch.put_aside)
+        self._under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(Task("", ""), batch.put_aside)
+        """It has a task that is not displayed: a text is counted once, in all its forms."""
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
@@ -195,17 +197,14 @@ class WorkerTerms:
     """Term weights."""
 
     def __init__(
-        self,
-        cache: ContentCache,
-        keys: Sequence[bytes],
-        entries: Callable[[Sequence[TermWeights]], list[Entry]],
+        self, cache: ContentCache, keys: Sequence[bytes], entries: Callable[[Sequence[TermWeights]], list[Entry]]
     ) -> None:
         """`entries` returns term weights as the cache keeps them."""
         self._cache = cache
         self._keys = keys
         self._entries = entries
         self._weights: dict[int, TermWeights] = {}
-        self._under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(_uncounted(), self._put_aside)
+        self._under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(Task("", ""), self._put_aside)
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
@@ -219,9 +218,8 @@ class WorkerTerms:
         if len(self._weights) < len(self._keys):
             self.keep()
             return
-        written = self._cache.append(self._keys, self._entries([self._weights[at] for at in range(len(self._keys))]))
-        for file in set(self._under_way.files) - {written}:
-            file.unlink(missing_ok=True)
+        weights = [self._weights[place] for place in range(len(self._keys))]
+        self._cache.append(self._keys, self._entries(weights), instead_of=self._under_way.files)
         self.kept = len(self._keys)
 
     def keep(self) -> None:
@@ -231,8 +229,3 @@ class WorkerTerms:
 
     def _put_aside(self, places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
         return [self._cache.put_aside([self._keys[place] for place in places], self._entries(weights))]
-
-
-def _uncounted() -> Task:
-    """Return a task that is not displayed: a text is counted once, in all its forms."""
-    return Task("", "")

@@ -121,22 +121,22 @@ def apply(
         intake.take_all(sources)
         if last:
             limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
-        records, rejected, current = intake.records, intake.rejected, store.live()
+        records, rejected = intake.records, intake.rejected
+        former = current = store.live()
         rejected_new, changes, chunked = new_rejections(store, rejected), intake.changes(), intake.chunk_changes()
         status: Status = "failed"
-        same = False
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
-            former, current = current, _publish(intake, scratch, store, built, push=push, reuse=reuse)
-            same = current == former
-            status = "partial" if rejected else "unchanged" if same else "published"
-            store.write_quarantine(rejected)  # not before: what is listed there counts as reported
-            _tidy(store, limits, progress, push)
-        else:
-            store.write_quarantine(rejected)
+            current = _publish(intake, scratch, store, built, push=push, reuse=reuse)
+            status = "partial" if rejected else "unchanged" if current == former else "published"
+        store.write_quarantine(rejected)  # not before: what is listed there counts as reported
+        if status != "failed":
+            tidy(store, limits.keep, progress)
+            if push:
+                push.tidy(store)
     return Report(
         status=status,
         generation=current,
@@ -154,18 +154,12 @@ def apply(
         seconds=round(time.monotonic() - begun, 3),
         skipped=parts.skipped,
         notices=intake.notices.on_keys,
-        same=same,
+        same=status != "failed" and current == former,
     )
 
 
 def _publish(
-    intake: Intake,
-    scratch: Path,
-    store: Store,
-    built: Mapping[str, Json],
-    *,
-    push: Push | None,
-    reuse: Reuse | None,
+    intake: Intake, scratch: Path, store: Store, built: Mapping[str, Json], *, push: Push | None, reuse: Reuse | None
 ) -> str:
     """Write the generation, send it to the engines and make it current; return its id."""
     rows = intake.write()
@@ -173,13 +167,6 @@ def _publish(
     if push:
         push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
     return store.publish(scratch, manifest, built)
-
-
-def _tidy(store: Store, limits: LossLimits, progress: Progress, push: Push | None) -> None:
-    """Remove the generations that are not kept, here and in the engine."""
-    tidy(store, limits.keep, progress)
-    if push:
-        push.tidy(store)
 
 
 def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:
@@ -246,9 +233,7 @@ def build_temporary_index(
                 why = f"{error.message}: {error.hint}" if error.hint else error.message
                 skipped |= dict.fromkeys(asked_with_vectors(), why)
         lexical = replace(
-            settings,
-            dense=replace(settings.dense, enabled=False),
-            chunking=replace(settings.chunking, coherence=False),
+            settings, dense=replace(settings.dense, enabled=False), chunking=replace(settings.chunking, coherence=False)
         )
         return TemporaryIndex(_applied(sources, parts_for(sources, lexical), store, cache, progress), skipped)
 
@@ -281,8 +266,7 @@ def _lacking(cache: Path, count: int | None = None) -> Unavailable:
 
 
 def _applied(sources: Sequence[Source], parts: Parts, store: Store, cache: Path, progress: Progress) -> Report:
-    before = Contents.nothing()
-    report = apply(sources, parts, store, limits=_ALL, progress=progress, before=before, cache=cache)
+    report = apply(sources, parts, store, limits=_ALL, progress=progress, before=Contents.nothing(), cache=cache)
     if not report.records:
         first = report.rejected[0]
         message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"

@@ -15,19 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import (
-    Countable,
-    Foldered,
-    Item,
-    Json,
-    Mapped,
-    Mixed,
-    Notice,
-    Record,
-    Refused,
-    Source,
-    SourceKind,
-)
+from retrieve_cli.contracts import Countable, Foldered, Item, Mapped, Mixed, Notice, Record, Refused
 from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import Frozen
@@ -35,7 +23,7 @@ from retrieve_cli.storage.key_rows import KEY, DigestList, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Json, Rows, Source, SourceKind
     from retrieve_cli.storage.key_rows import Keys
 
 _EXCERPT = 200
@@ -74,12 +62,6 @@ def _owned(piece: Piece) -> Piece:
     if isinstance(piece, Record) and (reason := conflict_in(piece.metadata)):
         return Refused(piece.source, piece.line, reason, piece.text[:_EXCERPT])
     return piece
-
-
-def _size(record: Record) -> int:
-    """Return the characters of a record, and as many as the places of its words need memory for."""
-    words = record.layout.words if record.layout is not None else None
-    return len(record.text) + _WORD * len(words or ())
 
 
 def unforeseen(error: Exception) -> str:
@@ -213,7 +195,10 @@ class CachedSource:
         for place, pieces in read.items():
             if isinstance(batch.item(place), Item):
                 self._read[first + place] = pieces
-                self._text += sum(_size(piece) for piece in pieces if isinstance(piece, Record))
+                for record in pieces:
+                    if isinstance(record, Record):
+                        words = record.layout.words if record.layout is not None else None
+                        self._text += len(record.text) + _WORD * len(words or ())
         if not self.whole:
             self._others, self._read = {}, {}
 
@@ -251,7 +236,7 @@ class CachedSource:
         if not self.whole:
             yield from self._source.scan()
             return
-        yield from (self._item(place) for place in range(len(self._lines)))
+        yield from map(partial(self._item, 0), range(len(self._lines)))
 
     def batches(self) -> Iterator[ItemBatch]:
         """Yield every item in order, in batches."""
@@ -259,14 +244,12 @@ class CachedSource:
         for start in range(0, len(lines), _LARGE):
             end = min(start + _LARGE, len(lines))
             others = any(start <= place < end for place in self._others)
-            yield ItemBatch(
-                keys[start:end], lines[start:end], partial(self._item_after, start), self._places[start:end], others
-            )
+            item = partial(self._item, start)
+            yield ItemBatch(keys[start:end], lines[start:end], item, self._places[start:end], others)
 
-    def _item_after(self, first: int, place: int) -> Item | Refused | Notice:
-        return self._item(first + place)
-
-    def _item(self, place: int) -> Item | Refused | Notice:
+    def _item(self, first: int, place: int) -> Item | Refused | Notice:
+        """Return the item in a place after the first one of a batch."""
+        place += first
         if place in self._others:
             return self._others[place]
         pieces = self._read.get(place, ())

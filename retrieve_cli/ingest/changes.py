@@ -33,12 +33,7 @@ class Changes(Frozen):
     @property
     def counts(self) -> dict[str, int]:
         """The same as numbers."""
-        return {
-            "added": len(self.added),
-            "changed": len(self.changed),
-            "removed": len(self.removed),
-            "kept": self.kept,
-        }
+        return {"added": len(self.added), "changed": len(self.changed), "removed": len(self.removed), "kept": self.kept}
 
     @property
     def signs(self) -> str:

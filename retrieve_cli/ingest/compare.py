@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Item, Record, Refused, Source
-from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, mapping_of, pieces_of
+from retrieve_cli.ingest.cached_source import CachedSource, Piece, batches, mapping_of, pieces_of
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Notices, reading
@@ -46,11 +46,7 @@ class SourceComparison:
         self.notices = Notices(lambda _: None)
 
     def at(self, source: Source) -> None:
-        """Compare all items of a source.
-
-        Raises:
-            SourceFailed, UsageError: it cannot be read.
-        """
+        """Compare all items of a source. Raises: SourceFailed, UsageError: it cannot be read."""
         first = len(self._inventory)
         # Without an index all is read: documents, which take long to parse, are remembered for the build.
         remembered = source.kind in self._keep or (source.kind == "docs" and not self._cards)
@@ -62,9 +58,7 @@ class SourceComparison:
                 digest.update(batch.traces)
                 read: dict[int, Sequence[Piece]] = {}
                 rows = batch.rows(self._known) if same else np.full(len(batch), -1, np.int64)
-                ahead = ReadAhead(batch, rows)
-                for places, kept in walk(rows, self._inventory):
-                    ahead.reach(places.start)
+                for places, kept in walk(batch, rows, self._inventory):
                     if not kept:
                         item = batch.item(places.start)
                         pieces = pieces_of(item) if isinstance(item, Item) else [item]
@@ -84,7 +78,6 @@ class SourceComparison:
         return self._inventory.changes()
 
     def _take(self, pieces: Sequence[Piece]) -> None:
-        """Add the records among pieces; duplicate ids are rejected."""
         for piece in pieces:
             if isinstance(piece, Record) and self._inventory.row(piece.id) is None:
                 self._inventory.add(piece.id, content_digest(piece))

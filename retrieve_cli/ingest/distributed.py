@@ -41,8 +41,9 @@ class WorkerEncoding:
 
     def __init__(self, executor: Executor, vectors: VectorEncoding | None, terms: TermEncoding | None) -> None:
         self._executor = executor
-        self._vectors = vectors
-        self._terms = terms
+        parts: dict[str, VectorEncoding | TermEncoding | None] = {"vector": vectors, "terms": terms}
+        self._parts = {form: part for form, part in parts.items() if part is not None}
+        """By field of `Encoded`, the encoding that keeps it."""
         self._batches: list[_Batch] = []
         """Batches that are not complete."""
         self.done = 0
@@ -57,19 +58,15 @@ class WorkerEncoding:
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         """Have texts encoded; return as soon as there is room for more."""
         digests = as_keys(keys)
-        vectors = np.zeros(len(keys), np.bool_)
-        terms = np.zeros(len(keys), np.bool_)
-        if self._vectors is not None:
-            vectors[self._vectors.lacks(digests)] = True
-        if self._terms is not None:
-            terms[self._terms.lacks(digests)] = True
         batch = _Batch(self, keys, task)
-        if self._vectors is not None and vectors.any():
-            batch.expect("vector", self._vectors.arriving(_chosen(keys, vectors)), vectors)
-        if self._terms is not None and terms.any():
-            batch.expect("terms", self._terms.arriving(_chosen(keys, terms)), terms)
+        wanted = {form: np.zeros(len(keys), np.bool_) for form in ("vector", "terms")}
+        for form, part in self._parts.items():
+            wanted[form][part.lacks(digests)] = True
+            if wanted[form].any():
+                lacking = [keys[place] for place in np.flatnonzero(wanted[form]).tolist()]
+                batch.forms[form] = part.arriving(lacking), (np.cumsum(wanted[form]) - 1).tolist()
         self._batches.append(batch)
-        pairs = zip(vectors.tolist(), terms.tolist(), strict=True)
+        pairs = zip(wanted["vector"].tolist(), wanted["terms"].tolist(), strict=True)
         try:
             self._executor.encode(texts, [Wanted(*pair) for pair in pairs], batch)
         except BaseException:
@@ -92,13 +89,13 @@ class WorkerEncoding:
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         """Take as known what an older generation has; return the rows of texts of which something is not known."""
-        parts = [part for part in (self._vectors, self._terms) if part is not None]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *(part.lend(older, texts) for part in parts)]))
+        rows = [part.lend(older, texts) for part in self._parts.values()]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
 
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of keys that are neither known nor being encoded."""
-        parts = [part for part in (self._vectors, self._terms) if part is not None]
-        places = np.unique(np.concatenate([np.empty(0, np.int64), *(part.lacks(keys) for part in parts)]))
+        lacking = [part.lacks(keys) for part in self._parts.values()]
+        places = np.unique(np.concatenate([np.empty(0, np.int64), *lacking]))
         if not len(places):
             return places
         begun = self.failed.keys() | {key for batch in self._batches for key in batch.left}
@@ -112,7 +109,6 @@ class WorkerEncoding:
         self._count(batch, batch.count)
 
     def _keep(self) -> None:
-        """Write the results that have arrived of incomplete batches."""
         for batch in self._batches:
             for arriving in batch.arriving:
                 arriving.keep()
@@ -121,9 +117,8 @@ class WorkerEncoding:
 
     def _count(self, batch: _Batch, count: int) -> None:
         self.done += count
-        for part, form in ((self._vectors, "vector"), (self._terms, "terms")):
-            if part is not None and (arriving := batch.forms.get(form)) is not None:
-                part.done += arriving[0].kept
+        for form, (arriving, _) in batch.forms.items():
+            self._parts[form].done += arriving.kept
 
 
 class _Batch:
@@ -139,10 +134,6 @@ class _Batch:
         """Keys of the texts that are neither done nor given up."""
         self.count = 0
         """Texts that are done."""
-
-    def expect(self, form: str, arriving: WorkerResults, wanted: np.ndarray) -> None:
-        """Pass on a form of the texts that want it."""
-        self.forms[form] = arriving, (np.cumsum(wanted) - 1).tolist()
 
     @property
     def arriving(self) -> list[WorkerResults]:
@@ -189,10 +180,6 @@ class Losses(NamedTuple):
         if reuse is not None and (older >= 0).any():
             old = np.searchsorted(reuse.generation.starts, older[older >= 0], side="right") - 1
         return cls(by_id, old)
-
-
-def _chosen(keys: Sequence[bytes], flags: np.ndarray) -> list[bytes]:
-    return [keys[place] for place in np.flatnonzero(flags).tolist()]
 
 
 _MOST_TEXT = 16 << 20
@@ -266,22 +253,17 @@ class EncodingQueue:
         for place, encoding in enumerate(self._encodings):
             if missing := len(encoding.lacks(distinct)) if len(distinct) else 0:
                 self._missing[place] += missing
-                self._begin(place, missing)
+                if place not in self._task:
+                    self._task[place] = self._tasks.enter_context(task(encoding.title, "chunks"))
+                    self._task[place].watch = partial(self._watch, place)
+                # The total is known when all texts are.
+                self._task[place].expect(self._task[place].done + missing if self._all_read else None)
         for batch in batches:
             keys, texts = list(batch), list(batch.values())
             digests = as_keys(keys)
             for place, encoding in enumerate(self._encodings):
-                missing_places = encoding.lacks(digests).tolist() if keys else []
-                if missing_places:
-                    chosen = [keys[at] for at in missing_places], [texts[at] for at in missing_places]
-                    encoding.encode(*chosen, self._task[place])
-
-    def _begin(self, place: int, missing: int) -> None:
-        """Begin the task of an encoding, or go on with it; the total is known when all texts are."""
-        if place not in self._task:
-            self._task[place] = self._tasks.enter_context(task(self._encodings[place].title, "chunks"))
-            self._task[place].watch = partial(self._watch, place)
-        self._task[place].expect(self._task[place].done + missing if self._all_read else None)
+                if places := encoding.lacks(digests).tolist() if keys else []:
+                    encoding.encode([keys[at] for at in places], [texts[at] for at in places], self._task[place])
 
     def _watch(self, place: int, task: Task) -> None:
         """Report work that will be slow at its present speed."""

@@ -10,15 +10,7 @@ import numpy as np
 
 from retrieve_cli.assemble import encoders, indexes
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.contracts import (
-    Card,
-    Encoder,
-    GradualEncoder,
-    GradualSparseEncoder,
-    SparseEncoder,
-    TermWeights,
-    TokenEncoder,
-)
+from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWeights, TokenEncoder
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch, WorkerResults, WorkerTerms, WorkerVectors
@@ -33,7 +25,7 @@ from retrieve_cli.storage.vector_cache import TokenCache, VectorCache
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Card, Encoder, Rows, SparseEncoder, Vectors
     from retrieve_cli.storage.key_rows import Entry, Keys
 
 TERM_LAYOUT = CacheLayout(".weights", {"terms": "<i4", "weights": "<f4"})
@@ -103,10 +95,8 @@ class VectorEncoding:
                 vectors = self._encoded(texts, batch, under_way)
                 batch.keep(vectors, instead_of=under_way.files)
                 under_way.complete(len(keys))
-        except BaseException:
+        finally:
             self.done += under_way.kept
-            raise
-        self.done += len(keys)
 
     def finish(self) -> None:
         """Do nothing: `encode` has waited."""
@@ -129,7 +119,13 @@ class VectorEncoding:
         file = indexes.vectors_file(older)
         unknown: Rows = np.empty(0, np.int64)
         if file and len(texts):
-            self._copy_missing(older, texts, file)
+            lacking = self.cache.unlisted(texts.keys)
+            if len(lacking) and not faults(older.folder, older.manifest, [file]):
+                missing = lacking[np.unique(texts.keys[lacking], return_index=True)[1]]
+                for start in range(0, len(missing), _BLOCK):
+                    rows = missing[start : start + _BLOCK]
+                    self.cache.append(as_digests(texts.keys[rows]), indexes.stored_vectors(older, rows))
+                    older.file(file).release()
             self._older, self._texts = older, texts
         else:
             unknown = self.cache.lacks(texts.keys)
@@ -140,17 +136,6 @@ class VectorEncoding:
         tokens = older.file(TOKENS)
         self.tokens.lend(TokenTable(pickles.load(tokens, later=LATER)), texts, tokens.release)
         return unknown
-
-    def _copy_missing(self, older: Generation, texts: KeyRows, file: str) -> None:
-        """Add to the cache the entries that it lacks and the older generation has."""
-        lacking = self.cache.unlisted(texts.keys)
-        if not len(lacking) or faults(older.folder, older.manifest, [file]):
-            return
-        missing = lacking[np.unique(texts.keys[lacking], return_index=True)[1]]
-        for start in range(0, len(missing), _BLOCK):
-            rows = missing[start : start + _BLOCK]
-            self.cache.append(as_digests(texts.keys[rows]), indexes.stored_vectors(older, rows))
-            older.file(file).release()
 
     def lacks(self, keys: Keys) -> Rows:
         places = np.flatnonzero(self._texts.find(keys) < 0)
@@ -218,15 +203,10 @@ class TermEncoding:
                     weights = self._encoder.encode_passages_gradually(texts, under_way.add)
                 else:
                     weights = self._encoder.encode_passages(texts)
-                written = self._cache.append(keys, _entries(weights))
+                self._cache.append(keys, _entries(weights), instead_of=under_way.files)
                 under_way.complete(len(keys))
-        except BaseException:
+        finally:
             self.done += under_way.kept
-            raise
-        self.done += len(keys)
-        for file in under_way.files:
-            if file != written:
-                file.unlink(missing_ok=True)
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         if older.manifest.recipe.retrievers.get(self._name) == self._card:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.assemble.chunkers import Facets
-from retrieve_cli.contracts import Chunk, FacetAnswer, Json
-from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.contracts import Chunk, Json
+from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
@@ -58,8 +58,7 @@ class FacetCounts(Frozen):
     """The first failure as a sentence."""
 
     def to_json(self) -> dict[str, Json]:
-        failed = sum(self.failed.values())
-        counts = {"made": self.made, "cached": self.cached, "failed": failed}
+        counts = {"made": self.made, "cached": self.cached, "failed": sum(self.failed.values())}
         return {**counts, "reasons": dict(sorted(self.failed.items())), "tokens": self.tokens}
 
     def sentences(self) -> list[str]:
@@ -112,17 +111,19 @@ class Faceting:
         wanted = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in found}
         if wanted and self._asks:
             new = {key: chunk for key, chunk in wanted.items() if key not in self._seen}
-            self._announce(len(new), all_read)
+            if new and self._maker.address and not self._said:
+                self._said = True
+                number = count(len(new), "chunk") if all_read else f"{len(new):,} chunks, and later more,"
+                self._say(f"sending {number} of text to {self._maker.address} for summaries (facets.base_url)")
             found |= dict(self._made(list(new), list(new.values())))
         self._seen.update(keys)
-        return [self._in_order(found.get(key)) for key in keys]
-
-    def _in_order(self, facets: Made) -> Made:
-        """Return facets in the order of their names on the card, wherever they come from."""
-        return facets and {name: facets[name] for name in self._maker.card["names"] if name in facets}
+        # In the order of their names on the card, wherever they come from.
+        return [
+            made and {name: made[name] for name in self._maker.card["names"] if name in made}
+            for made in map(found.get, keys)
+        ]
 
     def _kept(self, keys: Sequence[bytes]) -> dict[bytes, Made]:
-        """Return the facets that are in the cache or in the older generation."""
         lacking = set(self._cache.lacks(as_keys(keys)).tolist()) if keys else set()
         cached = [key for place, key in enumerate(keys) if place not in lacking]
         found: dict[bytes, Made] = dict(zip(cached, map(_read, self._cache.entries(cached)), strict=True))
@@ -133,44 +134,29 @@ class Faceting:
                 if rows[place] >= 0 and (facets := facets_of(self._older.chunks[rows[place]])):
                     lent[keys[place]] = facets
         if lent:
-            self._cache.append(list(lent), [_entry(facets) for facets in lent.values()])
+            self._cache.append(list(lent), list(map(_entry, lent.values())))
         found |= lent
         self._counts["cached"] += len(found.keys() - self._seen)
         return found
-
-    def _announce(self, number: int, all_read: bool) -> None:
-        """Announce, once, which texts are sent to which server."""
-        if self._said or not number or not self._maker.address:
-            return
-        self._said = True
-        chunks = count(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
-        self._say(f"sending {chunks} of text to {self._maker.address} for summaries (facets.base_url)")
 
     def _made(self, keys: Sequence[bytes], chunks: Sequence[Chunk]) -> Iterator[tuple[bytes, Made]]:
         """Yield the facets that are made now, each stored before the next one."""
         keeping = _Keeping(self._cache, each=bool(self._maker.address))
         with task("facets", "chunks", len(keys)) as working, keeping, closing(self._maker.make(chunks)) as answers:
             for answer in answers:
-                self._count(answer, working)
+                working.advance()
+                self._counts["tokens"] += answer.tokens
                 if answer.facets is not None:
+                    self._counts["made"] += 1
                     keeping.add(keys[answer.place], answer.facets)
                     yield keys[answer.place], answer.facets
-                elif self._required:
-                    raise self._error(answer)
-
-    def _count(self, answer: FacetAnswer, working: Task) -> None:
-        working.advance()
-        self._counts["tokens"] += answer.tokens
-        if answer.facets is None:
-            self._failed[answer.reason] += 1
-            self._detail = self._detail or answer.detail
-        else:
-            self._counts["made"] += 1
-
-    def _error(self, answer: FacetAnswer) -> Unavailable:
-        why = answer.detail or _WORDS.get(answer.reason, answer.reason)
-        hint = f"{self._counts['made']:,} made now are kept: run it again, or set facets.policy: optional"
-        return Unavailable(f"a chunk has no facets, and facets.policy is required: {why}", hint=hint)
+                    continue
+                self._failed[answer.reason] += 1
+                self._detail = self._detail or answer.detail
+                if self._required:
+                    why = answer.detail or _WORDS.get(answer.reason, answer.reason)
+                    hint = f"{self._counts['made']:,} made now are kept: run it again, or set facets.policy: optional"
+                    raise Unavailable(f"a chunk has no facets, and facets.policy is required: {why}", hint=hint)
 
 
 class _Keeping:
@@ -198,10 +184,7 @@ class _Keeping:
             self._files.append(self._cache.put_aside([key], [_entry(facets)]))
 
     def _combine(self) -> None:
-        written = self._cache.append(list(self._new), [_entry(facets) for facets in self._new.values()])
-        for path in self._files:
-            if path != written:
-                path.unlink(missing_ok=True)
+        self._cache.append(list(self._new), list(map(_entry, self._new.values())), instead_of=self._files)
         self._new, self._files = {}, []
 
 

@@ -46,17 +46,13 @@ class GenerationWriter:
         self._ids = TextBuffer()
         self._contents = DigestList()
         self._origins = DigestList()
-        self._texts = DigestList()
+        self.texts = DigestList()
+        """By chunk, the SHA-1 of the text that is embedded."""
         self._older = array("i")
         self._columns = ColumnsWriter()
 
     def __len__(self) -> int:
         return len(self._ids)
-
-    @property
-    def texts(self) -> DigestList:
-        """By chunk, the SHA-1 of the text that is embedded."""
-        return self._texts
 
     @property
     def starts(self) -> Rows:
@@ -105,7 +101,7 @@ class GenerationWriter:
                 self._facets.add(sections.facet_values(chunk.facets))
         texts = [text_key(chunk.embedded) for chunk in chunks]
         for text in texts:
-            self._texts.append(text)
+            self.texts.append(text)
         self._older.extend([-1] * len(texts))
         self._ids.append(record.id.encode())
         self._contents.append(bytes.fromhex(row["sha1"]))
@@ -126,7 +122,7 @@ class GenerationWriter:
                 self._columns.append(old.records[row])
         if self._facets is not None and (kept := sections.facet_columns(old)) is not None:
             self._facets.keep_all(kept, chunks, old.file(sections.FACETS_FILE).release)
-        self._texts.extend(old.texts[chunks.start : chunks.stop])
+        self.texts.extend(old.texts[chunks.start : chunks.stop])
         self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
         own = slice(rows.start, rows.stop)
         self._ids.extend(old.ids, rows)
@@ -155,7 +151,7 @@ class GenerationWriter:
             "lines": np.array(self._lines, np.int64),
             "contents": self._contents.array,
             "origins": self._origins.array,
-            "texts": self._texts.array,
+            "texts": self.texts.array,
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         self._columns.write(self._folder / COLUMNS)
@@ -186,6 +182,8 @@ def copy_moved(
     old: JsonlTable, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
 ) -> None:
     """Append adjacent rows of a table, their line numbers moved by `shift`."""
+    import orjson
+
     keys, pattern = lines
     for block, offsets in old.raw_rows(rows):
         if not shift:
@@ -196,7 +194,7 @@ def copy_moved(
             new.copy_rows(moved, np.append(0, np.flatnonzero(np.frombuffer(moved, np.uint8) == ord("\n")) + 1))
             continue
         for start, end in pairwise((offsets - offsets[0]).tolist()):  # not as this version writes them
-            value = orjson_loads(block[start:end])
+            value = orjson.loads(block[start:end])
             new.copy(encode_row({**value, **{key: value[key] + shift for key in keys}}))
 
 
@@ -205,11 +203,3 @@ def _moved(shift: int, found: re.Match[bytes]) -> bytes:
     parts = [found[number] for number in range(1, found.re.groups + 1)]
     name = found[0][: found.start(1) - found.start()]
     return name + b"".join(part if number % 2 else b"%d" % (int(part) + shift) for number, part in enumerate(parts))
-
-
-def orjson_loads(line: bytes) -> dict[str, int]:
-    """Return a row of which only lines are changed."""
-    import orjson
-
-    value: dict[str, int] = orjson.loads(line)
-    return value

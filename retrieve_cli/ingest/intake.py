@@ -19,16 +19,7 @@ from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.cached_source import (
-    ItemBatch,
-    ReadAhead,
-    batches,
-    folders_of,
-    mapping_of,
-    origin_of,
-    pieces_of,
-    unforeseen,
-)
+from retrieve_cli.ingest.cached_source import batches, folders_of, mapping_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.distributed import EncodingQueue, Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
@@ -45,6 +36,7 @@ from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
+    from retrieve_cli.ingest.cached_source import ItemBatch
     from retrieve_cli.ingest.inventory import Reuse
     from retrieve_cli.storage.key_rows import Keys
     from retrieve_cli.storage.mapped import Sums
@@ -87,12 +79,11 @@ class Intake:
         if encodings and (executor := parts.executor(progress.say)) is not None:
             self._workers = WorkerEncoding(executor, self._vectors, self._terms)
             encodings = [self._workers]
-        self._facets = (
-            None
-            if parts.facets is None
-            else Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
-        )
-        self._waiting = None if self._facets is None else FacetQueue(self._facets)
+        self._facets: Faceting | None = None
+        self._waiting: FacetQueue | None = None
+        if parts.facets is not None:
+            self._facets = Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
+            self._waiting = FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(self._before)
         self._places: list[str] = []
@@ -185,12 +176,9 @@ class Intake:
         with reading(source) as progress:
             for batch in batches(source):
                 read.update(batch.traces)
-                unknown = np.full(len(batch), -1, np.int64)
-                older = self._reuse.rows(source, batch) if self._reuse else unknown
+                older = self._reuse.rows(source, batch) if self._reuse else np.full(len(batch), -1, np.int64)
                 rows = older if self._lost is None else np.where(np.isin(older, self._lost.rows), -1, older)
-                ahead = ReadAhead(batch, rows)
-                for places, kept in walk(rows, self._inventory):
-                    ahead.reach(places.start)
+                for places, kept in walk(batch, rows, self._inventory):
                     if kept:
                         self._keep(batch, places, rows)
                     elif (row := int(older[places.start])) != rows[places.start]:
@@ -205,7 +193,6 @@ class Intake:
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders, mapping))
 
     def _enter(self, source: Source, first: int, counts: tuple[int, int]) -> None:
-        """Note a source whose records, from row `first` on, are written."""
         self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
 
     def _then(self, step: Callable[[], None]) -> None:
@@ -217,7 +204,11 @@ class Intake:
 
     def write(self) -> dict[str, int]:
         """Write the indexes and offsets; return the rows of each file."""
-        self._warn()
+        by_workers = self._workers.truncated if self._workers else 0
+        if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
+            self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
+        if self._terms is not None:
+            self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
         rows = self._tables.finish()
         texts = self._tables.texts
         found = Texts(as_keys(texts), self._tables.older_texts)
@@ -237,8 +228,8 @@ class Intake:
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
-        if count := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
-            rows[TENANTS_FILE] = count
+        if samples := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
+            rows[TENANTS_FILE] = samples
         self.recipe = self._parts.recipe_of(columns)
         if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
             rows[GRAPH], notes = written
@@ -262,14 +253,6 @@ class Intake:
                 continue
             self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
 
-    def _warn(self) -> None:
-        """Report texts that were cut off, and a summary of the term weights."""
-        by_workers = self._workers.truncated if self._workers else 0
-        if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
-            self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
-        if self._terms is not None:
-            self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
-
     def close(self) -> None:
         """Close the files, finished or not."""
         self.embedding.close()
@@ -290,7 +273,6 @@ class Intake:
         self._places.extend(batch.sources[places.start : places.stop])
 
     def _copy(self, reuse: Reuse, run: range, shift: int) -> None:
-        """Copy adjacent records, which are `shift` lines further down now."""
         self._tables.keep(reuse.generation, run, shift=shift)
         reuse.keep(run, self._parts.writers, self.embedding.add)
 
@@ -341,7 +323,6 @@ class Intake:
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
     ) -> None:
-        """Write a record whose chunks have these facets."""
         pairs = zip(chunks, facets, strict=True)
         summarised = [replace(chunk, facets=made) if made else chunk for chunk, made in pairs]
         self._write(record, summarised, origin, content)

@@ -14,9 +14,9 @@ import numpy as np
 
 from retrieve_cli.assemble.parts import Writers, companions, keep
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import Json, Source
+from retrieve_cli.contracts import Source
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.cached_source import ItemBatch
+from retrieve_cli.ingest.cached_source import ItemBatch, ReadAhead
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.embedding import TextEncoding
 from retrieve_cli.storage.generation import TOKENS, Generation
@@ -154,9 +154,11 @@ def changes_between(before: Contents, after: Contents) -> tuple[Changes, ChunkCh
     return inventory.changes(), inventory.chunk_changes(after.starts, after.texts)
 
 
-def walk(rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:
+def walk(batch: ItemBatch, rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:
     """Yield the places of items in order, and True for those that are kept, as many as possible at a time; these are
-    added to the inventory. Others come one at a time. `rows` has the row before of each item, or -1."""
+    added to the inventory. Others come one at a time, and the next of these are read in the background. `rows` has the
+    row before of each item, or -1."""
+    ahead = ReadAhead(batch, rows)
     unknown = np.append(np.flatnonzero(rows < 0), len(rows)).tolist()
     at = 0
     for stop in unknown:
@@ -164,9 +166,11 @@ def walk(rows: Rows, inventory: Inventory) -> Iterator[tuple[range, bool]]:
             count = inventory.free(rows[at:stop])
             if count:
                 inventory.keep(rows[at : at + count])
+            ahead.reach(at)
             yield range(at, at + max(count, 1)), count > 0
             at += max(count, 1)
         if stop < len(rows):
+            ahead.reach(stop)
             yield range(stop, stop + 1), False
         at = stop + 1
 
@@ -235,10 +239,6 @@ class Reuse:
 
 def reusable(before: Recipe, after: Recipe) -> frozenset[str]:
     """Return the kinds of sources whose records would come out the same: fields, chunks, facets, rows, columns."""
-
-    def same(old: Json, new: Json) -> bool:
-        return old is not None and bool(old == new)
-
     if before.encoder != after.encoder or before.columns != after.columns or before.facets != after.facets:
         return frozenset()
     for name, card in after.retrievers.items():
@@ -246,8 +246,7 @@ def reusable(before: Recipe, after: Recipe) -> frozenset[str]:
         if not retriever(name).by_text and (old is None or not retriever(name).keeps(old, card)):
             return frozenset()
     kinds = after.sources.keys() & before.sources.keys() & before.chunking.keys()
+    cards = ((before.sources, after.sources), (before.chunking, after.chunking))
     return frozenset(
-        kind
-        for kind in kinds
-        if same(before.sources[kind], after.sources[kind]) and same(before.chunking[kind], after.chunking[kind])
+        kind for kind in kinds if all(old[kind] is not None and old[kind] == new[kind] for old, new in cards)
     )

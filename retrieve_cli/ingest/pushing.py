@@ -124,7 +124,9 @@ class Push:
             if whole or entry is not None:  # sent before, and something of it is lost or changed
                 share.engine.drop(generation.id)
                 self._aliases = True
-            _note(_sent(generation.folder.parents[1]), f"{name} {generation.id}")
+            note, sent = f"{name} {generation.id}", generation.folder.parents[1] / SENT
+            if note not in (notes := _lines(sent)):
+                durable.replace(sent, "".join(f"{each}\n" for each in [*notes, note][-_NOTED:]))
             self._entries[name] = send(share, generation, older, shares=self._allotted, say=self._say)
 
     def record(self, folder: Path) -> None:
@@ -155,7 +157,7 @@ class Push:
         last = list(dict.fromkeys(each for each in (self._before, self._generation.id) if each is not None))
         kept = [each.manifest.id for each in store.kept() if each.manifest.id not in last]
         newest = {self._generation.id, *[*kept, *last][-self._settings.engines.keep :]}
-        sent = set(_lines(_sent(store.path)))
+        sent = set(_lines(store.path / SENT))  # a line per engine and generation: engines may be shared
         for name in self._entries:
             try:
                 engine = engines.engine(name, self._settings)
@@ -167,7 +169,6 @@ class Push:
                 self._say(f"{name}: older generations could not be removed: {error.message}")
 
     def _shares(self, generation: Generation) -> list[EngineShare]:
-        """The share of each engine."""
         placed = engines.places(self._settings, generation.manifest.recipe.retrievers)
         indexes = local_indexes(generation, self._settings)
         keeper = engines.keeper(self._settings)
@@ -183,25 +184,13 @@ class Push:
             for exported in share.parts:
                 if not (able.terms if exported.part.dim is None else able.vectors):
                     what = "term weights" if exported.part.dim is None else "vectors"
-                    role = registry.retriever(exported.part.name).role
-                    hint = f"choose another engine: engines.{role}"
+                    hint = f"choose another engine: engines.{registry.retriever(exported.part.name).role}"
                     raise UsageError(f"{share.engine.name} cannot hold {what} ({exported.part.name})", hint=hint)
         return shares
 
 
-def _sent(artifacts: Path) -> Path:
-    """Return the list of generations sent from this folder, a line per engine and generation: engines may be shared."""
-    return artifacts / SENT
-
-
 def _lines(path: Path) -> list[str]:
     return read_text(path, limit=MANIFEST).splitlines() if path.exists() else []
-
-
-def _note(path: Path, line: str) -> None:
-    """Add a line to a file, in one step that survives a crash. Raises: OSError."""
-    if line not in (known := _lines(path)):
-        durable.replace(path, "".join(f"{each}\n" for each in [*known, line][-_NOTED:]))
 
 
 def write_statistics(generation: Generation, parts: Sequence[Exported]) -> None:
@@ -229,7 +218,6 @@ def _settle(path: Path, write_statistics: Callable[[Path], object]) -> None:
 
 
 def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]:
-    """Return the statistics of the scores of a part in their stored form."""
     from retrieve_cli.storage.term_statistics import posting_statistics
     from retrieve_cli.storage.vector_statistics import vector_statistics
 

@@ -70,6 +70,10 @@ class Report(Frozen):
     """The generation of other sources that a build replaced."""
 
     def to_json(self) -> dict[str, Json]:
+        error: dict[str, Json] = {}
+        if self.status == "failed":
+            hint = "fix them, or allow more: --max-fail N" if self.records else "fix them"
+            error = {"code": int(Exit.PARTIAL), "kind": "rejected", "message": self.sentence(), "hint": hint}
         return {
             "status": self.status,
             "generation": self.generation,
@@ -85,13 +89,8 @@ class Report(Frozen):
             **({"skipped": list(self.skipped)} if self.skipped else {}),
             **({"notices": list(self.notices)} if self.notices else {}),
             **({"replaced": self.replaced.to_json()} if self.replaced else {}),
-            **({"error": self._error} if self.status == "failed" else {}),
+            **({"error": error} if error else {}),
         }
-
-    @property
-    def _error(self) -> dict[str, Json]:
-        hint = "fix them, or allow more: --max-fail N" if self.records else "fix them"
-        return {"code": int(Exit.PARTIAL), "kind": "rejected", "message": self.sentence(), "hint": hint}
 
     def sentence(self, verb: str = "") -> str:
         """Return one line for people: `published 97636fac83da: 134 documents (+0 ~1 −63), 1,995 chunks, …`."""

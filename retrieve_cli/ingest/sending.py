@@ -65,8 +65,7 @@ def send(
     with closing(staging):
         for exported in share.parts:
             copies = _copies(engine, exported, generation, older, say=say)
-            title = f"sending {exported.part.name} to {engine.name}"
-            with task(title, "rows", exported.part.rows) as progress:
+            with task(f"sending {exported.part.name} to {engine.name}", "rows", exported.part.rows) as progress:
                 for batch in batches(exported, labels):
                     _store(staging, exported.part.name, batch, copies)
                     progress.advance(len(batch.rows))
@@ -82,20 +81,14 @@ def send(
             attaching.send(staging, generation, shares)
         census = staging.finish()
     for exported in share.parts:
-        if census.rows.get(exported.part.name) != exported.part.rows:
-            held = census.rows.get(exported.part.name)
+        if (held := census.rows.get(exported.part.name)) != exported.part.rows:
             message = f"{engine.name} holds {held} rows of {exported.part.name}, and {exported.part.rows} were sent"
             raise RetrieveError(message, hint="run it again: retrieve engines push")
     return Entry(engine.card, [exported.part for exported in share.parts], share.files, census)
 
 
 def _copies(
-    engine: Engine,
-    exported: Exported,
-    generation: Generation,
-    older: Generation | None,
-    *,
-    say: Callable[[str], None],
+    engine: Engine, exported: Exported, generation: Generation, older: Generation | None, *, say: Callable[[str], None]
 ) -> tuple[str, Rows] | None:
     """The older generation whose rows the engine can copy, and by row of the new one its row there, -1 if none."""
     name, rows = exported.part.name, exported.part.rows
@@ -103,14 +96,8 @@ def _copies(
     if older is None or older.id == generation.id:
         say(sent)
         return None
-    retriever, recipes = registry.retriever(name), (older.manifest.recipe, generation.manifest.recipe)
-    same = all(
-        before == after
-        for before, after in (
-            (recipes[0].encoder, recipes[1].encoder),
-            (recipes[0].retrievers.get(name), recipes[1].retrievers.get(name)),
-        )
-    )
+    retriever, before, after = registry.retriever(name), older.manifest.recipe, generation.manifest.recipe
+    same = before.encoder == after.encoder and before.retrievers.get(name) == after.retrievers.get(name)
     there = {staged.generation for staged in engine.generations() if staged.complete}
     held = engine_record.read(older.folder).get(engine.name)
     if not (engine.capabilities.copies and retriever.by_text and same and older.id in there):
@@ -151,14 +138,10 @@ def _store(staging: Staging, part: str, batch: Batch, copies: tuple[str, Rows] |
         labels = [batch.labels[place] for place in np.flatnonzero(known).tolist()]
         staging.copy(part, older, batch.rows[known], places[batch.rows[known]], labels)
     if not known.all():
-        staging.put(part, _some(batch, np.flatnonzero(~known)))
-
-
-def _some(batch: Batch, places: Rows) -> Batch:
-    """Return some rows of a batch."""
-    vectors = None if batch.vectors is None else batch.vectors[places]
-    weights = [batch.weights[place] for place in places.tolist()] if batch.weights else ()
-    return Batch(batch.rows[places], [batch.labels[place] for place in places.tolist()], vectors, weights)
+        new = np.flatnonzero(~known)
+        vectors = None if batch.vectors is None else batch.vectors[new]
+        weights = [batch.weights[place] for place in new.tolist()] if batch.weights else ()
+        staging.put(part, Batch(batch.rows[new], [batch.labels[place] for place in new.tolist()], vectors, weights))
 
 
 class RowLabels:
@@ -170,37 +153,21 @@ class RowLabels:
 
     def of(self, unit: Unit, rows: range) -> list[Label]:
         """Return the labels of adjacent records, or chunks."""
-        return self._of_records(rows) if unit == "record" else self._of_chunks(rows)
-
-    def _of_records(self, records: range) -> list[Label]:
         generation = self._generation
-        values = self._values(records)
-        labels = []
-        for record, fields in zip(records, values, strict=True):
-            row, name = generation.records[record], generation.record_id(record)
-            labels.append(Label(name, name, row["name"], row["description"], tenant=_tenant(fields), fields=fields))
-        return labels
-
-    def _of_chunks(self, rows: range) -> list[Label]:
-        generation = self._generation
+        labels: list[Label] = []
+        if unit == "record":
+            for record, fields in zip(rows, self._values(rows), strict=True):
+                row, name = generation.records[record], generation.record_id(record)
+                labels.append(Label(name, name, row["name"], row["description"], tenant=_tenant(fields), fields=fields))
+            return labels
         owners = np.searchsorted(generation.starts, np.arange(rows.start, rows.stop), side="right") - 1
         records = range(int(owners[0]), int(owners[-1]) + 1)
         values = self._values(records)
         names = [str(row["name"]) for row in generation.records.rows(records.start, records.stop)]
-        labels = []
-        for chunk, owner in zip(generation.chunks.rows(rows.start, rows.stop), owners.tolist(), strict=True):
-            place = owner - records.start
-            fields = values[place]
-            label = Label(
-                chunk["id"],
-                chunk["doc_id"],
-                names[place],
-                chunk["text"],
-                chunk["section"] or "",
-                tenant=_tenant(fields),
-                fields=fields,
-            )
-            labels.append(label)
+        places = (owners - records.start).tolist()
+        for chunk, place in zip(generation.chunks.rows(rows.start, rows.stop), places, strict=True):
+            shown = (chunk["id"], chunk["doc_id"], names[place], chunk["text"], chunk["section"] or "")
+            labels.append(Label(*shown, tenant=_tenant(values[place]), fields=values[place]))
         return labels
 
     def _values(self, records: range) -> list[dict[str, list[str]]]:

@@ -48,9 +48,11 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
                 os.close(os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK))
         except OSError as error:
             what = "folder" if entry.kind == "docs" else "catalog" if entry.kind == "catalog" else "source"
+            named = f"name all sources that are left: retrieve build {'DIR' if entry.kind == 'docs' else 'FILE'}"
+            otherwise = "change `sources:` in config.yaml" if listed else named
             raise SourceFailed(
                 f"cannot read the {what} {entry.path.absolute()}: {error.strerror}; nothing was published",
-                hint=f"restore it, or mount its disk; {_without(entry, listed=listed)}",
+                hint=f"restore it, or mount its disk; if it moved or is gone for good, {otherwise}",
             ) from error
 
 
@@ -67,13 +69,6 @@ def check_inbox(sources: Sequence[Source], last: Manifest | None) -> None:
                 f"the inbox ends at change {stamp[0]}, and the index has change {included}; nothing was published",
                 hint="restore the folder `inbox` of the artifacts; without it: retrieve build with the other sources",
             )
-
-
-def _without(entry: SourceSetting, *, listed: bool) -> str:
-    if listed:
-        return "if it moved or is gone for good, change `sources:` in config.yaml"
-    place = "DIR" if entry.kind == "docs" else "FILE"
-    return f"if it moved or is gone for good, name all sources that are left: retrieve build {place}"
 
 
 _PLACE = ("kind", "name", "path", "url", "endpoint")
@@ -95,11 +90,8 @@ class Replaced(NamedTuple):
     def sentence(self, flags: str = "") -> str:
         """Return a sentence for people; `flags` are those with which a command finds this index."""
         names = "; ".join(f"{entry.name}, {count(entry.records, noun_for([entry.kind]))}" for entry in self.sources)
-        back = (
-            f"go back: retrieve sync --rollback {self.generation}{flags}"
-            if self.kept
-            else "it was removed (store.keep)"
-        )
+        rollback = f"go back: retrieve sync --rollback {self.generation}{flags}"
+        back = rollback if self.kept else "it was removed (store.keep)"
         return f"replaces generation {self.generation} ({names}); {back}"
 
 
@@ -182,9 +174,7 @@ class UnchangedFiles:
             found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE, LISTING)]
         except OSError:
             return None
-        regular = all(
-            stat.S_ISREG(status.st_mode) and settled(status.st_mtime_ns, status.st_ctime_ns) for status in found
-        )
+        regular = all(stat.S_ISREG(own.st_mode) and settled(own.st_mtime_ns, own.st_ctime_ns) for own in found)
         return [list(marks_of(status)) for status in found] if regular else None
 
 

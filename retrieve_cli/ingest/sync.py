@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.parts import Parts
@@ -27,7 +26,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_chan
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, Reuse, changes_between, reusable
-from retrieve_cli.ingest.report import LossLimits, Progress, Report
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status
 from retrieve_cli.ingest.source_checks import UnchangedFiles, check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -96,11 +95,7 @@ class Sync:
         """The sources as the plan read them; items of some can be copied without reading the source again."""
 
     def plan(self) -> Plan:
-        """Fetch and compare, without changing the index.
-
-        Raises:
-            SourceFailed, UsageError: a source cannot be read.
-        """
+        """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
         for source in self._sources:
             source.fetch()
         check_inbox(self._sources, self._last())
@@ -142,14 +137,13 @@ class Sync:
             if push := push_for(self._parts, self._progress):
                 push.again(self._current)
                 push.tidy(self._store)
-            report = self._unchanged(self._current, plan)
+            unchanged = ChunkChanges(kept=len(self._current.chunks))
+            report = _report(self._current, plan.changes, unchanged, status="unchanged")
         else:
             for sentence in plan.sentences():
                 self._progress.say(sentence)
-            last = self._last()
-            if last:
+            if last := self._last():
                 self._limits.check_loss(last, plan.records)
-            reuse = Reuse(self._current, self._parts.recipe) if self._current else None
             report = apply(
                 self._scanned or self._sources,
                 self._parts,
@@ -158,7 +152,7 @@ class Sync:
                 progress=self._progress,
                 before=self._before,
                 last=last,
-                reuse=reuse,
+                reuse=Reuse(self._current, self._parts.recipe) if self._current else None,
             )
             report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
@@ -184,23 +178,20 @@ class Sync:
         """
         parts, store = self._new_parts(), self._store
         with store.scratch() as scratch, store.scratch() as aside:
-            with closing(self._afresh(scratch, parts, aside)) as intake:
+            # All is computed again but facets: a model may answer otherwise.
+            nothing, facets = Contents.nothing(), store.cache
+            with closing(Intake(scratch, parts, aside, self._progress, before=nothing, facets=facets)) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)
         current, found = store.verify()
-        read = [origin["digest"] for origin in intake.origins]
-        if read != digests_of(current):
+        if [origin["digest"] for origin in intake.origins] != digests_of(current):
             raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
         if fresh.id == current.id:
             return found
         names = sorted({*fresh.files, *current.files})
         differing = {name: "differs" for name in names if fresh.files.get(name) != current.files.get(name)}
         return {**differing, **found} or {"manifest.json": "differs"}
-
-    def _afresh(self, scratch: Path, parts: Parts, cache: Path) -> Intake:
-        """Return an intake that computes all again but facets: a model may answer otherwise."""
-        return Intake(scratch, parts, cache, self._progress, before=Contents.nothing(), facets=self._store.cache)
 
     @cached_property
     def _current(self) -> Generation | None:
@@ -229,9 +220,7 @@ class Sync:
     def _last(self) -> Manifest | None:
         """Return the manifest of the current generation, even if its files are damaged; else of the newest readable."""
         kept = self._store.kept()
-        return next(
-            (generation.manifest for generation in kept if generation.live), kept[-1].manifest if kept else None
-        )
+        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
 
     def _nothing_to_do(self, current: Generation, rejected: int) -> Plan:
         counts = {source.name: source.records for source in current.manifest.sources}
@@ -261,7 +250,8 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        mappings = map(_mapping_in, manifest.built["sources"])
+        keys = ("fields", "inferred")
+        mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         noted = [origin_of(*each) for each in seen]
         if noted != manifest.built["sources"]:
@@ -284,30 +274,11 @@ class Sync:
                 self._unread.save(manifest, list(zip(self._sources, digests_of(manifest), strict=True)))
 
     def _digests_are(self, noted: Sequence[str]) -> bool:
-        """Return True if every source has the digest that was noted."""
         for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):
             seen = self._unread is not None and self._unread.source(source, digest, stamp)
             if not seen and digest_of(source) != digest:
                 return False
         return True
-
-    @staticmethod
-    def _unchanged(current: Generation, plan: Plan) -> Report:
-        return Report(
-            status="unchanged",
-            generation=current.manifest.id,
-            records=len(current.records),
-            chunks=len(current.chunks),
-            changes=plan.changes,
-            chunk_changes=ChunkChanges(kept=len(current.chunks)),
-            kinds=frozenset(source.kind for source in current.manifest.sources),
-            quarantined=plan.rejected,
-        )
-
-
-def _mapping_in(noted: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the mapping of keys in a manifest's note on a source."""
-    return {key: noted[key] for key in ("fields", "inferred") if key in noted}
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
@@ -326,14 +297,19 @@ def roll_back(store: Store, generation: str | None, push: Push | None = None) ->
     current = store.roll_back(generation)
     with open_generation(store) as opened:
         changes, chunk_changes = changes_between(before, Contents.of(opened))
-        return Report(
-            status="unchanged" if current == was else "published",
-            generation=current,
-            records=len(opened.records),
-            chunks=len(opened.chunks),
-            changes=changes,
-            chunk_changes=chunk_changes,
-            kinds=frozenset(source.kind for source in opened.manifest.sources),
-            quarantined=sum(source.refused for source in opened.manifest.sources),
-            seconds=round(time.monotonic() - begun, 3),
-        )
+        report = _report(opened, changes, chunk_changes, status="unchanged" if current == was else "published")
+        return replace(report, seconds=round(time.monotonic() - begun, 3))
+
+
+def _report(current: Generation, changes: Changes, chunk_changes: ChunkChanges, *, status: Status) -> Report:
+    """Return the report on a current generation that was not written now."""
+    return Report(
+        status=status,
+        generation=current.manifest.id,
+        records=len(current.records),
+        chunks=len(current.chunks),
+        changes=changes,
+        chunk_changes=chunk_changes,
+        kinds=frozenset(source.kind for source in current.manifest.sources),
+        quarantined=sum(source.refused for source in current.manifest.sources),
+    )

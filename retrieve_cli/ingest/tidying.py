@@ -36,8 +36,7 @@ def remove_old(store: Store, keep: int, progress: Progress) -> None:
     reported. Sources are not read: they need not be on this machine.
     """
     try:
-        removed = store.prune(keep)
-        for old in removed:
+        for old in store.prune(keep):
             progress.say(f"removed generation {old}: the last {keep} are kept (store.keep)")
         needed = []
         for kept in store.kept():
@@ -82,12 +81,10 @@ def note_lines(store: Store, progress: Progress) -> None:
 
 
 def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress: Progress) -> None:
-    """Remove cache entries of no generation; `needed` has the recipe and the texts of each."""
     with_vectors = [(of_passages(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder is not None]
     content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
-    with_tokens = [
-        (vector_cache.token_card(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
-    ]
+    packed = [(recipe.encoder, keys) for recipe, keys in needed if recipe.encoder and recipe.tokens]
+    with_tokens = [(vector_cache.token_card(encoder), keys) for encoder, keys in packed]
     content_cache.prune(folder, vector_cache.TOKEN_LAYOUT, with_tokens, say=progress.say)
     with_terms = [(card, keys) for recipe, keys in needed for card in encoders.term_cards(recipe).values()]
     content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +88,11 @@ class ContentCache:
         """Return the places of the keys that no file lists, without checking the files."""
         return np.flatnonzero(self._find(keys)[0] < 0)
 
-    def append(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> Path | None:
-        """Add the entries of texts, wait until they are on disk, and return the file; None without texts.
+    def append(
+        self, keys: Sequence[bytes], entries: Sequence[Entry], *, instead_of: Iterable[Path] = ()
+    ) -> Path | None:
+        """Add the entries of texts, wait until they are on disk, and return the file; None without texts. Files where
+        they were put aside before are removed then.
 
         Raises:
             OSError: the disk is full; existing files stay unchanged.
@@ -97,7 +100,19 @@ class ContentCache:
         if not keys:
             return None
         path = self.put_aside(keys, entries)
-        self._add(self._read(path, sound=True))
+        part = self._read(path, sound=True)
+        if part is None:
+            raise ValueError("the written file does not fit the layout")
+        levels, parts = self._all_levels, self._parts
+        parts.append(part)
+        first = len(parts) - 1
+        size = len(part.keys)
+        while levels and len(levels[-1].rows) < 2 * size:
+            size += len(levels[-1].rows)
+            first = levels.pop().first
+        levels.append(Level(first, parts[first:]))
+        for file in set(instead_of) - {path}:
+            file.unlink(missing_ok=True)
         return path
 
     def put_aside(self, keys: Sequence[bytes], entries: Sequence[Entry]) -> Path:
@@ -151,12 +166,9 @@ class ContentCache:
 
     @property
     def _parts(self) -> list[CachePart]:
-        if self._loaded is None:
-            self._loaded = []
-            self._load(self._loaded)
-        return self._loaded
-
-    def _load(self, parts: list[CachePart]) -> None:
+        if self._loaded is not None:
+            return self._loaded
+        parts = self._loaded = []
         if self._folder.is_file():
             self._skip(self._folder)
         for path in sorted(self._folder.glob("[0-9a-f]*.pkl")):
@@ -170,6 +182,7 @@ class ContentCache:
         if (read := self._layout.read_older) is not None:
             path = self._folder.with_suffix(self._layout.older_suffix)
             parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
+        return parts
 
     def _read(self, path: Path, *, sound: bool = False) -> CachePart | None:
         """Return the contents of a file; None if it has another structure. Raises: IndexCorrupt."""
@@ -185,19 +198,6 @@ class ContentCache:
 
     def _columns_of(self, stored: Any) -> Entry:
         return tuple(stored[name] for name in self._layout.columns)
-
-    def _add(self, part: CachePart | None) -> None:
-        """Add a part that was written."""
-        if part is None:
-            raise ValueError("the written file does not fit the layout")
-        levels, parts = self._all_levels, self._parts
-        parts.append(part)
-        first = len(parts) - 1
-        size = len(part.keys)
-        while levels and len(levels[-1].rows) < 2 * size:
-            size += len(levels[-1].rows)
-            first = levels.pop().first
-        levels.append(Level(first, parts[first:]))
 
     @property
     def _all_levels(self) -> list[Level]:
@@ -255,7 +255,6 @@ def prune(folder: Path, layout: CacheLayout, needed: Sequence[tuple[Json, Keys]]
 
 
 def _rows_of(index: KeyRows, wanted: Sequence[Keys]) -> Rows:
-    """Return the rows of all wanted keys that exist, in order."""
     flags = np.zeros(len(index), np.bool_)
     last = np.empty(0, KEY_TYPE)
     for keys in wanted:

@@ -52,11 +52,7 @@ def write(folder: Path, entries: Mapping[str, Entry]) -> None:
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """Return the entries by name of engine; none if there is no file.
-
-    Raises:
-        IndexCorrupt: the file cannot be read.
-    """
+    """Return the entries by name of engine; none if there is no file. Raises: IndexCorrupt: the file cannot be read."""
     path = folder / FILE
     try:
         value = json_checks.mapping(json.loads(read_text(path, limit=LIMIT)), FILE)
@@ -70,7 +66,6 @@ def read(folder: Path) -> dict[str, Entry]:
 
 
 def _entry(value: Mapping[str, Json]) -> Entry:
-    """Return an entry after checking its types. Raises: ValueError, TypeError, KeyError."""
     parts = [Part(**part) for part in json_checks.mappings(value["parts"], "`parts`")]
     for part in parts:
         json_checks.text(part.name, "`name`")
@@ -80,9 +75,8 @@ def _entry(value: Mapping[str, Json]) -> Entry:
         if part.dim is not None:
             json_checks.count(part.dim, "`dim`")
     census = Census(**json_checks.mapping(value["census"], "`census`"))
-    rows = {
-        name: json_checks.count(count, "`rows`") for name, count in json_checks.mapping(census.rows, "`rows`").items()
-    }
+    counts = json_checks.mapping(census.rows, "`rows`")
+    rows = {name: json_checks.count(count, "`rows`") for name, count in counts.items()}
     files = [json_checks.file_name(name) for name in value["files"]]
     json_checks.text(census.sample, "`sample`")
     return Entry(json_checks.mapping(value["card"], "`card`"), parts, files, census._replace(rows=rows))

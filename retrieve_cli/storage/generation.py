@@ -54,8 +54,7 @@ _DIGESTS = ("contents", "origins", "texts")
 """Arrays of `offsets.pkl` that queries do not read: each part is checked when it is read."""
 _LONGEST_INDEX = 12
 """Maximum digits of a chunk's number."""
-
-
+_HINT = "retrieve inspect verify"
 DIGEST = 20
 """Bytes of a SHA-1."""
 
@@ -117,9 +116,7 @@ class Generation:
             self._digests = {name: offsets[name] for name in _DIGESTS}
             by_record = (self.lines.shape, offsets["contents"].shape, offsets["origins"].shape)
         except (KeyError, TypeError, AttributeError) as error:
-            raise IndexCorrupt(
-                f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint="retrieve inspect verify"
-            ) from error
+            raise IndexCorrupt(f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint=_HINT) from error
         records, chunks = len(self.records), len(self.chunks)
         if (
             by_record != ((records,), (records, DIGEST), (records, DIGEST))
@@ -131,7 +128,7 @@ class Generation:
             or not rising(offsets["records"], int(offsets["records"][-1]), least=1)
             or not rising(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
         ):
-            raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
+            raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint=_HINT)
 
     def release(self, name: str) -> Callable[[], None]:
         """Return a function that frees the memory in which a file in an engine is mapped, and none of a local one."""
@@ -181,21 +178,18 @@ class Generation:
         path, entry = self.folder / name, self.manifest.files.get(name)
         try:
             if self._blocks is not None:
-                return self._remote(name)
+                from retrieve_cli.storage.remote_file import RemoteFile
+
+                if name not in (known := self._sums or {}):
+                    hint = "attach it again: retrieve engines attach"
+                    raise IndexCorrupt(f"{sums.FILE} lacks the sums of {name}", hint=hint)
+                return RemoteFile(path, known[name], partial(self._blocks, name))
             if self._sums is None or entry is None:
                 return MappedFile(path)
             none = np.empty(0, np.uint64)
             return MappedFile(path, self._sums.get(name, none), partial(digest_fault, path, entry))
         except OSError as error:
-            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
-
-    def _remote(self, name: str) -> MappedFile:
-        """Return a file whose blocks are in an engine. Raises: OSError; IndexCorrupt: its sums are missing."""
-        from retrieve_cli.storage.remote_file import RemoteFile
-
-        if self._blocks is None or name not in (known := self._sums or {}):
-            raise IndexCorrupt(f"{sums.FILE} lacks the sums of {name}", hint="attach it again: retrieve engines attach")
-        return RemoteFile(self.folder / name, known[name], partial(self._blocks, name))
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
 
     def expect(self, name: str, rows: int) -> None:
         """Check the number of rows of a file against the manifest, and its bytes if `file` did not open it.
@@ -207,10 +201,8 @@ class Generation:
             self.file(name).check()
         entry = self.manifest.files.get(name)
         if entry is None or entry.rows != rows:
-            expected = "nothing" if entry is None else entry.rows
-            raise IndexCorrupt(
-                f"{name} has {rows} rows; the manifest has {expected}", hint="build again: retrieve build"
-            )
+            message = f"{name} has {rows} rows; the manifest has {'nothing' if entry is None else entry.rows}"
+            raise IndexCorrupt(message, hint="build again: retrieve build")
 
     @cached_property
     def contents(self) -> NDArray[np.uint8]:
@@ -309,15 +301,13 @@ class Generation:
         """
         record_id, _, index = chunk_id.rpartition("#")
         if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
-            raise UsageError(
-                f"{quoted(chunk_id)} is not a chunk id", hint="a chunk id is a record id, `#` and a number: scan.md#0"
-            )
+            hint = "a chunk id is a record id, `#` and a number: scan.md#0"
+            raise UsageError(f"{quoted(chunk_id)} is not a chunk id", hint=hint)
         record = self.find_record(record_id, visible=visible)
         first, end = int(self.starts[record]), int(self.starts[record + 1])
         if int(index) >= end - first:
-            raise UsageError(
-                f"{quoted(record_id)} has {end - first} chunks, from #0 on", hint=f"retrieve inspect record {record_id}"
-            )
+            message = f"{quoted(record_id)} has {end - first} chunks, from #0 on"
+            raise UsageError(message, hint=f"retrieve inspect record {record_id}")
         return first + int(index)
 
 

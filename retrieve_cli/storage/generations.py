@@ -6,7 +6,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,11 +91,9 @@ class Generations:
 
     def live(self) -> str | None:
         """Return the id in `current`, whether or not the generation exists; None if there is no id."""
-        try:
-            name = read_text(self.path / "current", limit=CONFIG, encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-        return name if _ID.fullmatch(name) else None
+        with suppress(IndexCorrupt):
+            return self.current()
+        return None
 
     def open(self, generation: str | None = None) -> tuple[Path, Manifest, lock.Hold | None]:
         """Return folder and manifest of the current generation or the one named, after checking the sizes of its files.
@@ -111,7 +109,11 @@ class Generations:
             name = self._matching(generation) if generation else self._current()
             hold = lock.share(self.generations / name)
             try:
-                folder, manifest = self._checked(name)
+                folder, manifest = self._named(name)
+                for file, entry in manifest.files.items():
+                    if fault := size_fault(folder / file, entry):
+                        hint = "list all damaged files: retrieve inspect verify; then retrieve build"
+                        raise IndexCorrupt(fault, hint=hint)
             except IndexCorrupt:
                 # A writer may have published, and removed this generation, before the hold was taken.
                 if generation or self.live() == name:
@@ -201,23 +203,13 @@ class Generations:
             _, damage = self.verify(generation)
             if not damage:
                 raise
-            hint = "build the index again: retrieve build"
-            raise IndexCorrupt(next(iter(damage.values())), hint=hint) from error
+            raise IndexCorrupt(next(iter(damage.values())), hint="build the index again: retrieve build") from error
 
     def _current(self) -> str:
         name = self.current()
         if name is None:
             raise IndexMissing(f"there is no index in {self.path} yet", hint=_BUILD)
         return name
-
-    def _checked(self, name: str) -> tuple[Path, Manifest]:
-        """Return a generation's folder and manifest, after checking the sizes of its files."""
-        folder, manifest = self._named(name)
-        for file, entry in manifest.files.items():
-            fault = size_fault(folder / file, entry)
-            if fault:
-                raise IndexCorrupt(fault, hint="list all damaged files: retrieve inspect verify; then retrieve build")
-        return folder, manifest
 
     def _named(self, name: str) -> tuple[Path, Manifest]:
         """Return a generation's folder and manifest, after checking that the manifest has that id."""
@@ -230,12 +222,11 @@ class Generations:
         return folder, manifest
 
     def _matching(self, prefix: str) -> str:
-        """Return the only generation whose id begins with the prefix."""
         names = [name for name in self._ids() if name.startswith(prefix)]
         if len(names) != 1:
             what = "no generation" if not names else f"more than one generation ({', '.join(names)})"
-            hint = "list them: retrieve inspect history"
-            raise UsageError(f"there is {what} {quoted(prefix)} in {self.path}", hint=hint)
+            message = f"there is {what} {quoted(prefix)} in {self.path}"
+            raise UsageError(message, hint="list them: retrieve inspect history")
         return names[0]
 
     def _ids(self) -> list[str]:

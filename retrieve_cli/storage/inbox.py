@@ -21,23 +21,9 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, unwritable
-from retrieve_cli.storage import durable, inbox_files, lock
+from retrieve_cli.storage import durable, inbox_files, inbox_log, lock
 from retrieve_cli.storage.inbox_files import Upload
-from retrieve_cli.storage.inbox_log import (
-    Damage,
-    InboxEntry,
-    LogSnapshot,
-    LogState,
-    entry_at,
-    entry_line,
-    head_of,
-    header_line,
-    line_at,
-    normalized,
-    read_header,
-    sealed,
-    sum_of,
-)
+from retrieve_cli.storage.inbox_log import Damage, InboxEntry, LogSnapshot, LogState
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted.files import open_regular, regular_descriptor
 
@@ -102,7 +88,7 @@ class Inbox:
         with self._lock, suppress(FileNotFoundError), open_regular(self.path) as file:
             state = self._current(file)
             place = state.places.get(name) if state else None
-            return entry_at(file.fileno(), name, place) if place else None
+            return inbox_log.entry_at(file.fileno(), name, place) if place else None
         return None
 
     def snapshot(self) -> LogSnapshot:
@@ -135,10 +121,11 @@ class Inbox:
                 self._read()  # what can be read before the lock is taken
                 with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (log, state):
                     lines, outcomes = self._lines(log, state, changes)
-                    _keep_files(changes, outcomes)
+                    for change, outcome in zip(changes, outcomes, strict=True):
+                        if change.upload is not None and outcome.sequence:
+                            change.upload.keep()  # a file has its name before an entry names it
                     if lines:
                         self._append(log, state, lines)
-                        self._shorten(log, state)
                     return outcomes
             except OSError as error:
                 raise unwritable(self.path, error) from error
@@ -158,8 +145,6 @@ class Inbox:
                 named = {place.file for place in state.places.values() if place.file}
                 inbox_files.tidy(self.folder, named, sequence=state.sequence, oldest=oldest)
 
-    # ------------------------------------------------------------------------------------------ reading
-
     def _read(self) -> LogState | None:
         try:
             with open_regular(self.path) as file:
@@ -172,15 +157,13 @@ class Inbox:
         """Return the state of the log up to a size, which must not be less than the size read before."""
         size = os.fstat(file.fileno()).st_size if size is None else size
         state = self._state
-        if state is None or read_header(file) != state.header or size < state.end:
+        if state is None or inbox_log.read_header(file) != state.header or size < state.end:
             state = LogState.begin(file, self.path)
         if state is not None:
             state.read_on(file, size)
             state.expect_sound(self.path)
         self._state = state
         return state
-
-    # ------------------------------------------------------------------------------------------ writing
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[int, LogState]]:
@@ -192,30 +175,26 @@ class Inbox:
         try:
             with open(log, "rb", closefd=False) as file:
                 state = self._current(file)
-            state = state or self._begin(log)
+            if state is None:
+                header = inbox_log.header_line(0)
+                os.ftruncate(log, 0)
+                _write_all(log, header, 0)
+                os.fsync(log)
+                durable.sync(self.folder)
+                state = self._state = LogState(header, 0)
             if os.fstat(log).st_size > state.end:
                 os.ftruncate(log, state.end)
             yield log, state
         finally:
             os.close(log)
 
-    def _begin(self, log: int) -> LogState:
-        header = header_line(0)
-        os.ftruncate(log, 0)
-        _write_all(log, header, 0)
-        os.fsync(log)
-        durable.sync(self.folder)
-        self._state = LogState(header, 0)
-        return self._state
-
     def _lines(self, log: int, state: LogState, changes: Sequence[Change]) -> tuple[list[bytes], list[InboxOutcome]]:
-        """Return the lines that the changes add, and their effects."""
         lines: list[bytes] = []
         outcomes: list[InboxOutcome] = []
         added: dict[str, tuple[str | None, bool]] = {}
         last = state.last
         for name, tenant, given, upload in changes:
-            document = None if given is None else normalized(given)
+            document = None if given is None else inbox_log.normalized(given)
             sent = upload.stored if upload else None
             place = state.places.get(name)
             owner, exists = added.get(name, (place.tenant, True) if place else (None, False))
@@ -224,21 +203,21 @@ class Inbox:
                 outcomes.append(InboxOutcome("missing" if document is None else "taken"))
                 continue
             if place and name not in added and document is not None:
-                entry = entry_at(log, name, place)
+                entry = inbox_log.entry_at(log, name, place)
                 if (entry.document, entry.file) == (document, sent):
                     outcomes.append(InboxOutcome("unchanged", place.sequence))
                     continue
             sequence = state.sequence + len(lines) + 1
             keeper = owner if exists else tenant  # the document of a tenant stays its own
-            lines.append(sealed(entry_line(sequence, name, keeper, document, sent), last))
-            last = sum_of(lines[-1])
+            lines.append(inbox_log.sealed(inbox_log.entry_line(sequence, name, keeper, document, sent), last))
+            last = inbox_log.sum_of(lines[-1])
             added[name] = keeper, document is not None
             kind: Kind = "removed" if document is None else "replaced" if exists else "added"
             outcomes.append(InboxOutcome(kind, sequence))
         return lines, outcomes
 
     def _append(self, log: int, state: LogState, lines: Sequence[bytes]) -> None:
-        """Write all lines to the disk, or no line."""
+        """Write all lines to the disk, or no line; then shorten a log of which most entries have no effect."""
         try:
             _write_all(log, b"".join(lines), state.end)
             os.fsync(log)
@@ -248,11 +227,8 @@ class Inbox:
             raise
         for line in lines:
             state.take(line, len(line))
-
-    def _shorten(self, log: int, state: LogState) -> None:
-        """Rewrite the log without entries that have no effect, once these outweigh the others; a failure leaves it."""
         if state.entries - len(state.places) > max(_MOST_DEAD, len(state.places)):
-            with suppress(OSError, IndexCorrupt):
+            with suppress(OSError, IndexCorrupt):  # a failure leaves the log as it is
                 self._rewrite(log, state)
 
     def _rewrite(self, log: int, state: LogState) -> None:
@@ -260,10 +236,11 @@ class Inbox:
         new = durable.unfinished(self.path)
         new.unlink(missing_ok=True)
         with new.open("xb") as target:
-            line = header_line(state.sequence)
+            line = inbox_log.header_line(state.sequence)
             target.write(line)
             for name, place in state.places.items():
-                line = sealed(head_of(line_at(log, name, place), place), sum_of(line))
+                head = inbox_log.head_of(inbox_log.line_at(log, name, place), place)
+                line = inbox_log.sealed(head, inbox_log.sum_of(line))
                 target.write(line)
             target.flush()
             os.fsync(target.fileno())
@@ -331,13 +308,6 @@ def _built(manifest: Manifest) -> Mapping[str, Json]:
     """Return the circumstances of the inbox in a manifest, whose types were checked; empty if it has none."""
     sources: Sequence[Mapping[str, Json]] = manifest.built.get("sources", ())
     return next((source for source in sources if source.get("origin", {}).get("kind") == KIND), {})
-
-
-def _keep_files(changes: Sequence[Change], outcomes: Sequence[InboxOutcome]) -> None:
-    """Give the files of stored documents their names, before entries name them."""
-    for change, outcome in zip(changes, outcomes, strict=True):
-        if change.upload is not None and outcome.sequence:
-            change.upload.keep()
 
 
 def _write_all(descriptor: int, content: bytes, start: int) -> None:

@@ -38,7 +38,7 @@ class StoredFile(NamedTuple):
     size: int
 
     def to_json(self) -> dict[str, Json]:
-        return {"name": self.name, "sha1": self.sha1, "size": self.size}
+        return self._asdict()
 
     @classmethod
     def of(cls, value: Json) -> StoredFile | None:
@@ -65,7 +65,11 @@ class Upload:
         """The first bytes."""
         self._hash = hashlib.sha1(usedforsecurity=False)
         durable.make_folder(self._folder)
-        self._path, self._descriptor = _locked_part(self._folder)
+        descriptor = None
+        while descriptor is None:  # or a tidying removes it
+            self._path = self._folder / f".{os.urandom(12).hex()}{_PART}"
+            descriptor = lock.take(self._path)
+        self._descriptor = descriptor
 
     @property
     def stored(self) -> StoredFile:
@@ -103,11 +107,7 @@ class Upload:
 
 
 def path_of(inbox: Path, sha1: str) -> Path:
-    """Return the place of a file in the folder of an inbox.
-
-    Raises:
-        ValueError: it is not a SHA-1.
-    """
+    """Return the place of a file in the folder of an inbox. Raises: ValueError: it is not a SHA-1."""
     if not _SHA1.fullmatch(sha1):
         raise ValueError(sha1)
     return inbox / FOLDER / sha1
@@ -168,13 +168,6 @@ def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | No
                 marker.unlink(missing_ok=True)
                 removed.append(sha1)
     return removed
-
-
-def _locked_part(folder: Path) -> tuple[Path, int]:
-    while True:
-        path = folder / f".{os.urandom(12).hex()}{_PART}"
-        if (descriptor := lock.take(path)) is not None:  # None: a tidying removes it
-            return path, descriptor
 
 
 def _remove_if_abandoned(path: Path) -> None:

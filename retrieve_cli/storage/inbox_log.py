@@ -30,6 +30,8 @@ _LONGEST_HEADER = 200
 _AFTER, _SUM, _CLOSE, _HEX = b',"after":"', b',"sum":"', b'"}\n', 16
 _SEAL = len(_AFTER) + _HEX + 1 + len(_SUM) + _HEX + len(_CLOSE)
 """Bytes at the end of a line that hold the two sums."""
+_FORMER = slice(len(_AFTER) - _SEAL, len(_AFTER) + _HEX - _SEAL)
+"""Place in a line of the sum of the line before it."""
 REPAIR = "set it aside, and go on with the rest: retrieve inbox repair"
 
 
@@ -163,7 +165,7 @@ class LogState:
         if not _is_number(number) or number <= self._number or not texts or not isinstance(document, dict | None):
             self.damaged.append(Damage(line_number, "it is not an entry that follows the one before it", start, length))
             return
-        if self.sealed and before is not None and _after(line) != before:
+        if self.sealed and before is not None and line[_FORMER] != before:
             self.damaged.append(Damage(line_number, "it did not follow the line before it", start, 0))
         self._number = number
         self.sequence = max(number, self.sequence)
@@ -201,7 +203,7 @@ def read_header(file: BinaryIO) -> bytes | None:
     """Return the first line of a log; None if it is not complete."""
     file.seek(0)
     header = file.readline(_LONGEST_HEADER)
-    return header if header.endswith(b"\n") else header if len(header) == _LONGEST_HEADER else None
+    return header if header.endswith(b"\n") or len(header) == _LONGEST_HEADER else None
 
 
 def header_line(sequence: int) -> bytes:
@@ -224,11 +226,6 @@ def sum_of(line: bytes) -> bytes | None:
 def head_of(line: bytes, place: LinePlace) -> bytes:
     """Return a line without its sums and its end."""
     return line[: -_SEAL if place.sealed else -len(b"}\n")]
-
-
-def _after(line: bytes) -> bytes:
-    end = -len(_SUM) - _HEX - len(_CLOSE) - 1
-    return line[end - _HEX : end]
 
 
 def _digest(head: bytes) -> bytes:

@@ -167,9 +167,8 @@ class CacheLayout(Frozen):
         """Return True if a value has the structure of a file."""
         try:
             keys, starts = stored["keys"], stored["starts"]
-            matching = all(
-                stored[name].dtype == kind and len(stored[name]) == starts[-1] for name, kind in self.columns.items()
-            )
+            columns = ((stored[name], kind) for name, kind in self.columns.items())
+            matching = all(column.dtype == kind and len(column) == starts[-1] for column, kind in columns)
             whole = keys.dtype == np.uint8 and keys.shape == (KEY * (len(starts) - 1),)
             return bool(matching and whole and starts[0] == 0 and (np.diff(starts) >= 0).all())
         except (KeyError, TypeError, AttributeError, IndexError, ValueError):

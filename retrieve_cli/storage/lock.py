@@ -46,13 +46,7 @@ def share(folder: Path) -> Hold | None:
     except OSError:
         return Hold(None)  # the folder can be entered but not opened: locking is impossible
     hold = Hold(descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return hold  # a file system without locks: the files that the reader has open stay readable
-    return hold
+    return hold if _unhindered(descriptor, fcntl.LOCK_SH) else None
 
 
 def in_use(folder: Path) -> bool:
@@ -66,14 +60,21 @@ def lock_exclusively(folder: Path) -> Iterator[bool]:
     """Yield True if no reader holds the folder; then none can begin until the context ends."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            exclusive = True
-        except OSError as error:  # without locks, readers keep at least the files that they have open
-            exclusive = not isinstance(error, BlockingIOError)
-        yield exclusive
+        yield _unhindered(descriptor, fcntl.LOCK_EX)
     finally:
         os.close(descriptor)
+
+
+def _unhindered(descriptor: int, lock: int) -> bool:
+    """Take a lock without waiting; return False if another process holds it.
+
+    A file system without locks hinders nobody: readers keep at least the files that they have open.
+    """
+    try:
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
+    return True
 
 
 @contextmanager
@@ -122,25 +123,20 @@ def hold_briefly(file: Path, *, wait: float, shared: bool = False) -> Iterator[N
             raise
         yield
         return
+    until, pause = time.monotonic() + wait, _SHORTEST
     try:
-        _wait_for(descriptor, file, until=time.monotonic() + wait, shared=shared)
+        while True:  # asks more and more rarely
+            try:
+                fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise Locked(f"another process holds {file}", hint="try again in a moment") from None
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL)
         yield
     finally:
         os.close(descriptor)
-
-
-def _wait_for(descriptor: int, file: Path, *, until: float, shared: bool) -> None:
-    """Take a lock, asking more and more rarely. Raises: Locked, OSError."""
-    pause = _SHORTEST
-    while True:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise Locked(f"another process holds {file}", hint="try again in a moment") from None
-        time.sleep(pause)
-        pause = min(2 * pause, _POLL)
 
 
 def holder(file: Path) -> str:
@@ -159,12 +155,9 @@ def is_held(file: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return isinstance(error, BlockingIOError)  # a file system without locks gives no answer
+        return not _unhindered(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
-    return False
 
 
 def take(file: Path, mode: int = 0o666) -> int | None:

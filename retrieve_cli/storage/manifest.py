@@ -58,8 +58,7 @@ def trace(item: Item | Refused | Notice) -> bytes:
 def sha1_file(path: Path) -> str:
     """Return the SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it is unreadable, or not a regular file."""
     with open_regular(path) as file:
-        new = partial(hashlib.sha1, usedforsecurity=False)
-        return hashlib.file_digest(file, new).hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.sha1, usedforsecurity=False)).hexdigest()
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -129,7 +128,9 @@ class Manifest(Frozen, dict=True):
 
     @cached_property
     def id(self) -> str:
-        return sha1(self._identity())[:ID_LENGTH]
+        value = self._as_json()
+        del value["built"]
+        return sha1(value)[:ID_LENGTH]
 
     @property
     def sequence(self) -> int:
@@ -145,11 +146,6 @@ class Manifest(Frozen, dict=True):
     def listing(self) -> str:
         """The text of `SHA1SUMS`: digest and name of every file, as `sha1sum` writes them."""
         return "".join(f"{entry.sha1}  {name}\n" for name, entry in sorted(self.files.items()))
-
-    def _identity(self) -> dict[str, Json]:
-        value = self._as_json()
-        del value["built"]
-        return value
 
     def _as_json(self) -> dict[str, Json]:
         return {
@@ -181,11 +177,7 @@ class Manifest(Frozen, dict=True):
 
     @classmethod
     def of_text(cls, text: str, path: str) -> Manifest:
-        """Parse and check the text of a manifest; errors name its `path`.
-
-        Raises:
-            IndexCorrupt: as in `read`.
-        """
+        """Parse and check the text of a manifest; errors name its `path`. Raises: IndexCorrupt: as in `read`."""
         import orjson
 
         try:
@@ -220,7 +212,6 @@ class Manifest(Frozen, dict=True):
 
 
 def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
-    """Reject unknown keys of an entry. Raises: ValueError."""
     for key in value:
         if key not in kind.__struct_fields__:
             raise ValueError(f"{quoted(key)} is not a key of an entry")

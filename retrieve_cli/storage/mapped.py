@@ -65,7 +65,6 @@ def block_sums(data: Bytes) -> Sums:
 
 
 def _sums(blocks: Bytes) -> Sums:
-    """Return the sums of whole blocks, without copying them."""
     pages = np.add.reduce(blocks.view("<u8").reshape(-1, _PAGE), axis=1)
     sums: Sums = pages.reshape(-1, _PAGES) @ _FACTORS
     return sums
@@ -214,7 +213,6 @@ class MappedFile:
             self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
 
     def _verify(self, start: int, stop: int, data: Bytes) -> None:
-        """Verify blocks that were read."""
         sums = self._sums
         if sums is not None and len(sums) == len(self._sound) and (block_sums(data) == sums[start:stop]).all():
             self._sound[start:stop] = True
@@ -227,5 +225,4 @@ class MappedFile:
 
 
 def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+    return int(array.__array_interface__["data"][0])

@@ -13,8 +13,9 @@ Rows of an index on their way into an engine.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -73,9 +74,8 @@ def _referring() -> Iterator[None]:
     try:
         yield
     except IndexError as error:
-        raise IndexCorrupt(
-            f"an index refers to a missing row or value ({error})", hint="build again: retrieve build"
-        ) from error
+        message = f"an index refers to a missing row or value ({error})"
+        raise IndexCorrupt(message, hint="build again: retrieve build") from error
 
 
 class Origins:
@@ -170,7 +170,7 @@ class PostingsWriter:
         group, in order, -1 if it is not kept; `groups` has the group of each new term. `values` has for each value of
         the older index its new value, and the value of each new term; None if values stay unchanged.
         """
-        cuts = _cuts(counts)
+        cuts = even_cuts(counts)
         runs = self._sorted(groups, cuts)
         left = np.flatnonzero(old_groups >= 0)
         begins = np.append(left, len(old_groups))[np.searchsorted(old_groups[left], cuts)]
@@ -183,7 +183,7 @@ class PostingsWriter:
             old.release()
             yield MergedBlock(slice(first, end), rows.astype(np.int32, copy=False), merged)
 
-    def _sorted(self, groups: Rows, cuts: Rows) -> list[Callable[[int], tuple[Values, Values, Values]]]:
+    def _sorted(self, groups: Rows, cuts: Rows) -> Sequence[Callable[[int], tuple[Values, Values, Values]]]:
         """Sort the new postings by group, in place and block by block; return for each of these runs a function for
         its groups, rows and values between two of the `cuts`."""
         terms = np.frombuffer(self._terms, np.intc)
@@ -201,18 +201,15 @@ class PostingsWriter:
             if values is not terms:
                 values[part] = values[part][order]
             bounds = start + np.searchsorted(owners[order], cuts)
-            runs.append(_between(groups, terms, rows, values, bounds.tolist()))
+            runs.append(partial(_between, groups, terms, rows, values, bounds.tolist()))
         return runs
 
 
 def _between(
-    groups: Rows, terms: Values, rows: Values, values: Values, bounds: list[int]
-) -> Callable[[int], tuple[Values, Values, Values]]:
-    def run(number: int) -> tuple[Values, Values, Values]:
-        part = slice(bounds[number], bounds[number + 1])
-        return groups[terms[part]], rows[part], values[part]
-
-    return run
+    groups: Rows, terms: Values, rows: Values, values: Values, bounds: list[int], number: int
+) -> tuple[Values, Values, Values]:
+    part = slice(bounds[number], bounds[number + 1])
+    return groups[terms[part]], rows[part], values[part]
 
 
 class _Run(Frozen, eq=False):
@@ -274,7 +271,7 @@ def _order(groups: Values) -> Rows:
     return order
 
 
-def _cuts(counts: Rows) -> Rows:
+def even_cuts(counts: Rows) -> Rows:
     """Return boundaries that divide the groups into ranges of about `_BLOCK` postings, or of one group."""
     ends = np.cumsum(counts)
     cuts, last = [0], 0

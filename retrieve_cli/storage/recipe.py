@@ -41,11 +41,7 @@ class Recipe(Frozen):
 
     @property
     def encoder_card(self) -> ModelCard:
-        """Return the card of the encoder.
-
-        Raises:
-            IndexCorrupt: it is missing or incomplete.
-        """
+        """Return the card of the encoder. Raises: IndexCorrupt: it is missing or incomplete."""
         try:
             card = ModelCard(**(self.encoder or {}))
             if not isinstance(card.dim, int) or not isinstance(card.family, str):
@@ -80,20 +76,14 @@ class Recipe(Frozen):
         for named in (sources, chunking, retrievers, cards, optional.get("documents", {})):
             for name, card in named.items():
                 json_checks.mapping(card, f"the card of {shortened(name)}")
-        _check_encoder(optional.get("encoder", {}))
+        for name, entry in optional.get("encoder", {}).items():
+            if name in ("dim", "max_tokens"):
+                json_checks.count(entry, f"`{name}` of the encoder")
+            elif name != "normalize":
+                json_checks.text(entry, f"`{shortened(name)}` of the encoder")
+            elif not isinstance(entry, bool):
+                raise ValueError(f"`normalize` of the encoder is neither true nor false: {quoted(entry)}")
         return cls(sources, chunking, retrievers, **optional)
-
-
-def _check_encoder(card: Card) -> None:
-    """Check the types in the card of an encoder. Raises: ValueError."""
-    for name, value in card.items():
-        if name in ("dim", "max_tokens"):
-            json_checks.count(value, f"`{name}` of the encoder")
-        elif name == "normalize":
-            if not isinstance(value, bool):
-                raise ValueError(f"`normalize` of the encoder is neither true nor false: {quoted(value)}")
-        else:
-            json_checks.text(value, f"`{shortened(name)}` of the encoder")
 
 
 @contextmanager

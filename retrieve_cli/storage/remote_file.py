@@ -91,8 +91,7 @@ class RemoteFile(MappedFile):
         missing = [number for number in blocks if not self._fits(number, self._read(number * BLOCK, BLOCK))]
         for number, block in zip(missing, self._fetch_blocks(missing) if missing else (), strict=True):
             if len(block) != min(BLOCK, len(self.data) - number * BLOCK):
-                message = f"a block of {self.path.name} in the engine has {len(block)} bytes"
-                raise IndexCorrupt(message, hint=_PUSH)
+                raise IndexCorrupt(f"a block of {self.path.name} in the engine has {len(block)} bytes", hint=_PUSH)
             if not self._fits(number, np.frombuffer(block, np.uint8)):
                 raise self._damaged()
             try:

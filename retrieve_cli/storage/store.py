@@ -69,7 +69,10 @@ class Store(Generations):
                 stack.enter_context(lock.hold_for_writing(self.lock, wait=wait, say=say))
             except OSError as error:
                 raise unwritable(self.path, error) from error
-            self._sweep()
+            for folder in self.generations.glob(_SCRATCH + "*"):  # of dead writers: this one holds the lock
+                shutil.rmtree(folder, ignore_errors=True)
+            for path in (self.path / "current", self.path / SENT, self.quarantine):
+                durable.unfinished(path).unlink(missing_ok=True)
             yield
 
     @contextmanager
@@ -121,7 +124,9 @@ class Store(Generations):
         """Make sealed files the current generation, with the circumstances in `built`, and return its id."""
         if manifest.id == self.live():
             built = {**built, **self._when(manifest.id)}
-        manifest = replace(manifest, built={"at": lock.now(), "sequence": self._next(), **built})
+        # The number of a publication: later ones are higher, independent of the clock.
+        sequence = 1 + max((kept.manifest.sequence for kept in self.kept()), default=0)
+        manifest = replace(manifest, built={"at": lock.now(), "sequence": sequence, **built})
         folder = self.generations / manifest.id
         if self._sound(folder):
             self.keep_sums(manifest)
@@ -130,7 +135,8 @@ class Store(Generations):
             if not (scratch / ATTACHED).exists():
                 durable.replace(scratch / LISTING, manifest.listing)
             _write(scratch / MANIFEST, manifest)
-            self._set_aside(folder)
+            if folder.exists():  # damaged: it makes place for its intact successor, and nothing is deleted
+                folder.rename(folder.with_name(f"{folder.name}.damaged-{time.time_ns()}"))
             scratch.rename(folder)
             durable.sync(self.generations)
         self._point_at(manifest.id)
@@ -181,8 +187,7 @@ class Store(Generations):
             folder = self.generations / kept.manifest.id
             with lock.lock_exclusively(folder) as unused:
                 if unused and not kept.live:
-                    removable = folder.rename(self._scratch_name())
-                    shutil.rmtree(removable, ignore_errors=True)
+                    shutil.rmtree(folder.rename(self._scratch_name()), ignore_errors=True)
                     removed.append(kept.manifest.id)
         return removed
 
@@ -202,10 +207,6 @@ class Store(Generations):
     def _point_at(self, generation: str) -> None:
         durable.replace(self.path / "current", generation + "\n")
 
-    def _next(self) -> int:
-        """Return the number of the next publication: later ones are higher, independent of the clock."""
-        return 1 + max((kept.manifest.sequence for kept in self.kept()), default=0)
-
     def _when(self, generation: str) -> dict[str, Json]:
         """Return time, number and changes of the publication of a generation."""
         try:
@@ -221,20 +222,8 @@ class Store(Generations):
         except IndexCorrupt:
             return False
 
-    def _set_aside(self, folder: Path) -> None:
-        """Rename a damaged generation to make place for its intact successor; nothing is deleted."""
-        if folder.exists():
-            folder.rename(folder.with_name(f"{folder.name}.damaged-{time.time_ns()}"))
-
     def _scratch_name(self) -> Path:
         return self.generations / f"{_SCRATCH}{os.getpid()}-{time.time_ns()}"
-
-    def _sweep(self) -> None:
-        """Remove scratch folders of dead writers; only the holder of the lock may do so."""
-        for folder in self.generations.glob(_SCRATCH + "*"):
-            shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.path / "current", self.path / SENT, self.quarantine):
-            durable.unfinished(path).unlink(missing_ok=True)
 
 
 def _write(path: Path, manifest: Manifest) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE, _HELD = PIECE, 16 << 20
 """Bytes copied at a time, and maximum bytes held in memory."""
+_HINT = "retrieve inspect verify"
 
 
 class TableWriter:
@@ -67,9 +68,9 @@ class JsonlTable:
         try:
             self._file = MappedFile.of(file)
         except OSError as error:
-            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint="retrieve inspect verify") from error
+            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
         if len(offsets) == 0 or int(offsets[-1]) != len(self._file):
-            raise IndexCorrupt(f"the length of {path} does not match its offsets", hint="retrieve inspect verify")
+            raise IndexCorrupt(f"the length of {path} does not match its offsets", hint=_HINT)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -92,13 +93,9 @@ class JsonlTable:
         try:
             value = orjson.loads(line)
         except ValueError as error:
-            raise IndexCorrupt(
-                f"row {row} of {self._path} is damaged ({error})", hint="retrieve inspect verify"
-            ) from error
+            raise IndexCorrupt(f"row {row} of {self._path} is damaged ({error})", hint=_HINT) from error
         if not isinstance(value, dict) or not self._keys <= value.keys():
-            raise IndexCorrupt(
-                f"row {row} of {self._path} is not an object with the keys of its kind", hint="retrieve inspect verify"
-            )
+            raise IndexCorrupt(f"row {row} of {self._path} is not an object with the keys of its kind", hint=_HINT)
         return value
 
     def raw(self, row: int) -> bytes:

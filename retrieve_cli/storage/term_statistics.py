@@ -15,7 +15,8 @@ Term weights of a fixed sample of rows, from which the dependence between terms 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 _MOST_TERMS = 1 << 18
 """Terms whose sums are stored, those in most rows first; others count as one of their average."""
-_BLOCK = 1 << 20
-"""Postings added at a time."""
 _HINT = "build again: retrieve build"
 
 
@@ -90,8 +89,7 @@ class TermStatistics:
         for name, sums in (("rows", self._rows), ("groups", self._groups)):
             if sums is not None:
                 stored |= {f"{name}_count": sums.count, f"{name}_first": sums.first, f"{name}_second": sums.second}
-        sample = self._sample
-        return stored | {f"sample_{name}": getattr(sample, name) for name in _SAMPLE}
+        return stored | {f"sample_{name}": getattr(self._sample, name) for name in _SAMPLE}
 
     @classmethod
     def of_arrays(cls, stored: Mapping[str, Json]) -> TermStatistics:
@@ -105,7 +103,13 @@ class TermStatistics:
             rows = Sums(*(stored[f"rows_{name}"] for name in _SUMS))
             groups = Sums(*(stored[f"groups_{name}"] for name in _SUMS)) if "groups_count" in stored else None
             sample = TermSample(*(stored[f"sample_{name}"] for name in _SAMPLE))
-            sound = stored["kind"] == "terms" and _fit(terms, [each for each in (rows, groups) if each], sample)
+            sums = [each for each in (rows, groups) if each]
+            sound = (
+                stored["kind"] == "terms"
+                and {len(each) for of in sums for each in (of.first, of.second)} == {len(terms) + 1}
+                and all(isinstance(each.count, int) and each.count >= 0 for each in sums)
+                and sample.sound
+            )
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"the statistics of terms are incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound:
@@ -121,7 +125,9 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sampl
     """Return the statistics of the rows of an inverted file, from one pass over its postings; at most `sample` of them
     are sampled. `starts` has the first row of each group, then the number of rows; None: each row is a group."""
     collected = _Collected(table.length, several(starts), sample)
-    for first, last in _ranges(table.starts):
+    from retrieve_cli.storage.postings import even_cuts  # no query needs it
+
+    for first, last in pairwise(even_cuts(np.diff(table.starts)).tolist()):
         span = slice(int(table.starts[first]), int(table.starts[last]))
         terms = np.repeat(np.arange(first, last), np.diff(table.starts[first : last + 1]))
         collected.add(TermColumns(terms, table.rows[span].astype(np.int64), table.values[span].astype(np.float32)))
@@ -168,39 +174,17 @@ class _Collected:
         first, second, *of_groups = np.append(self._sums[:, kept], average, axis=1).astype(np.float32)
         groups = None if self.groups is None else Sums(len(self.groups) - 1, *of_groups)
         rows = Sums(self._length, first, second)
-        sample = term_sample(self._chosen, _sorted(self._sampled))
+        parts = self._sampled
+        of_terms = np.concatenate([np.empty(0, np.int64), *(part.terms for part in parts)])
+        of_rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
+        weights = np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)])
+        places = np.lexsort((of_rows, of_terms))
+        sample = term_sample(self._chosen, TermColumns(of_terms[places], of_rows[places], weights[places]))
         return TermStatistics(terms=kept.astype(np.int32), rows=rows, groups=groups, sample=sample)
-
-
-def _sorted(parts: list[TermColumns]) -> TermColumns:
-    """Return all postings by term and then by row."""
-    terms = np.concatenate([np.empty(0, np.int64), *(part.terms for part in parts)])
-    rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
-    weights = np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)])
-    order = np.lexsort((rows, terms))
-    return TermColumns(terms[order], rows[order], weights[order])
-
-
-def _ranges(starts: Rows) -> Iterator[tuple[int, int]]:
-    """Yield ranges of terms with up to `_BLOCK` postings each, or a single term with more."""
-    first = 0
-    while first < len(starts) - 1:
-        last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
-        last = min(max(last, first + 1), len(starts) - 1)
-        yield first, last
-        first = last
-
-
-def _fit(terms: Terms, sums: list[Sums], sample: TermSample) -> bool:
-    """Return True if the arrays fit each other."""
-    lengths = {len(each) for of in sums for each in (of.first, of.second)} == {len(terms) + 1}
-    return lengths and all(isinstance(each.count, int) and each.count >= 0 for each in sums) and sample.sound
 
 
 _MOST_POSTINGS = 1 << 20
 """Postings of a sample at most, of 8 bytes each."""
-
-
 _NONE = np.empty(0, np.int64)
 
 
@@ -289,7 +273,6 @@ def _highest(weights: Floats, owners: Rows, starts: Rows, terms: Rows = _NONE) -
 
 
 def _first(owners: Rows, terms: Rows) -> Rows:
-    """Return the place of the first posting of each group and term."""
     new = np.append(True, np.diff(owners) != 0)[: len(owners)]
     new[terms] = True
     return np.flatnonzero(new)

@@ -179,8 +179,9 @@ class TokenTable:
 
     def stretch(self, first: int, end: int) -> Stretch:
         """Return the tokens of the chunks from row `first` to `end`, packed."""
-        sizes = np.diff(self._starts[first : end + 1])
-        return Stretch(PackedTokens(*self._between(int(self._starts[first]), int(self._starts[end]))), sizes)
+        own = slice(int(self._starts[first]), int(self._starts[end]))
+        self._check(self._ids[own], self._codes[own])
+        return Stretch(PackedTokens(self._ids[own], self._codes[own]), np.diff(self._starts[first : end + 1]))
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, UnitVectors, Rows]:
         """Return the ids (t,) and unit vectors (t, dim) of some chunks, and the end of each chunk among them."""
@@ -192,12 +193,6 @@ class TokenTable:
         self._check(*ids, *codes)
         ends = np.cumsum(stops - starts)
         return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
-
-    def _between(self, start: int, stop: int) -> tuple[Terms, Codes]:
-        """Return ids and codes of consecutive tokens."""
-        ids, codes = self._ids[start:stop], self._codes[start:stop]
-        self._check(ids, codes)
-        return ids, codes
 
     def idf(self, ids: Terms) -> Vectors:
         """Return ln(1 + (n - df + 0.5) / (df + 0.5)) of each id; df is the number of chunks that contain it."""

@@ -197,13 +197,9 @@ class TokenCache:
 
     def _cached(self, keys: Keys) -> Stretch:
         parts, numbers, places = self._cache.locate(keys)
-        ids, codes = zip(
-            *(parts[part].entry(place) for part, place in zip(numbers.tolist(), places.tolist(), strict=True)),
-            strict=True,
-        )
-        stretch = Stretch(
-            PackedTokens(np.concatenate(ids), np.concatenate(codes)), np.array([len(part) for part in ids])
-        )
+        pairs = zip(numbers.tolist(), places.tolist(), strict=True)
+        ids, codes = zip(*(parts[number].entry(place) for number, place in pairs), strict=True)
+        tokens = PackedTokens(np.concatenate(ids), np.concatenate(codes))
         for number in np.unique(numbers).tolist():
             parts[number].release()
-        return stretch
+        return Stretch(tokens, np.array([len(part) for part in ids]))

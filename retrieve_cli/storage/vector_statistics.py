@@ -244,7 +244,6 @@ class _GroupMeans:
 
 
 def _regular(blocks: Iterable[Vectors], dim: int) -> Iterator[Vectors]:
-    """Yield the rows of blocks in blocks of `_BLOCK`, and the rest."""
     waiting: list[Vectors] = []
     count = 0
     for block in blocks:

@@ -219,8 +219,8 @@ def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:
     return IndexCorrupt(f"columns.pkl is damaged ({error})", hint="retrieve inspect verify")
 
 
-_FEW_NUMBERED = 8
-"""Number of look-ups that compare ids, before a dictionary of all ids is built."""
+_FEW_NUMBERED = 64
+"""Number of look-ups that compare a text with all others, before a table is built."""
 
 
 class RecordIds:
@@ -331,20 +331,13 @@ class TextRows:
         built."""
         self._looked_up += 1
         if self._looked_up <= _FEW_NUMBERED:
-            return self._scan(text)
+            rows: NDArray[np.int64] = np.flatnonzero(self._sizes == len(text))
+            ends = self._texts.ends
+            for place in range(len(text), 0, -1):  # ids differ at their ends more often than at their starts
+                rows = rows[self._texts.text[ends[rows + 1] - len(text) + place - 1] == text[place - 1]]
+            return int(rows[0]) if len(rows) else -1
         if self._numbers is None:
             self._numbers = TextNumbers()
             for number in range(len(self._texts)):
                 self._numbers.add(self._texts.raw(number))
         return self._numbers.number(text)
-
-    def _scan(self, text: bytes) -> int:
-        rows: NDArray[np.int64] = np.flatnonzero(self._sizes == len(text))
-        ends = self._texts.ends
-        for place in range(len(text), 0, -1):  # ids differ at their ends more often than at their starts
-            rows = rows[self._texts.text[ends[rows + 1] - len(text) + place - 1] == text[place - 1]]
-        return int(rows[0]) if len(rows) else -1
-
-
-_FEW_NUMBERED = 64
-"""Number of look-ups that compare a text with all others, before a table is built."""

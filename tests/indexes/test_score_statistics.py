@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage import pickles, term_statistics as of_terms
+from retrieve_cli.storage import pickles, postings, term_statistics as of_terms
 from retrieve_cli.storage.bitmap import sampled_groups
 from retrieve_cli.storage.postings import PostingTable
 from retrieve_cli.storage.term_statistics import SAMPLE_ROWS, TermStatistics, posting_statistics
@@ -199,7 +199,7 @@ def test_the_sample_corrects_for_terms_that_occur_together() -> None:
 def test_blocks_of_any_size_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     rows, starts = weights_of(), starts_of(3000)
     expected = bytes_of(term_statistics(rows, starts=starts))
-    monkeypatch.setattr(of_terms, "_BLOCK", block)
+    monkeypatch.setattr(postings, "_BLOCK", block)
     assert bytes_of(term_statistics(rows, starts=starts)) == expected
 
 

@@ -158,12 +158,9 @@ class Column(Frozen, eq=False):
         """
         wanted = np.zeros(len(self), np.bool_)
         for value in values:
-            number = number_of(self.name, value)
-            if number is None:
-                raise UsageError(
-                    f"{quoted(value)} is not a number to compare {quoted(self.name)} with",
-                    hint=f"{self.name}{operator}3",
-                )
+            if (number := number_of(self.name, value)) is None:
+                message = f"{quoted(value)} is not a number to compare {quoted(self.name)} with"
+                raise UsageError(message, hint=f"{self.name}{operator}3")
             wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
         return wanted
 
@@ -257,17 +254,13 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     for name in [name for name in fields if name.startswith(_METADATA)]:
         if (shadowing := known_as(name.removeprefix(_METADATA))) in FIELDS:
             fields.setdefault(shadowing, fields[name])
-    fields = _with_tenants(fields)
+    # A record has the tenants that every key names: with keys that disagree, none.
+    named = [fields[key] for key in KEYS if key in fields]
+    fields.pop(TENANT, None)
+    shared = [text for text in named[0] if all(text in others for others in named)] if named else []
+    fields |= {TENANT: shared} if shared else {}
     values = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
     return {**values, OMITTED: list(omitted)} if omitted else values
-
-
-def _with_tenants(fields: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the fields with the tenants that every key names. With keys that disagree, a record has no tenant."""
-    named = [fields[key] for key in KEYS if key in fields]
-    shared = [text for text in named[0] if all(text in others for others in named)] if named else []
-    others = {name: texts for name, texts in fields.items() if name != TENANT}
-    return {**others, TENANT: shared} if shared else others
 
 
 def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:

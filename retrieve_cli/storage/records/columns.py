@@ -196,7 +196,12 @@ class Columns:
         ending = f".{folded}"
         alike = alike or [known for known in self._numbers if known.casefold().endswith(ending) and self._has(known)]
         if len(alike) != 1:
-            raise self._unknown(field)
+            names = self.fields
+            near = nearest(name, names)
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            listed = f"fields: {', '.join(names[:_LISTED])}{more}"
+            hint = printable(f"did you mean `{near}`? {listed}" if near else listed)
+            raise UsageError(f"no record has a field {quoted(field)}", hint=hint)
         return self._column(self._numbers[alike[0]])
 
     def same(self, field: str, other: str) -> bool:
@@ -255,7 +260,6 @@ class Columns:
         return place, place < span.stop and self.vocabulary[place] == value
 
     def _has(self, name: str) -> bool:
-        """Return True if a visible record has a field."""
         number = self._numbers.get(name)
         if number is None or self.visible is None:
             return number is not None
@@ -263,14 +267,6 @@ class Columns:
         # Numbers out of range are found to be damaged when the column is read.
         records = pieces(self.arrays["records"][start:end], self.release)
         return any(self.visible[piece.clip(0, self._length - 1)].any() for piece in records)
-
-    def _unknown(self, field: str) -> UsageError:
-        names = self.fields
-        near = nearest(known_as(field), names)
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        listed = f"fields: {', '.join(names[:_LISTED])}{more}"
-        hint = printable(f"did you mean `{near}`? {listed}" if near else listed)
-        return UsageError(f"no record has a field {quoted(field)}", hint=hint)
 
     def _column(self, number: int) -> Column:
         arrays = self.arrays
@@ -316,12 +312,22 @@ def columns_of(generation: Generation) -> Columns:
 def _open(generation: Generation) -> Columns:
     if FILE not in generation.manifest.files:
         raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
-    file = generation.file(FILE)
-    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
+    columns = stored_columns(generation, FILE, len(generation.records), "records")
     columns.release = generation.release(FILE)
-    if len(columns) != len(generation.records):
-        raise IndexCorrupt(f"{FILE} has {len(columns)} rows for {len(generation.records)} records", hint=_HINT)
-    generation.expect(FILE, len(columns))
+    return columns
+
+
+def stored_columns(generation: Generation, name: str, rows: int, unit: str) -> Columns:
+    """Return the columns in a file of a generation, of so many records or chunks.
+
+    Raises:
+        IndexCorrupt: it is damaged, or has another number of rows.
+    """
+    file = generation.file(name)
+    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
+    if len(columns) != rows:
+        raise IndexCorrupt(f"{name} has {len(columns)} rows for {rows} {unit}", hint=_HINT)
+    generation.expect(name, len(columns))
     return columns
 
 
@@ -370,7 +376,6 @@ def sample_of_tenant(generation: Generation, tenant: str, own: Mask) -> Mask:
         try:
             own.of_chunks = [SampledGroups(*each) for each in stored.get(tenant, ())]
         except (TypeError, AttributeError) as error:
-            raise IndexCorrupt(
-                f"{TENANTS_FILE} is damaged ({quoted(error)})", hint="build again: retrieve build"
-            ) from error
+            message = f"{TENANTS_FILE} is damaged ({quoted(error)})"
+            raise IndexCorrupt(message, hint="build again: retrieve build") from error
     return own

@@ -168,7 +168,9 @@ class MergedVocabulary:
                 if known:
                     used[place] = True
                 else:
-                    self._note(field, value, len(words))
+                    if (amount := number_of(field, value)) is not None:
+                        self._new_numbers[0].append(len(words))
+                        self._new_numbers[1].append(amount)
                     words.append(value.encode())
                     where.append(place)
                     own.append(number)
@@ -184,13 +186,6 @@ class MergedVocabulary:
         self.of_fresh[news < 0] = self.of_old[at[news < 0]]
         self.of_fresh[news >= 0] = self._texts.of_fresh[news[news >= 0]]
         self._name([fresh.fields[number] for number in sorted(set(own))], np.array(own, np.int64))
-
-    def _note(self, field: str, value: str, place: int) -> None:
-        """Store the number that a new value is, if it is one."""
-        number = number_of(field, value)
-        if number is not None:
-            self._new_numbers[0].append(place)
-            self._new_numbers[1].append(number)
 
     def _name(self, new: list[str], own: Rows) -> None:
         """Set the names of remaining fields, and the field of each value; `own` numbers the fields of new values."""
@@ -209,7 +204,14 @@ class MergedVocabulary:
     def arrays(self) -> dict[str, Json]:
         """Return the vocabulary in its stored form."""
         names = [name.encode() for name in self.names]
-        numbered, numbers = self._numbers()
+        old = self._old.arrays
+        kept = self.of_old[old["numbered"]]
+        left = kept >= 0
+        added = self._texts.of_fresh[np.array(self._new_numbers[0], np.int64)]
+        numbered = np.concatenate([kept[left], added])
+        numbers = np.concatenate([old["numbers"][left], np.array(self._new_numbers[1], np.float64)])
+        order = np.argsort(numbered)
+        numbered = numbered[order].astype(np.int32)
         starts = np.searchsorted(self.fields, np.arange(len(self.names) + 1)).astype(np.int64)
         return {
             "names": np.frombuffer(b"".join(names), np.uint8),
@@ -219,16 +221,5 @@ class MergedVocabulary:
             "value_starts": starts,
             "number_starts": np.searchsorted(numbered, starts).astype(np.int64),
             "numbered": numbered,
-            "numbers": numbers,
+            "numbers": numbers[order],
         }
-
-    def _numbers(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Return the values that are numbers, and these numbers."""
-        old = self._old.arrays
-        numbered = self.of_old[old["numbered"]]
-        left = numbered >= 0
-        added = self._texts.of_fresh[np.array(self._new_numbers[0], np.int64)]
-        places = np.concatenate([numbered[left], added])
-        numbers = np.concatenate([old["numbers"][left], np.array(self._new_numbers[1], np.float64)])
-        order = np.argsort(places)
-        return places[order].astype(np.int32), numbers[order]

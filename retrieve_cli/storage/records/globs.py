@@ -31,7 +31,13 @@ _MEMBER = re.compile(r"\\?(?P<low>.)(?:-\\?(?P<high>.))?", re.DOTALL)
 
 
 def _path_pattern(pattern: str, tokens: re.Pattern[str]) -> re.Pattern[str]:
-    first, *rest = _runs(pattern, tokens)
+    runs: list[list[str]] = [[]]  # the parts between the `**`, as regular expressions
+    for part in pattern.split("/"):
+        if part == "**":
+            runs.append([])
+        else:
+            runs[-1].append(_piece(part, "[^/]", tokens))
+    first, *rest = runs
     if not rest:
         return re.compile("/".join(first), re.DOTALL)
     *inner, last = rest
@@ -50,17 +56,6 @@ def ignore_glob(pattern: str) -> re.Pattern[str]:
 def literal_prefix(pattern: str) -> str:
     """Return the text that every match starts with."""
     return re.split(r"[*?]", pattern, maxsplit=1)[0]
-
-
-def _runs(pattern: str, tokens: re.Pattern[str]) -> list[list[str]]:
-    """Return the parts of a path pattern, as regular expressions, between its `**`."""
-    runs: list[list[str]] = [[]]
-    for part in pattern.split("/"):
-        if part == "**":
-            runs.append([])
-        else:
-            runs[-1].append(_piece(part, "[^/]", tokens))
-    return runs
 
 
 def _piece(pattern: str, char: str, tokens: re.Pattern[str] = _PLAIN) -> str:

@@ -50,11 +50,9 @@ def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Js
     end = 0
     for chunk in chunks:
         gap, end = record.text[end : chunk.start], max(end, chunk.end)
-        rest = record.text[end:] if chunk is chunks[-1] else ""
-        between = (
-            {"gap": gap if gap.strip(" ") or len(gap) > 1 else "", "rest": rest} if record.kind == "catalog" else {}
-        )
-        yield {**chunk_row(record, chunk), **{key: text for key, text in between.items() if text}}
+        between = {"gap": gap if gap != " " else "", "rest": record.text[end:] if chunk is chunks[-1] else ""}
+        kept = {key: text for key, text in between.items() if text and record.kind == "catalog"}
+        yield {**chunk_row(record, chunk), **kept}
 
 
 def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:

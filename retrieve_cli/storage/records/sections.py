@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import LONGEST_FACET, Json
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.column import COMPARISONS, number_of
 from retrieve_cli.storage.records.globs import text_glob
@@ -150,13 +150,7 @@ def facet_columns(generation: Generation) -> Columns | None:
 
 
 def _open(generation: Generation) -> Columns:
-    from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.records.columns import LATER, Columns  # every answer imports this file, few are filtered
+    # Every answer imports this file, few are filtered.
+    from retrieve_cli.storage.records.columns import stored_columns
 
-    file = generation.file(FACETS_FILE)
-    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
-    if len(columns) != len(generation.chunks):
-        rows = f"{FACETS_FILE} has {len(columns)} rows for {len(generation.chunks)} chunks"
-        raise IndexCorrupt(rows, hint="retrieve inspect verify")
-    generation.expect(FACETS_FILE, len(columns))
-    return columns
+    return stored_columns(generation, FACETS_FILE, len(generation.chunks), "chunks")

@@ -135,7 +135,6 @@ def offered(columns: Columns, *, most: int = 8) -> list[str]:
 
 
 def _field(columns: Columns, name: str) -> _Field | None:
-    """Return a field with its counts; None if it is not to be offered."""
     if name in _NOT_OFFERED or columns.distinct(name) > _FIELD_SPELLINGS * MOST_VALUES:
         return None
     column = columns.column(name)
