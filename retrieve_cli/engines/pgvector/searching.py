@@ -32,15 +32,13 @@ _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
 class VectorTable:
     """A part with vectors; keeps the promise `VectorCollection`."""
 
-    def __init__(
-        self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters, ef_search: int
-    ) -> None:
+    def __init__(self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters) -> None:
         self._connections = connections
         self._table = tables.rows(part)
         self._dim = part.dim or 0
-        self._index = None if index.kind == "none" else vector_index(connections, tables, part)
+        self._index = None if index.settings.index == "none" else vector_index(connections, tables, part)
         self._extension = index.extension
-        self._ef_search = ef_search
+        self._ef_search = index.settings.hnsw_ef_search
         self._vector = identifier(index.extension, "vector")
         self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
 
@@ -58,7 +56,6 @@ class VectorTable:
             query=self._bound("vector"),
             table=self._table,
             condition=condition,
-            # The index is ordered by distance, not by score: an exact search cannot use it.
             order=statement('score DESC, "row"') if index is None else self._distance(index),
         )
         settings = {
@@ -68,7 +65,7 @@ class VectorTable:
             "hnsw.max_scan_tuples": str(max(_SCANNED, 20 * limit)),
         }
         vector = wire.vectors(query[np.newaxis])[0]
-        return self._scored(template, {**values, "query": vector, "limit": limit}, settings)
+        return _scored(self._connections, template, {**values, "query": vector, "limit": limit}, settings)
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
         """Return the inner product with each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
@@ -80,7 +77,8 @@ class VectorTable:
             table=self._table,
         )
         vector = wire.vectors(query[np.newaxis])[0]
-        found, scores = self._scored(template, {"rows": wire.integers(wanted), "query": vector}, _SORTING)
+        values = {"rows": wire.integers(wanted), "query": vector}
+        found, scores = _scored(self._connections, template, values, _SORTING)
         return scores[located(found, wanted)][places]
 
     def vectors(self, rows: Rows) -> Vectors:
@@ -96,7 +94,7 @@ class VectorTable:
         return statement("({vector})::{half}", vector=vector, half=half)
 
     def _distance(self, index: VectorIndex) -> Composed:
-        """Return the expression that the index is ordered by."""
+        """Return the expression that the index is ordered by: not the score, so that an exact search cannot use it."""
         operator = "<=>" if index.metric == "cosine" else "<#>"
         return statement(
             f"({{expression}}) OPERATOR({{schema}}.{operator}) {{query}}",
@@ -104,11 +102,6 @@ class VectorTable:
             schema=identifier(self._extension),
             query=self._bound(index.type),
         )
-
-    def _scored(
-        self, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
-    ) -> tuple[Rows, Vectors]:
-        return _scored(self._connections, template, values, settings)
 
 
 class TermTable:
@@ -199,6 +192,8 @@ def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     A row has a digest of each pair of a field and a value, and conditions compare digests. So names and values may be
     any text, and nothing of them is in the statement.
     """
+    from psycopg import sql
+
     texts: list[Composed] = [statement("true")]
     values: dict[str, Any] = {}
     if within.rows is not None:
@@ -207,21 +202,9 @@ def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     for place, condition in enumerate(within.conditions):
         name = f"facts_{place}"
         values[name] = wire.uuids([wire.digest(condition.field, value) for value in condition.values])
-        overlap = statement("facts && {facts}::uuid[]", facts=_placeholder(name))
+        overlap = statement("facts && {facts}::uuid[]", facts=sql.Placeholder(name, format="b"))
         texts.append(statement("NOT ({overlap})", overlap=overlap) if condition.negated else overlap)
-    return _joined(texts), values
-
-
-def _placeholder(name: str) -> Any:
-    from psycopg.sql import Placeholder
-
-    return Placeholder(name, format="b")
-
-
-def _joined(texts: Sequence[Composed]) -> Composed:
-    from psycopg.sql import SQL
-
-    return SQL(" AND ").join(texts)
+    return sql.SQL(" AND ").join(texts), values
 
 
 def _scored(
@@ -273,8 +256,6 @@ def located(found: Rows, wanted: Rows) -> NDArray[np.intp]:
     order = np.argsort(found, kind="stable")
     if not np.array_equal(found[order], wanted):
         missing = np.setdiff1d(wanted, found)
-        hint = "run `retrieve engines push`, which stores the generation again"
-        raise IndexCorrupt(
-            f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}", hint=hint
-        )
+        message = f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}"
+        raise IndexCorrupt(message, hint="run `retrieve engines push`, which stores the generation again")
     return order

@@ -6,13 +6,13 @@ Points of Qdrant: rows and their labels as payload, and conditions on rows as fi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Within
+from retrieve_cli.contracts.engines import Batch, Label, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json, Unit
 from retrieve_cli.engines.answers import reading
@@ -99,7 +99,13 @@ class TermPart:
         Raises:
             IndexCorrupt: a row is missing.
         """
-        return [_term_weights(vector) for vector in _stored(self._server, self._collection, rows, WEIGHTS)]
+        weights = []
+        for vector in _stored(self._server, self._collection, rows, WEIGHTS):
+            numbers = vector or {"indices": [], "values": []}
+            row = np.array(numbers["indices"], np.int32)
+            order = np.argsort(row, kind="stable")
+            weights.append(TermWeights(terms=row[order], weights=np.array(numbers["values"], np.float32)[order]))
+        return weights
 
     def scores(self, query: TermWeights, rows: Rows) -> Vectors:
         """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
@@ -117,10 +123,8 @@ class TermPart:
         """Return the number of rows that have one of the terms, `limit` at most."""
         if (conditions := _sharing(terms, within)) is None:
             return 0
-        counted = self._server.call(
-            "POST", f"/collections/{self._collection}/points/count", body={"exact": True, **conditions}
-        )
-        return min(int(counted["count"]), limit)
+        path = f"/collections/{self._collection}/points/count"
+        return min(int(self._server.call("POST", path, body={"exact": True, **conditions})["count"]), limit)
 
     def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
         """Return rows that have one of the terms, ascending, `limit` at most."""
@@ -182,21 +186,13 @@ def _places(found: Rows, rows: Rows, collection: str) -> Rows:
     return order[places]
 
 
-def _term_weights(vector: Json | None) -> TermWeights:
-    terms = np.array(vector["indices"] if vector else [], np.int32)
-    weights = np.array(vector["values"] if vector else [], np.float32)
-    order = np.argsort(terms, kind="stable")
-    return TermWeights(terms=terms[order], weights=weights[order])
-
-
 def _nothing() -> tuple[Rows, Vectors]:
     return np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 def _lost(collection: str, row: int) -> IndexCorrupt:
-    return IndexCorrupt(
-        f"row {row} is missing in the collection {collection} of Qdrant", hint="run `retrieve engines push`"
-    )
+    message = f"row {row} is missing in the collection {collection} of Qdrant"
+    return IndexCorrupt(message, hint="run `retrieve engines push`")
 
 
 VECTOR = "vector"
@@ -250,7 +246,7 @@ def _payload(label: Label, unit: Unit) -> dict[str, Any]:
         "section": _text(label.section),
         "title": _text(label.title),
         "content": _text(label.text),
-        FIELDS: [value for field, values in label.fields.items() for value in _field_values(field, values)],
+        FIELDS: [_field_value(field, value) for field, values in label.fields.items() for value in values],
     }
     if unit == "chunk":
         payload["chunk_id"] = _text(label.id)
@@ -262,10 +258,6 @@ def _payload(label: Label, unit: Unit) -> dict[str, Any]:
 def _text(text: str) -> str:
     """Return the text with replacements for lone surrogates, which UTF-8 does not have."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _field_values(field: str, values: Iterable[str]) -> list[str]:
-    return [_field_value(field, value) for value in values]
 
 
 def _field_value(field: str, value: str) -> str:
@@ -303,7 +295,8 @@ def where(within: Within | None, *others: Json) -> Mapping[str, Json]:
             if not condition.values and not condition.negated:
                 raise NoRow
             if condition.values:
-                (must_not if condition.negated else must).append(_any_of(condition))
+                values = [_field_value(condition.field, value) for value in dict.fromkeys(condition.values)]
+                (must_not if condition.negated else must).append({"key": FIELDS, "match": {"any": values}})
     conditions = {"must": must, "must_not": must_not}
     return {"filter": {name: held for name, held in conditions.items() if held}} if must or must_not else {}
 
@@ -316,7 +309,3 @@ def among(rows: Rows) -> Json:
 def with_terms(terms: Sequence[int]) -> Json:
     """Return the condition that a row has one of some terms."""
     return {"key": TERMS, "match": {"any": list(terms)}}
-
-
-def _any_of(condition: AnyOf) -> Json:
-    return {"key": FIELDS, "match": {"any": _field_values(condition.field, dict.fromkeys(condition.values))}}
