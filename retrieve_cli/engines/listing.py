@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Unit
+from retrieve_cli.contracts import Candidates
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
 from retrieve_cli.storage.bitmap import Restricted, several, spread_within, total
@@ -99,19 +99,16 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
     """A `contracts.Index` over a part in an engine. Failures of the engine pass through unchanged."""
 
     def __init__(self, *, part: Part, capabilities: Capabilities, statistics: Statistics[Q]) -> None:
-        self._part = part
+        self.unit = part.unit
+        self._rows = part.rows
         self._most_rows = capabilities.most_rows
         self._statistics = statistics
         self._lock = Lock()
         self.completed = 0
         """Number of lists that the engine left short, and that were completed exactly."""
 
-    @property
-    def unit(self) -> Unit:
-        return self._part.unit
-
     def __len__(self) -> int:
-        return self._part.rows
+        return self._rows
 
     def spread(self, query: Q, units: Units) -> tuple[float, float]:
         """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""

@@ -129,72 +129,82 @@ def extension_schema(connections: Connections) -> str:
     return str(found[0][0])
 
 
+def _run(connection: Connection, text: LiteralString, /, **names: Composable) -> None:
+    connection.execute(statement(text, **names))
+
+
 def create_registry(connection: Connection, prefix: str) -> None:
     """Create the schema with the list of generations, unless it is there."""
     names = {"schema": identifier(prefix)} | {name: identifier(prefix, name) for name in ("generations", "current")}
-    connection.execute(statement("CREATE SCHEMA IF NOT EXISTS {schema}", **names))
-    registry = statement(
+    _run(connection, "CREATE SCHEMA IF NOT EXISTS {schema}", **names)
+    _run(
+        connection,
         "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
         " indexed boolean NOT NULL DEFAULT false, census text, begun timestamptz NOT NULL DEFAULT now())",
         **names,
     )
-    connection.execute(registry)
-    current = statement(
+    _run(
+        connection,
         "CREATE TABLE IF NOT EXISTS {current} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL"
         " REFERENCES {generations} ON DELETE CASCADE, published timestamptz NOT NULL DEFAULT now())",
         **names,
     )
-    connection.execute(current)
 
 
 def create_generation(connection: Connection, tables: Tables, parts: tuple[Part, ...], *, extension: str) -> None:
     """Create the schema of a generation with its tables. Indexes are built when all rows are there."""
-
-    def run(text: LiteralString, **names: Composable) -> None:
-        connection.execute(statement(text, **names))
-
-    run("CREATE SCHEMA {schema}", schema=tables.schema)
+    _run(connection, "CREATE SCHEMA {schema}", schema=tables.schema)
     files = tables.table("files")
-    run(
-        "CREATE TABLE {table} (file text, number integer, data bytea NOT NULL, PRIMARY KEY (file, number))", table=files
+    _run(
+        connection,
+        "CREATE TABLE {table} (file text, number integer, data bytea NOT NULL, PRIMARY KEY (file, number))",
+        table=files,
     )
     # Compressing takes PostgreSQL ten times as long as storing.
-    run("ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL", table=files)
+    _run(connection, "ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL", table=files)
     for name in sorted({labels_table(part) for part in parts}):
-        run(
+        _run(
+            connection,
             "CREATE TABLE {table} (key uuid PRIMARY KEY, id text NOT NULL, document_id text NOT NULL, title text"
             " NOT NULL, content text NOT NULL, section text NOT NULL, tenant_id text, fields jsonb NOT NULL)",
             table=tables.table(name),
         )
     for part in parts:
-        table, postings = tables.rows(part), tables.postings(part)
-        if part.dim is not None:
-            run(
-                'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text,'
-                " facts uuid[] NOT NULL, embedding {vector}({dim}) NOT NULL)",
-                table=table,
-                vector=identifier(extension, "vector"),
-                dim=number(part.dim),
-            )
-            if part.dim <= _PLAIN_DIM:
-                # Else a row that is a little too long has its vector moved out: a scan takes several times as long.
-                run("ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN", table=table)
+        if part.dim is None:
+            _create_weights(connection, tables.rows(part), tables.postings(part))
             continue
-        run(
+        _run(
+            connection,
             'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
-            " terms integer[] NOT NULL, weights real[] NOT NULL)",
-            table=table,
+            " embedding {vector}({dim}) NOT NULL)",
+            table=tables.rows(part),
+            vector=identifier(extension, "vector"),
+            dim=number(part.dim),
         )
-        run(
-            "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
-            " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
-            table=postings,
-        )
-        # Numbers compress badly, and a block fits on a page.
-        run(
-            "ALTER TABLE {table} ALTER COLUMN rows SET STORAGE PLAIN, ALTER COLUMN weights SET STORAGE PLAIN",
-            table=postings,
-        )
+        if part.dim <= _PLAIN_DIM:
+            # Else a row that is a little too long has its vector moved out, and a scan takes several times as long.
+            _run(connection, "ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN", table=tables.rows(part))
+
+
+def _create_weights(connection: Connection, table: Identifier, postings: Identifier) -> None:
+    _run(
+        connection,
+        'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
+        " terms integer[] NOT NULL, weights real[] NOT NULL)",
+        table=table,
+    )
+    _run(
+        connection,
+        "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
+        " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
+        table=postings,
+    )
+    # Numbers compress badly, and a block fits on a page.
+    _run(
+        connection,
+        "ALTER TABLE {table} ALTER COLUMN rows SET STORAGE PLAIN, ALTER COLUMN weights SET STORAGE PLAIN",
+        table=postings,
+    )
 
 
 def number(value: int | None) -> Any:

@@ -171,15 +171,11 @@ class ListwiseSelector:
         """`json_mode` is how the server is told to hold the model to JSON; `max_tokens` is for the answer,
         `max_chars` for each candidate and for the request; `refused` is a hint if the server rejects a request."""
         self._client = client
-        self._model = model
+        self.name = model
         self._json_mode = json_mode
         self._max_tokens = max_tokens
         self._max_chars = max_chars
         self._refused = refused
-
-    @property
-    def name(self) -> str:
-        return self._model
 
     def score(self, query: str, candidates: Sequence[str]) -> ListSelection:
         """Return every candidate with a score; candidates with equal scores keep their order.
@@ -252,10 +248,10 @@ class ListwiseSelector:
             again = [*messages, answered, _message("user", prompts.repair(fault))]
             return self._ask(again, schema, clock).read(read)
         except Unusable as unusable:
-            return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
+            return f"{self.name} gave no usable answer twice ({unusable}); the order was kept"
 
     def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> ChatReply:
-        payload: Json = {"model": self._model, "messages": messages, "temperature": 0, "max_tokens": self._max_tokens}
+        payload: Json = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": self._max_tokens}
         if self._json_mode == "schema":
             named = {"name": "choice", "strict": True, "schema": schema}
             payload["response_format"] = {"type": "json_schema", "json_schema": named}

@@ -50,14 +50,10 @@ class RemoteScorer:
         `max_chars` cuts each passage, for a server that rejects passages that are too long for its model.
         """
         self._client = client
-        self._model = model
+        self.name = model
         self._form = form
         self._batch_size = batch_size
         self._max_chars = max_chars
-
-    @property
-    def name(self) -> str:
-        return self._model
 
     @property
     def unit_scale(self) -> bool:
@@ -112,7 +108,7 @@ class RemoteScorer:
             return {"query": query, "texts": batch, "raw_scores": True, "return_text": False, "truncate": True}
         # Asked for in so many words: some servers give the best few unless they are told how many.
         count = {"top_n": len(batch), "return_documents": False}
-        return {"model": self._model, "query": query, "documents": batch, **count}
+        return {"model": self.name, "query": query, "documents": batch, **count}
 
     def _read(self, answer: Json, count: int) -> Vectors:
         """One score a passage, in the passages' order; servers answer best first."""

@@ -68,6 +68,7 @@ class CrossScorer(Truncating):
             raise UsageError(message, hint=f"omit it, or choose at most {limit}")
         if not 0 < stride <= 1:
             raise UsageError(f"`stride` is {stride}, and a window starts 0 < stride <= 1 of a window after the last.")
+        self.name = folder.name
         self._folder = folder
         self._cache_dir = cache_dir
         self._asked = device
@@ -77,10 +78,6 @@ class CrossScorer(Truncating):
         self._stride = stride
         self._batch_size = batch_size
         self._threads = threads
-
-    @property
-    def name(self) -> str:
-        return self._folder.name
 
     @property
     def unit_scale(self) -> bool:
