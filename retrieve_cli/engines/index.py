@@ -35,12 +35,7 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
     """Index of vectors in an engine: scores are inner products of the stored vectors."""
 
     def __init__(
-        self,
-        collection: VectorCollection,
-        *,
-        part: Part,
-        capabilities: Capabilities,
-        statistics: Statistics[Vectors],
+        self, collection: VectorCollection, *, part: Part, capabilities: Capabilities, statistics: Statistics[Vectors]
     ) -> None:
         super().__init__(part=part, capabilities=capabilities, statistics=statistics)
         self._collection = collection

@@ -180,9 +180,7 @@ class TermTable:
         # As a join, the server would look up row by row, for it takes postings to be few. IS TRUE keeps it from
         # joining: it collects the allowed rows in a hash table once.
         return statement(
-            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE',
-            table=self._table,
-            condition=condition,
+            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE', table=self._table, condition=condition
         )
 
 

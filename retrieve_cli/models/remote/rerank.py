@@ -36,13 +36,7 @@ class RemoteScorer:
     """`contracts.PairScorer` whose scores a server computes. Nothing is asked before a score is."""
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        model: str,
-        form: Form = "auto",
-        batch_size: int = 32,
-        max_chars: int | None = None,
+        self, client: Client, *, model: str, form: Form = "auto", batch_size: int = 32, max_chars: int | None = None
     ) -> None:
         """`form` auto sends the request of Jina and, if the server rejects it, the request of TEI; the form that works
         is kept.

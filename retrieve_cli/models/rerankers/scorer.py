@@ -143,12 +143,7 @@ class TorchPairs:
     """Pair scores in torch, of any model that sentence-transformers loads as a cross-encoder."""
 
     def __init__(
-        self,
-        folder: CrossFolder,
-        *,
-        device: Literal["cpu", "cuda"],
-        precision: Precision,
-        batch_size: int | None,
+        self, folder: CrossFolder, *, device: Literal["cpu", "cuda"], precision: Precision, batch_size: int | None
     ) -> None:
         self._folder = folder
         self._size = batch_size or _BATCH[device]
