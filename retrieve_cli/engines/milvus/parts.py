@@ -251,15 +251,8 @@ class MilvusTerms:
 
     def _scores(self, query: TermWeights, rows: Rows) -> Vectors:
         asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))
-        stored = self.weights(rows, query.terms)
-        sums = [
-            sum(
-                asked.get(term, 0.0) * weight
-                for term, weight in zip(row.terms.tolist(), row.weights.tolist(), strict=True)
-            )
-            for row in stored
-        ]
-        return np.array(sums, np.float32)
+        stored = [zip(row.terms.tolist(), row.weights.tolist(), strict=True) for row in self.weights(rows, query.terms)]
+        return np.array([sum(asked.get(term, 0.0) * weight for term, weight in row) for row in stored], np.float32)
 
     def _read(self, row: int, value: str) -> TermWeights:
         try:

@@ -38,14 +38,11 @@ def publish(connection: Connection, tables: Tables, views: Mapping[str, Composed
             # Vectors of another length: a view keeps the types of its columns.
             connection.execute(statement("DROP VIEW {view}", view=view))
             connection.execute(statement("CREATE VIEW {view} AS {query}", view=view, query=query))
-    connection.execute(
-        statement(
-            "INSERT INTO {current} (id) VALUES (%s)"
-            " ON CONFLICT (one) DO UPDATE SET id = excluded.id, published = now()",
-            current=identifier(tables.prefix, "current"),
-        ),
-        [tables.generation],
+    current = statement(
+        "INSERT INTO {current} (id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET id = excluded.id, published = now()",
+        current=identifier(tables.prefix, "current"),
     )
+    connection.execute(current, [tables.generation])
 
 
 def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, extension: str) -> dict[str, Composed]:

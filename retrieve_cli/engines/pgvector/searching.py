@@ -209,14 +209,11 @@ def _scored(
     connections: Connections, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
 ) -> tuple[Rows, Vectors]:
     """Return the rows and scores of a query, best first. They come as two arrays, for speed."""
-    [[rows, scores]] = connections.query(
-        statement(
-            'SELECT array_send(array_agg("row")), array_send(array_agg(score::real)) FROM ({template}) AS scored',
-            template=template,
-        ),
-        values,
-        settings=settings,
+    text = statement(
+        'SELECT array_send(array_agg("row")), array_send(array_agg(score::real)) FROM ({template}) AS scored',
+        template=template,
     )
+    [[rows, scores]] = connections.query(text, values, settings=settings)
     found, products = wire.to_integers(rows).astype(np.int64), wire.to_reals(scores)
     order = np.lexsort((found, -products))
     return found[order], products[order]
@@ -225,10 +222,8 @@ def _scored(
 def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim: int) -> Vectors:
     """Return the vectors of some rows, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
     wanted, places = np.unique(rows, return_inverse=True)
-    found = connections.query(
-        statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table),
-        {"rows": wire.integers(wanted)},
-    )
+    text = statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table)
+    found = connections.query(text, {"rows": wire.integers(wanted)})
     order = located(np.array([row for row, _ in found], dtype=np.int64), wanted)
     return wire.to_vectors([found[place][1] for place in order.tolist()], dim)[places]
 
@@ -236,14 +231,12 @@ def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim
 def read_weights(connections: Connections, table: Identifier, rows: Rows) -> list[TermWeights]:
     """Return the term weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
     wanted, places = np.unique(rows, return_inverse=True)
-    found = connections.query(
-        # As bytes, for the client makes a Python object of each number of an array.
-        statement(
-            'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
-            table=table,
-        ),
-        {"rows": wire.integers(wanted)},
+    # As bytes, for the client makes a Python object of each number of an array.
+    text = statement(
+        'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
+        table=table,
     )
+    found = connections.query(text, {"rows": wire.integers(wanted)})
     order = located(np.array([row for row, _, _ in found], dtype=np.int64), wanted)
     read = [TermWeights(wire.to_integers(terms), wire.to_reals(weights)) for _, terms, weights in found]
     return [read[order[place]] for place in places.tolist()]

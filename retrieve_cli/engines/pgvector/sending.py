@@ -68,15 +68,14 @@ class RowTable:
             _copy(connection, statement("COPY moved FROM STDIN (FORMAT binary)"), lines)
             connection.execute("ANALYZE moved")
             connection.execute(statement('DELETE FROM {table} WHERE "row" IN (SELECT "row" FROM moved)', table=table))
-            return connection.execute(
-                statement(
-                    'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, {content}'
-                    ' FROM moved AS m JOIN {source} AS source ON source."row" = m.older',
-                    table=table,
-                    source=source,
-                    content=content,
-                )
-            ).rowcount
+            moved = statement(
+                'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, {content}'
+                ' FROM moved AS m JOIN {source} AS source ON source."row" = m.older',
+                table=table,
+                source=source,
+                content=content,
+            )
+            return connection.execute(moved).rowcount
 
         if not len(rows):
             return
@@ -107,15 +106,14 @@ class RowTable:
         connection.execute(statement("CREATE TEMPORARY TABLE named (LIKE {table}) ON COMMIT DROP", table=table))
         # In order of key, so that two that put the same labels wait for each other and never in a circle.
         _copy(connection, statement("COPY named FROM STDIN (FORMAT binary)"), [lines[key] for key in sorted(lines)])
-        connection.execute(
-            statement(
-                "INSERT INTO {table} AS old SELECT * FROM named ORDER BY key ON CONFLICT (key) DO UPDATE SET"
-                " (id, document_id, title, content, section, tenant_id, fields) = (excluded.id, excluded.document_id,"
-                " excluded.title, excluded.content, excluded.section, excluded.tenant_id, excluded.fields)"
-                " WHERE old IS DISTINCT FROM excluded",
-                table=table,
-            )
+        merged = statement(
+            "INSERT INTO {table} AS old SELECT * FROM named ORDER BY key ON CONFLICT (key) DO UPDATE SET"
+            " (id, document_id, title, content, section, tenant_id, fields) = (excluded.id, excluded.document_id,"
+            " excluded.title, excluded.content, excluded.section, excluded.tenant_id, excluded.fields)"
+            " WHERE old IS DISTINCT FROM excluded",
+            table=table,
         )
+        connection.execute(merged)
 
 
 def _attributes(label: Label) -> list[bytes | None]:

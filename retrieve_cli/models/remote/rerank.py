@@ -7,6 +7,7 @@ https://huggingface.github.io/text-embeddings-inference, POST /rerank
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -80,13 +81,8 @@ class RemoteScorer:
         forms: tuple[Form, ...] = ("jina", "tei")
         for form in forms:
             try:
-                scores = self._client.ask(
-                    _PATH,
-                    self._payload(form, query, batch),
-                    lambda answer: self._read(answer, len(batch)),
-                    hint=_TOO_MUCH,
-                    clock=clock,
-                )
+                payload, read = self._payload(form, query, batch), partial(self._read, count=len(batch))
+                scores = self._client.ask(_PATH, payload, read, hint=_TOO_MUCH, clock=clock)
             except (ServerFailed, ServerUnavailable) as error:
                 if error.status not in _OTHER_FORM:
                     raise
