@@ -243,28 +243,24 @@ class QdrantEngine(CollectionLifeCycle):
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        return list(self._faults())
+        server, faults = self._server, []
+        version = str(server.call("GET", "/").get("version", ""))
+        if _numbers(version) < _OLDEST:
+            faults.append((f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"))
+        if server.has_key and not server.encrypted and server.host not in _LOCAL:
+            faults.append((f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"))
+        collections = self._listed()
+        if self._names.prefix in collections:
+            fix = "change qdrant.collection, or remove that collection"
+            faults.append((f"there is a collection {self._names.prefix}, so that no alias can have this name", fix))
+        for collection in filter(self._names.owner, collections):  # each collection has its own limits
+            config = server.call("GET", f"/collections/{collection}")["config"]
+            faults += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+        return list(dict.fromkeys(faults))
 
     def close(self) -> None:
         """Close the connection."""
         self._server.close()
-
-    def _faults(self) -> Iterator[tuple[str, str]]:
-        version = str(self._server.call("GET", "/").get("version", ""))
-        if _numbers(version) < _OLDEST:
-            yield f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"
-        server = self._server
-        if server.has_key and not server.encrypted and server.host not in _LOCAL:
-            yield f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"
-        collections = self._listed()
-        if self._names.prefix in collections:
-            fix = "change qdrant.collection, or remove that collection"
-            yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
-        found: list[tuple[str, str]] = []
-        for collection in filter(self._names.owner, collections):  # each collection has its own limits
-            config = server.call("GET", f"/collections/{collection}")["config"]
-            found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
-        yield from dict.fromkeys(found)
 
     def _listed(self) -> list[str]:
         return [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]

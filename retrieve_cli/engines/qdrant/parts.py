@@ -137,21 +137,15 @@ class TermPart:
 
 def _sharing(terms: Terms, within: Within | None) -> Mapping[str, Json] | None:
     """Return the condition that a row has one of some terms, beside others; None if no row can satisfy it."""
-    try:
-        return where(within, with_terms(np.unique(terms).tolist())) if len(terms) else None
-    except NoRow:
-        return None
+    shared = {"key": TERMS, "match": {"any": np.unique(terms).tolist()}}
+    return where(within, shared) if len(terms) else None
 
 
 def _found(
     server: QdrantServer, collection: str, body: Mapping[str, Json], limit: int, within: Within | None
 ) -> tuple[Rows, Vectors]:
     """Return the rows of a search and their scores, best first, ties by row."""
-    try:
-        conditions = where(within)
-    except NoRow:
-        return _nothing()
-    if limit < 1:
+    if (conditions := where(within)) is None or limit < 1:
         return _nothing()
     whole = {**body, **conditions, "limit": limit, "with_payload": False, "with_vector": False}
     points = server.call("POST", f"/collections/{collection}/points/query", body=whole)["points"]
@@ -274,38 +268,21 @@ def _field_value(field: str, value: str) -> str:
     return text
 
 
-class NoRow(Exception):
-    """Conditions that no row satisfies."""
-
-
-def where(within: Within | None, *others: Json) -> Mapping[str, Json]:
-    """Return the rows that a search may find, and other conditions, as the part `filter` of a request, or nothing.
-
-    Raises:
-        NoRow: no row satisfies the conditions.
-    """
+def where(within: Within | None, *others: Json) -> Mapping[str, Json] | None:
+    """Return the rows that a search may find, and other conditions, as the part `filter` of a request, or an empty one;
+    None if no row satisfies the conditions."""
     must: list[Json] = list(others)
     must_not: list[Json] = []
     if within is not None and within.rows is not None:
         if not len(within.rows):
-            raise NoRow
-        must.append(among(within.rows))
+            return None
+        must.append({"has_id": np.unique(within.rows)})
     elif within is not None:
         for condition in within.conditions:
             if not condition.values and not condition.negated:
-                raise NoRow
+                return None
             if condition.values:
                 values = [_field_value(condition.field, value) for value in dict.fromkeys(condition.values)]
                 (must_not if condition.negated else must).append({"key": FIELDS, "match": {"any": values}})
     conditions = {"must": must, "must_not": must_not}
     return {"filter": {name: held for name, held in conditions.items() if held}} if must or must_not else {}
-
-
-def among(rows: Rows) -> Json:
-    """Return the condition that a row is one of some."""
-    return {"has_id": np.unique(rows)}
-
-
-def with_terms(terms: Sequence[int]) -> Json:
-    """Return the condition that a row has one of some terms."""
-    return {"key": TERMS, "match": {"any": list(terms)}}

@@ -99,7 +99,8 @@ def maxsim(
 
 def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows) -> Windows:
     """The windows of the texts; none where the query has no words."""
-    spans = [(owner, *span) for owner, first, end in _texts(ends, owners) for span in windows(first, end)]
+    parts = list(_texts(ends, owners))
+    spans = [(owner, *span) for owner, first, end in parts for span in windows(first, end)]
     if not spans or not len(query.weights):
         none, nothing = np.empty(0, np.int64), np.empty(0, np.float32)
         return Windows(0, none, none, nothing, nothing)
@@ -107,7 +108,11 @@ def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owne
     lengths = stops - starts
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
-    similar = _similar(query.vectors[:], texts.vectors, ends)
+    words = query.vectors[:]
+    similar = np.zeros((len(words), int(ends[-1]) + 1), np.float32)  # (words, t + 1), a column without meaning
+    with one_blas_thread:  # one product of BLAS a text: its bits then do not depend on the texts beside it
+        for _, first, end in parts:
+            np.matmul(words, texts.vectors[first:end].T, out=similar[:, first:end])
     # Between the windows lies what reduceat finds from a stop to the next start.
     highest: Vectors = np.maximum.reduceat(similar, np.stack([starts, stops], axis=1).ravel(), axis=1)[:, ::2]
     met: Vectors = products(highest.T, query.weights) / _above_0(query.weights.sum())
@@ -132,19 +137,6 @@ def _texts(ends: Rows, owners: Rows) -> Iterator[tuple[int, int, int]]:
         if end > first:
             yield owner, first, end
         first = end
-
-
-def _similar(query: Vectors, texts: Readable, ends: Rows) -> Vectors:
-    """(words, t + 1) inner products and a column without meaning. One product of BLAS a text: its bits then do not
-    depend on the texts beside it."""
-    similar = np.zeros((len(query), int(ends[-1]) + 1), np.float32)
-    first = 0
-    with one_blas_thread:
-        for end in ends.tolist():
-            if end > first:
-                np.matmul(query, texts[first:end].T, out=similar[:, first:end])
-            first = end
-    return similar
 
 
 def _above_0(weight: Vectors) -> Vectors:
