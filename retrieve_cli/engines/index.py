@@ -35,12 +35,7 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
     """Index of vectors in an engine: scores are inner products of the stored vectors."""
 
     def __init__(
-        self,
-        collection: VectorCollection,
-        *,
-        part: Part,
-        capabilities: Capabilities,
-        statistics: Statistics[Vectors],
+        self, collection: VectorCollection, *, part: Part, capabilities: Capabilities, statistics: Statistics[Vectors]
     ) -> None:
         super().__init__(part=part, capabilities=capabilities, statistics=statistics)
         self._collection = collection
@@ -125,7 +120,11 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         if not len(used.terms) or not wanted.depth:
             return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), mean, deviation, 0, 0, "eq")
         scope = self.scope(units, wanted.allowed, wanted.conditions)
-        ask = Ask(used, partial(self._nearest, used), partial(self._worth, used))
+
+        def nearest(limit: int, *, within: Within | None, exact: bool) -> tuple[Rows, Vectors]:  # noqa: ARG001
+            return self._collection.nearest(used, limit, within=within)  # lists of terms are exact
+
+        ask = Ask(used, nearest, partial(self._worth, used))
         calls: list[Callable[[], Any]] = [partial(self.listed, wanted, scope, ask)]
         calls.append(partial(self._count, used, units, scope))
         if wanted.allowed is not None:
@@ -135,16 +134,6 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         if len(rows) < min(wanted.depth, after) and not self._signed:
             rows, scores = self.filled(wanted, scope, ask)
         return Candidates(rows, scores, mean, deviation, before, after, more if relation == "eq" else relation)
-
-    def _nearest(
-        self,
-        query: TermWeights,
-        limit: int,
-        *,
-        within: Within | None,
-        exact: bool,  # noqa: ARG002  lists of terms are exact
-    ) -> tuple[Rows, Vectors]:
-        return self._collection.nearest(query, limit, within=within)
 
     def _worth(self, query: TermWeights, units: Units, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return the units that some rows are of, and their scores, without those whose score is 0."""

@@ -164,9 +164,11 @@ class LifeCycle(ABC):
     def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
-    @abstractmethod
     def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return the vectors or all term weights of some rows. Raises: IndexCorrupt: a row is missing."""
+        if part.dim is None:
+            return self.terms(record, part).weights(rows, np.empty(0, np.int32))
+        return self.vectors(record, part).vectors(rows)
 
     def notes(self, record: GenerationRecord) -> Mapping[str, Any]:  # noqa: ARG002
         """Return what searches must know of the rows, counted when all are there."""
@@ -228,7 +230,13 @@ class LifeStaging:
             if counts[part.name] != part.rows:
                 message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
                 raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends the missing rows")
-            self._read_back(part, sample)
+            rows = sampled(part.rows)
+            stored: Any = engine.stored(record, part, rows)
+            (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
+            for row, numbers in zip(rows.tolist(), map(_bytes, stored), strict=True):
+                if self._sent.get((part.name, row), numbers) != numbers:
+                    message = f"row {row} of {part.name} in {engine.product} differs from the row that was sent"
+                    raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
         seconds = round(time.monotonic() - self._begun, 3)
         census = Census(counts, sample.digest(), seconds, engine.size(record))
         engine.put_record(record._replace(census=census, notes=engine.notes(record)))
@@ -242,15 +250,6 @@ class LifeStaging:
         if name not in self._parts:
             raise UsageError(f"the generation was staged without a part {quoted(name)}", hint="stage it with all parts")
         return self._parts[name]
-
-    def _read_back(self, part: Part, sample: RowSample) -> None:
-        rows = sampled(part.rows)
-        stored: Any = self._engine.stored(self._record, part, rows)
-        (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
-        for row, numbers in zip(rows.tolist(), stored, strict=True):
-            if self._sent.get((part.name, row), numbers := _bytes(numbers)) != numbers:
-                message = f"row {row} of {part.name} in {self._engine.product} differs from the row that was sent"
-                raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
 
 
 class OpenGeneration:

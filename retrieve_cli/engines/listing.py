@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Unit
+from retrieve_cli.contracts import Candidates
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
 from retrieve_cli.storage.bitmap import Restricted, several, spread_within, total
@@ -87,7 +87,7 @@ class Scope(NamedTuple):
 
     def rows(self) -> Rows:
         """Return all of them, ascending."""
-        return self.units.rows(self.units.those_in(self.mask))[0]
+        return self.units.rows(np.arange(self.units.count) if self.mask is None else self.mask.nonzero()[0])[0]
 
     @property
     def few(self) -> bool:
@@ -99,23 +99,16 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
     """A `contracts.Index` over a part in an engine. Failures of the engine pass through unchanged."""
 
     def __init__(self, *, part: Part, capabilities: Capabilities, statistics: Statistics[Q]) -> None:
-        self._part = part
+        self.unit = part.unit
+        self._rows = part.rows
         self._most_rows = capabilities.most_rows
         self._statistics = statistics
         self._lock = Lock()
-        self._completed = 0
-
-    @property
-    def unit(self) -> Unit:
-        return self._part.unit
-
-    @property
-    def completed(self) -> int:
+        self.completed = 0
         """Number of lists that the engine left short, and that were completed exactly."""
-        return self._completed
 
     def __len__(self) -> int:
-        return self._part.rows
+        return self._rows
 
     def spread(self, query: Q, units: Units) -> tuple[float, float]:
         """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
@@ -186,7 +179,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         """Return the best units after the engine left a list short: by an exact search, or else from the scores of all
         rows that may be listed."""
         with self._lock:
-            self._completed += 1
+            self.completed += 1
         units = wanted.units
         if scope.sent:
             rows, scores = ask.nearest(2 * wanted.depth + _SLACK, within=scope.within, exact=True)
@@ -264,10 +257,6 @@ class Units:
     def total(self, mask: Mask | None) -> int:
         """Return the number of units in a mask; all units if there is no mask."""
         return total(self.count, mask)
-
-    def those_in(self, mask: Mask | None) -> Rows:
-        """Return the units in a mask, ascending; all units if there is no mask."""
-        return np.arange(self.count) if mask is None else mask.nonzero()[0]
 
     def worth(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return the units that have any of these different rows, ascending, and the best of their scores."""

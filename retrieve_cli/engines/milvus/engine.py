@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from retrieve_cli.contracts.engines import Capabilities, Census, Part
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names
 from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord, OpenGeneration
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.index_settings import MilvusSettings
     from retrieve_cli.contracts.engines import Batch
-    from retrieve_cli.contracts.models import TermWeights
-    from retrieve_cli.contracts.values import Card, Rows, Vectors
+    from retrieve_cli.contracts.values import Card
 
 _FORMAT = 1
 """Version of the layout of collections."""
@@ -198,17 +195,10 @@ class MilvusEngine(CollectionLifeCycle):
         """Return the number of rows of a part."""
         return self._server.count(self._part(record, part.name))
 
-    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
-        """Return stored vectors or term weights of some rows."""
-        if part.dim is None:
-            return self.terms(record, part).weights(rows, np.empty(0, np.int32))
-        return self.vectors(record, part).vectors(rows)
-
     def notes(self, record: GenerationRecord) -> Mapping[str, Any]:
         """Return the parts that have weights which sparse vectors cannot hold, and that rows are counted by terms."""
-        parts = [part.name for part in record.parts if part.dim is None]
-        below = f"least < {SMALL}"
-        signed = [name for name in parts if self._server.count(self._part(record, name), below)]
+        names, below = [part.name for part in record.parts if part.dim is None], f"least < {SMALL}"
+        signed = [name for name in names if self._server.count(self._part(record, name), below)]
         return {"signed": signed, "counted": True}
 
     def vectors(self, record: GenerationRecord, part: Part) -> MilvusVectors:
@@ -217,17 +207,14 @@ class MilvusEngine(CollectionLifeCycle):
 
     def terms(self, record: GenerationRecord, part: Part) -> MilvusTerms:
         """Return a part with term weights."""
-        blocks, signed = self._home(record.generation), part.name in record.notes.get("signed", ())
-        counted = bool(record.notes.get("counted"))
-        return MilvusTerms(
-            self._server, self._part(record, part.name), part, blocks=blocks, signed=signed, counted=counted
-        )
+        blocks, name = self._home(record.generation), self._part(record, part.name)
+        signed, counted = part.name in record.notes.get("signed", ()), bool(record.notes.get("counted"))
+        return MilvusTerms(self._server, name, part, blocks=blocks, signed=signed, counted=counted)
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
         """Raise UsageError: Milvus has a separate tool for this."""
-        raise UsageError(
-            "Milvus does not write snapshots", hint="use the tool milvus-backup, or snapshots of its storage"
-        )
+        hint = "use the tool milvus-backup, or snapshots of its storage"
+        raise UsageError("Milvus does not write snapshots", hint=hint)
 
     def describe(self) -> Mapping[str, str]:
         """Return facts for people."""
@@ -241,16 +228,16 @@ class MilvusEngine(CollectionLifeCycle):
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        version, target = self._server.version, self._server.target(self._names.prefix)
-        problems = []
+        version, alias, problems = self._server.version, self._names.prefix, []
+        target = self._server.target(alias)
         if not version.lite and version.number < _OLDEST:
             problems.append((f"{version.name} is too old: upserts and counts need 2.3", "upgrade the server"))
         elif not version.has_sparse:
             fix = "upgrade to Milvus 2.4 or later, or set engines.lexical and engines.sparse to local"
             problems.append((f"{version.name} has no sparse vectors: it can hold embeddings only", fix))
-        if target == self._names.prefix:
+        if target == alias:
             fix = "set milvus.collection to another name"
-            problems.append((f"{self._names.prefix} is a collection there, and must become an alias", fix))
+            problems.append((f"{alias} is a collection there, and must become an alias", fix))
         return problems
 
     def close(self) -> None:

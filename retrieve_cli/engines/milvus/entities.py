@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from retrieve_cli.config.index_settings import MilvusSettings
-    from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Within
+    from retrieve_cli.contracts.engines import Batch, Label, Part, Within
     from retrieve_cli.contracts.values import Vectors
     from retrieve_cli.engines.milvus.server import MilvusServer
 
@@ -119,8 +119,7 @@ def labelled(row: int, label: Label) -> dict[str, Any]:
 
 def cut(text: str) -> str:
     """Return the beginning of a text that fits into a VARCHAR, without halves of surrogate pairs."""
-    encoded = text.encode("utf-8", "replace")
-    return encoded[:LONGEST].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[:LONGEST].decode("utf-8", "ignore")
 
 
 def padded(vectors: Vectors) -> Vectors:
@@ -171,13 +170,6 @@ _OVERFLOW = "0" * TAG
 """Tag of a row with more values than Milvus can store."""
 
 
-class Window(NamedTuple):
-    """Rows from `first` to `last` - 1."""
-
-    first: int
-    last: int
-
-
 def tag(field: str, value: str) -> str:
     """Return the tag of a value in a field: 32 hex digits.
 
@@ -196,7 +188,7 @@ def tags(fields: Mapping[str, Sequence[str]]) -> list[str]:
     return distinct if len(distinct) <= MOST_TAGS else [_OVERFLOW, *distinct[: MOST_TAGS - 1]]
 
 
-def expression(within: Within | None, window: Window | None = None) -> str | None:
+def expression(within: Within | None, window: range | None = None) -> str | None:
     """Return the expression for the rows of a search, empty for all rows; None if no row can satisfy it.
 
     It may allow too many rows, never too few: a condition with more than 4,096 values is not sent, and a row with more
@@ -205,9 +197,9 @@ def expression(within: Within | None, window: Window | None = None) -> str | Non
     """
     clauses = []
     if window is not None:
-        if window.first >= window.last:
+        if not window:
             return None
-        clauses.append(f"row >= {window.first} and row < {window.last}")
+        clauses.append(f"row >= {window.start} and row < {window.stop}")
     if within is not None and within.rows is not None:
         if not len(within.rows):
             return None
@@ -217,16 +209,11 @@ def expression(within: Within | None, window: Window | None = None) -> str | Non
             if not condition.values and not condition.negated:
                 return None
             if 0 < len(condition.values) <= MOST_TAGS:
-                clauses.append(_clause(condition))
+                wanted = {tag(condition.field, value) for value in condition.values}
+                wanted |= set() if condition.negated else {_OVERFLOW}
+                listed = ", ".join(f'"{digest}"' for digest in sorted(wanted))
+                clauses.append(f"{'not ' if condition.negated else ''}array_contains_any(tags, [{listed}])")
     return " and ".join(f"({clause})" for clause in clauses)
-
-
-def _clause(condition: AnyOf) -> str:
-    wanted = {tag(condition.field, value) for value in condition.values}
-    if not condition.negated:
-        wanted.add(_OVERFLOW)
-    listed = ", ".join(f'"{digest}"' for digest in sorted(wanted))
-    return f"{'not ' if condition.negated else ''}array_contains_any(tags, [{listed}])"
 
 
 _PIECE = LONGEST // 4 * 3
@@ -248,7 +235,16 @@ class MilvusBlocks:
         """Create the collection if it is missing or has no index."""
         client = client_package()
         if not self._server.has(self._collection):
-            self._server.ask("create_collection", self._collection, schema=_schema(client), consistency_level="Strong")
+            kinds = client.DataType
+            schema = client.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+            schema.add_field("piece", kinds.VARCHAR, is_primary=True, max_length=64)
+            schema.add_field("block", kinds.VARCHAR, max_length=32)
+            schema.add_field("place", kinds.INT64)
+            schema.add_field("pieces", kinds.INT64)
+            schema.add_field("check", kinds.VARCHAR, max_length=32)
+            schema.add_field("data", kinds.VARCHAR, max_length=LONGEST)
+            schema.add_field("unused", kinds.FLOAT_VECTOR, dim=2)
+            self._server.ask("create_collection", self._collection, schema=schema, consistency_level="Strong")
         if not self._server.ask("list_indexes", self._collection):
             parameters = client.MilvusClient.prepare_index_params()
             # Milvus demands a field with vectors in every collection, with an index.
@@ -274,7 +270,9 @@ class MilvusBlocks:
         Raises:
             IndexCorrupt: pieces are missing, or are not those that were stored together.
         """
-        self._load()
+        if not self._loaded:
+            self._server.load(self._collection)
+            self._loaded = True
         digests = {_digest(kind, name, number): number for number in numbers}
         entities = self._server.ask(
             "query",
@@ -290,7 +288,6 @@ class MilvusBlocks:
         return {number: self._joined(pieces, f"{kind} {name} {number}") for number, pieces in whole.items()}
 
     def _joined(self, pieces: Mapping[int, Any], block: str) -> bytes:
-        """Return the bytes of a block. Raises: IndexCorrupt."""
         try:
             # A longer block that was replaced may have left pieces beyond the last one.
             last = int(pieces[0]["pieces"])
@@ -317,27 +314,8 @@ class MilvusBlocks:
         """Let the server write everything to its storage."""
         self._server.flush(self._collection)
 
-    def _load(self) -> None:
-        if not self._loaded:
-            self._server.load(self._collection)
-            self._loaded = True
-
-
-def _schema(client: Any) -> Any:
-    kinds = client.DataType
-    schema = client.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-    schema.add_field("piece", kinds.VARCHAR, is_primary=True, max_length=64)
-    schema.add_field("block", kinds.VARCHAR, max_length=32)
-    schema.add_field("place", kinds.INT64)
-    schema.add_field("pieces", kinds.INT64)
-    schema.add_field("check", kinds.VARCHAR, max_length=32)
-    schema.add_field("data", kinds.VARCHAR, max_length=LONGEST)
-    schema.add_field("unused", kinds.FLOAT_VECTOR, dim=2)
-    return schema
-
 
 def _pieces(block: str, data: bytes) -> list[dict[str, Any]]:
-    """Return the entities of a block."""
     check, starts = _check(data), range(0, max(len(data), 1), _PIECE)
     return [
         {
@@ -355,8 +333,7 @@ def _pieces(block: str, data: bytes) -> list[dict[str, Any]]:
 
 def _digest(kind: str, name: str, number: int) -> str:
     """Return the key of a block. Names are any text, which must not become part of an expression."""
-    text = f"{kind}\n{number}\n{name}".encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16).hexdigest()
+    return blake2b(f"{kind}\n{number}\n{name}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _check(data: bytes) -> str:

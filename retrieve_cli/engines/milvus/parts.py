@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts.engines import Within
-from retrieve_cli.engines.milvus.entities import (
-    ELSEWHERE,
-    SPARSE,
-    TERMS,
-    VECTOR,
-    Window,
-    expression,
-    padded,
-    read,
-    sparse_of,
-    unpacked,
-)
+from retrieve_cli.engines.milvus import entities
+from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, VECTOR, expression
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
 
@@ -60,12 +50,25 @@ class _Collection:
     ) -> tuple[Rows, Vectors]:
         """Return the best rows, and their scores, best first and by row among equals."""
         windows = [None] if limit <= _MOST else list(self.windows(_MOST))
-        found = [
-            self._one(field, query, min(limit, _MOST), within=within, window=each, params=params) for each in windows
-        ]
-        rows = np.concatenate([rows for rows, _ in found]) if found else np.empty(0, np.int64)
-        scores = np.concatenate([scores for _, scores in found]) if found else np.empty(0, np.float32)
-        return best(rows, scores, limit)
+        rows, scores = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        for window in windows:
+            condition = expression(within, window)
+            if condition is None or limit < 1 or not self._part.rows:
+                continue
+            hits = self._server.ask(
+                "search",
+                self._name,
+                data=[query],
+                anns_field=field,
+                limit=min(limit, _MOST),
+                filter=condition,
+                output_fields=["row"],  # without any, Milvus Lite sends all
+                search_params={"metric_type": "IP", "params": dict(params)},
+                consistency_level="Bounded",
+            )[0]
+            rows.append(np.array(hits.ids, np.int64))
+            scores.append(np.array(hits.distances, np.float32))
+        return best(np.concatenate(rows), np.concatenate(scores), limit)
 
     def by_row(self, rows: Rows, field: str) -> Iterator[tuple[Rows, list[Any]]]:
         """Yield row numbers and values of a field, for some rows in any order, page by page.
@@ -86,53 +89,24 @@ class _Collection:
 
     def query(self, condition: str, field: str) -> tuple[Rows, list[Any]]:
         """Return the rows that satisfy a condition, and their values of a field."""
-        answer = self._server.ask(
-            "query", self._name, filter=condition, output_fields=["row", field], consistency_level="Bounded"
-        )
+        named: dict[str, Any] = {"output_fields": ["row", field], "consistency_level": "Bounded"}
+        answer = self._server.ask("query", self._name, filter=condition, **named)
         return np.array([entity["row"] for entity in answer], np.int64), [entity[field] for entity in answer]
 
     def count(self, condition: str) -> int:
         """Return the number of rows that satisfy a condition."""
-        answer = self._server.ask(
-            "query", self._name, filter=condition, output_fields=["count(*)"], consistency_level="Bounded"
-        )
-        return int(answer[0]["count(*)"])
+        named: dict[str, Any] = {"output_fields": ["count(*)"], "consistency_level": "Bounded"}
+        return int(self._server.ask("query", self._name, filter=condition, **named)[0]["count(*)"])
 
-    def windows(self, size: int) -> Iterator[Window]:
+    def windows(self, size: int) -> Iterator[range]:
         """Yield windows that cover all rows."""
         for first in range(0, self._part.rows, size):
-            yield Window(first, min(first + size, self._part.rows))
+            yield range(first, min(first + size, self._part.rows))
 
     @property
     def page(self) -> int:
         """Rows of one answer with vectors."""
         return max(1, min(_MOST, _PAGE_BYTES // (4 * (self._part.dim or 1))))
-
-    def _one(
-        self,
-        field: str,
-        query: Any,
-        limit: int,
-        *,
-        within: Within | None,
-        window: Window | None,
-        params: Mapping[str, float],
-    ) -> tuple[Rows, Vectors]:
-        condition = expression(within, window)
-        if condition is None or limit < 1 or not self._part.rows:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        hits = self._server.ask(
-            "search",
-            self._name,
-            data=[query],
-            anns_field=field,
-            limit=limit,
-            filter=condition,
-            output_fields=["row"],  # without any, Milvus Lite sends all
-            search_params={"metric_type": "IP", "params": dict(params)},
-            consistency_level="Bounded",
-        )[0]
-        return np.array(hits.ids, np.int64), np.array(hits.distances, np.float32)
 
 
 class MilvusVectors:
@@ -153,14 +127,14 @@ class MilvusVectors:
         """
         if exact and self._settings.index != "flat":
             return self._compared(query, limit, within=within)
-        vector = padded(query.astype(np.float32).reshape(1, -1))[0]
+        vector = entities.padded(query.astype(np.float32).reshape(1, -1))[0]
         return self._collection.search(VECTOR, vector, limit, within=within, params=self._params(limit))
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
         """Return the inner product with each of some rows, (m,) float32, by searches among these rows."""
         wanted = np.unique(rows)
         values = np.full(len(wanted), np.nan, np.float32)
-        vector = padded(query.astype(np.float32).reshape(1, -1))[0]
+        vector = entities.padded(query.astype(np.float32).reshape(1, -1))[0]
         for start in range(0, len(wanted), _AT_ONCE):
             numbers = wanted[start : start + _AT_ONCE]
             found, scores = self._collection.search(
@@ -222,7 +196,7 @@ class MilvusTerms:
         """
         if not len(query.terms) or limit < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        vector = sparse_of(query)
+        vector = entities.sparse_of(query)
         if not self._signed:
             return self._collection.search(SPARSE, vector, limit, within=within, params=_EVERY_TERM)
         asked = 2 * limit
@@ -261,7 +235,7 @@ class MilvusTerms:
         condition = expression(within)
         if condition is None or not len(terms):
             return 0
-        shared = f"array_contains_any({TERMS}, {np.unique(terms).tolist()})"
+        shared = f"array_contains_any({entities.TERMS}, {np.unique(terms).tolist()})"
         return min(self._collection.count(f"({condition}) and {shared}" if condition else shared), limit)
 
     def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
@@ -277,22 +251,15 @@ class MilvusTerms:
 
     def _scores(self, query: TermWeights, rows: Rows) -> Vectors:
         asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))
-        stored = self.weights(rows, query.terms)
-        sums = [
-            sum(
-                asked.get(term, 0.0) * weight
-                for term, weight in zip(row.terms.tolist(), row.weights.tolist(), strict=True)
-            )
-            for row in stored
-        ]
-        return np.array(sums, np.float32)
+        stored = [zip(row.terms.tolist(), row.weights.tolist(), strict=True) for row in self.weights(rows, query.terms)]
+        return np.array([sum(asked.get(term, 0.0) * weight for term, weight in row) for row in stored], np.float32)
 
     def _read(self, row: int, value: str) -> TermWeights:
         try:
             name = self._part.name
-            data = self._blocks.get(WEIGHTS, name, [row]).get(row) if value == ELSEWHERE else read(value)
+            data = self._blocks.get(WEIGHTS, name, [row]).get(row) if value == ELSEWHERE else entities.read(value)
             if data is not None:
-                return unpacked(data)
+                return entities.unpacked(data)
         except ValueError:
             pass
         message = f"weights of row {row} in Milvus are damaged"

@@ -141,13 +141,11 @@ class MilvusServer:
     def _connected(self) -> Any:
         with self._lock:
             if self._client is None:
-                client = client_package().MilvusClient
+                client, url = client_package().MilvusClient, self._settings.url
                 token = self._secrets[0].reveal() if self._secrets else ""
                 try:
                     # `dedicated`: another engine object that is closed must not close this one's connection.
-                    self._client = client(
-                        uri=self._settings.url, token=token, timeout=self._settings.timeout_s, dedicated=True
-                    )
+                    self._client = client(uri=url, token=token, timeout=self._settings.timeout_s, dedicated=True)
                 except _failures() as error:
                     raise self._failure(error) from None
             return self._client
@@ -191,6 +189,5 @@ def client_package() -> Any:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions of the client for calls that failed."""
     grpc = importlib.import_module("grpc")
     return (client_package().MilvusException, grpc.RpcError, grpc.FutureTimeoutError)

@@ -50,9 +50,8 @@ class IndexReader:
     def sources(self, query: Json, size: int, fields: Sequence[str]) -> list[tuple[int, Json]]:
         """Return the rows with the highest scores, best first, each with some fields of its document."""
         body = {"query": query, "size": min(size, documents.WINDOW), "_source": fields, "track_total_hits": False}
-        return [
-            (int(hit["_id"]), hit.get("_source", {})) for hit in self._search(body, "hits.hits._id,hits.hits._source")
-        ]
+        hits = self._search(body, "hits.hits._id,hits.hits._source")
+        return [(int(hit["_id"]), hit.get("_source", {})) for hit in hits]
 
     def rows(self, query: Json, size: int) -> Rows:
         """Return the first rows that satisfy a query, ascending, from the columns of the index."""
@@ -148,11 +147,8 @@ class OpensearchVectors:
 
     def _scored(self, query: Vectors, restriction: Json) -> Json:
         """Return a query that scores all allowed rows without the graph."""
-        parameters = {
-            "field": self._field,
-            "query_value": np.ascontiguousarray(query, np.float32),
-            "space_type": "innerproduct",
-        }
+        vector = np.ascontiguousarray(query, np.float32)
+        parameters = {"field": self._field, "query_value": vector, "space_type": "innerproduct"}
         script = {"lang": "knn", "source": "knn_score", "params": parameters}
         return {"script_score": {"query": {"bool": restriction}, "script": script}}
 
@@ -267,9 +263,7 @@ def _fields(query: TermWeights) -> list[str]:
 
 
 def _scored(query: TermWeights, found: Sequence[tuple[int, Json]]) -> tuple[Rows, Vectors]:
-    """Return rows and their scores."""
-    names = map(documents.feature, query.terms.tolist())
-    asked = dict(zip(names, query.weights.tolist(), strict=True))
+    asked = dict(zip(map(documents.feature, query.terms.tolist()), query.weights.tolist(), strict=True))
     scores = [
         sum(asked.get(name, 0.0) * weight for name, weight in documents.stored_weights(source).items())
         for _, source in found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import orjson
 
-from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Within
+from retrieve_cli.contracts.engines import Batch, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines import collections
@@ -51,9 +51,8 @@ class OpensearchNames(collections.Names):
 
     def owns(self, alias: str) -> bool:
         """Return True if an alias is one that publishing sets."""
-        return alias == self.prefix or (
-            alias.startswith(f"{self.prefix}-") and _PART.fullmatch(alias.removeprefix(f"{self.prefix}-")) is not None
-        )
+        part = alias.removeprefix(f"{self.prefix}-")
+        return alias == self.prefix or (part != alias and _PART.fullmatch(part) is not None)
 
 
 class PartFields(NamedTuple):
@@ -102,8 +101,7 @@ def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Jso
         method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
         properties["exact"] = {"type": "binary"}
         properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}
-    copies = [fields.features, fields.vector]
-    return {"dynamic": False, "_source": {"excludes": copies}, "properties": properties}
+    return {"dynamic": False, "_source": {"excludes": [fields.features, fields.vector]}, "properties": properties}
 
 
 HOME = {
@@ -132,14 +130,19 @@ def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, b
     """Return the rows of a batch as documents with their ids."""
     lines = []
     for place, (row, label) in enumerate(zip(batch.rows.tolist(), batch.labels, strict=True)):
+        texts: dict[str, str | None] = {"doc_id": label.doc_id, "chunk_id": label.id, "section": label.section}
+        texts |= {"tenant_id": label.tenant} | ({"title": label.title, "content": label.text} if with_text else {})
+        document: dict[str, Json] = {"row": row}
+        document |= {name: _clean(text) for name, text in texts.items() if text is not None}
+        document["fields"] = [token(field, value) for field, values in label.fields.items() for value in values]
         if part.dim is None:
-            values = _weighted(part, batch.weights[place])
+            document |= _weighted(part, batch.weights[place])
         else:
             if batch.vectors is None:
                 raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
             vector = np.ascontiguousarray(batch.vectors[place], "<f4")
-            values = {PartFields.of(part.name).vector: vector, "exact": base64.b64encode(vector.tobytes()).decode()}
-        document = {"row": row, **_described(label, with_text=with_text), **values}
+            document[PartFields.of(part.name).vector] = vector
+            document["exact"] = base64.b64encode(vector.tobytes()).decode()
         lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
     return lines
 
@@ -192,26 +195,12 @@ def conditions(within: Within | None) -> Json:
         clauses["filter"].append({"terms": {"row": within.rows.tolist()}})
         return clauses
     for condition in within.conditions:
-        clauses["must_not" if condition.negated else "filter"].append(_one_of(condition))
+        tokens = [token(condition.field, value) for value in dict.fromkeys(condition.values)]
+        pieces = [tokens[start : start + MOST_TERMS] for start in range(0, len(tokens), MOST_TERMS)] or [[]]
+        queries: list[Json] = [{"terms": {"fields": piece}} for piece in pieces]
+        clause = queries[0] if len(queries) == 1 else {"bool": {"should": queries, "minimum_should_match": 1}}
+        clauses["must_not" if condition.negated else "filter"].append(clause)
     return clauses
-
-
-def _one_of(condition: AnyOf) -> Json:
-    tokens = [token(condition.field, value) for value in dict.fromkeys(condition.values)]
-    pieces = [tokens[start : start + MOST_TERMS] for start in range(0, len(tokens), MOST_TERMS)] or [[]]
-    queries = [{"terms": {"fields": piece}} for piece in pieces]
-    return queries[0] if len(queries) == 1 else {"bool": {"should": queries, "minimum_should_match": 1}}
-
-
-def _described(label: Label, *, with_text: bool) -> Mapping[str, Json]:
-    document: dict[str, Json] = {"doc_id": _clean(label.doc_id), "chunk_id": _clean(label.id)}
-    document["section"] = _clean(label.section)
-    if label.tenant is not None:
-        document["tenant_id"] = _clean(label.tenant)
-    if with_text:
-        document |= {"title": _clean(label.title), "content": _clean(label.text)}
-    document["fields"] = [token(field, value) for field, values in label.fields.items() for value in values]
-    return document
 
 
 def _weighted(part: Part, weights: TermWeights) -> dict[str, Json]:

@@ -9,6 +9,7 @@ import base64
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -105,8 +106,7 @@ class OpensearchEngine(CollectionLifeCycle):
         for part in record.parts:
             mapping = documents.mapping(self._settings, part, with_text=part == main)
             settings = {"index": documents.index_settings(self._settings, part)}
-            name = self._names.part(record.generation, part.name)
-            self._create(name, {"settings": settings, "mappings": mapping})
+            self._create(self._names.part(record.generation, part.name), {"settings": settings, "mappings": mapping})
 
     def drop_collection(self, collection: str) -> None:
         """Remove an index."""
@@ -279,21 +279,14 @@ class OpensearchEngine(CollectionLifeCycle):
         return IndexReader(self._server, self._names.part(generation, part))
 
     def _create(self, index: str, body: Json) -> None:
-        """Create an index, unless it is there."""
         try:
             self._server.ask("PUT", f"/{index}", body)
         except RequestRejected as error:
-            if self._exists(index):
+            with suppress(ResourceMissing, RequestRejected):
+                self._server.ask("GET", f"/{index}/_settings")
                 return
             hint = "run: retrieve doctor"
             raise Unavailable(f"OpenSearch does not create the index {index}: {error}", hint=hint) from error
-
-    def _exists(self, index: str) -> bool:
-        try:
-            self._server.ask("GET", f"/{index}/_settings")
-        except (ResourceMissing, RequestRejected):
-            return False
-        return True
 
     def _indexes(self) -> Mapping[str, Sequence[str]]:
         try:
@@ -329,10 +322,8 @@ def take_snapshot(server: OpensearchServer, indexes: Sequence[str], *, place: st
     """
     match = _PLACE.fullmatch(place)
     if match is None:
-        message = (
-            f"{quoted(place)} is not a place for a snapshot" if place else "a snapshot of OpenSearch needs a place"
-        )
-        raise UsageError(message, hint="write REPOSITORY or REPOSITORY/NAME")
+        fault = f"{quoted(place)} is not a place for a snapshot" if place else "a snapshot of OpenSearch needs a place"
+        raise UsageError(fault, hint="write REPOSITORY or REPOSITORY/NAME")
     repository, name = match[1], match[2] or indexes[0]
     path = f"/_snapshot/{repository}/{name}"
     state = _state(server, path, repository=repository)
@@ -342,8 +333,7 @@ def take_snapshot(server: OpensearchServer, indexes: Sequence[str], *, place: st
             server.ask("PUT", path, body, params={"wait_for_completion": "false"})
         except (ResourceMissing, RequestRejected) as error:
             raise Unavailable(f"OpenSearch does not write snapshot {name}: {error}", hint=_LOG) from error
-        state = _ended(server, path, repository=repository)
-    elif state["state"] == "IN_PROGRESS":
+    if state is None or state["state"] == "IN_PROGRESS":
         state = _ended(server, path, repository=repository)
     if set(state["indices"]) != set(indexes):
         hint = f"give another name: {repository}/NAME"
@@ -376,7 +366,6 @@ def _state(server: OpensearchServer, path: str, *, repository: str) -> Json | No
 
 
 def _ended(server: OpensearchServer, path: str, *, repository: str) -> Json:
-    """Wait for a snapshot, and return its description."""
     deadline = time.monotonic() + _LONGEST_S
     while time.monotonic() < deadline:
         state = _state(server, path, repository=repository)

@@ -112,13 +112,11 @@ class OpensearchServer:
         client = self._opened()
         from opensearchpy import exceptions as failures
 
-        data = (
-            body if body is None or isinstance(body, bytes) else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-        )
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        options = {"params": dict(params or {}), "body": body, "timeout": timeout or self._timeout}
         try:
-            return client.transport.perform_request(
-                method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
-            )
+            return client.transport.perform_request(method, path, **options)
         except failures.TransportError as error:
             raise self._failure(error) from error
         # The client takes the body of an error for an object, and parses without a bound on depth.
@@ -172,12 +170,10 @@ class OpensearchServer:
                 return
             batch = rejected
             time.sleep(0.1 * 2**attempt)
-        raise Unavailable(
-            f"OpenSearch is too busy to store documents in {index}", hint="try again when its load is lower"
-        )
+        message = f"OpenSearch is too busy to store documents in {index}"
+        raise Unavailable(message, hint="try again when its load is lower")
 
     def _failure(self, error: Any) -> Exception:
-        """Return the error for a request that fails, or that the server rejects."""
         from opensearchpy import exceptions as failures
 
         if isinstance(error, failures.NotFoundError):
@@ -199,8 +195,20 @@ class OpensearchServer:
 
     def _opened(self) -> Any:
         with self._lock:
-            if self._client is None:
-                self._client = _client(self.address, credential=self._credential)
+            if self._client is not None:
+                return self._client
+            try:
+                from opensearchpy import OpenSearch
+            except ModuleNotFoundError as error:
+                hint = "pip install 'retrieve-cli[opensearch]'"
+                raise Unavailable("the package opensearch-py is not installed", hint=hint) from error
+            # Its warnings repeat the errors, and would be printed among the output.
+            logging.getLogger("opensearch").addHandler(logging.NullHandler())
+            options: dict[str, Any] = {"headers": {}, "pool_maxsize": _CONNECTIONS, "http_compress": False}
+            if self._credential is not None:
+                # The client encodes credentials as Latin-1, which rejects some passwords.
+                options["headers"]["authorization"] = "Basic " + base64.b64encode(self._credential.encode()).decode()
+            self._client = OpenSearch([self.address], max_retries=1, retry_on_status=(), **options)
             return self._client
 
 
@@ -211,23 +219,6 @@ def corrupt(index: str, reason: object = "it is not there") -> IndexCorrupt:
     """Return the error for an index of a generation that is damaged or missing."""
     hint = "run: retrieve engines push"
     return IndexCorrupt(f"index {index} of OpenSearch is damaged: {shortened(str(reason))}", hint=hint)
-
-
-def _client(address: str, *, credential: str | None) -> Any:
-    try:
-        from opensearchpy import OpenSearch
-    except ModuleNotFoundError as error:
-        hint = "pip install 'retrieve-cli[opensearch]'"
-        raise Unavailable("the package opensearch-py is not installed", hint=hint) from error
-    # Its warnings repeat the errors, and would be printed among the output.
-    logging.getLogger("opensearch").addHandler(logging.NullHandler())
-    headers = {}
-    if credential is not None:
-        # The client encodes credentials as Latin-1, which rejects some passwords.
-        headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
-    return OpenSearch(
-        [address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=(), http_compress=False
-    )
 
 
 def _reason(error: Any) -> str:

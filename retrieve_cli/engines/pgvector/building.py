@@ -13,6 +13,7 @@ from retrieve_cli.engines.pgvector.tables import POSTINGS, Tables, identifier, l
 if TYPE_CHECKING:
     from psycopg.sql import Composed, Identifier
 
+    from retrieve_cli.config.index_settings import PgvectorSettings
     from retrieve_cli.engines.pgvector.connections import Connection
 
 _LONGEST = {"vector": 2000, "halfvec": 4000}
@@ -41,24 +42,16 @@ _MOST_SORTING_MB = 256
 class IndexParameters(NamedTuple):
     """Parameters of indexes over vectors."""
 
-    kind: str
-    """`hnsw`, or `none`: every search scans all rows, and is exact."""
-    numbers: str
-    """Type of the numbers in the index: `vector` for float32, `halfvec` for float16. Tables keep float32."""
-    m: int
-    ef_construction: int
-    memory_mb: int
-    """Memory for building an index."""
-    workers: int
-    """Processes beside the first one that build an index."""
+    settings: PgvectorSettings
     extension: str
     """Schema of the extension."""
 
     def type(self, dim: int) -> str | None:
-        """Return the type of the numbers in the index over vectors of this length; None if there is no index."""
-        if self.kind == "none" or dim > _LONGEST["halfvec"]:
+        """Return the type of the numbers in the index over vectors of this length: `vector` for float32, `halfvec` for
+        float16 (tables keep float32); None if there is no index: every search scans all rows, and is exact."""
+        if self.settings.index == "none" or dim > _LONGEST["halfvec"]:
             return None
-        return "halfvec" if dim > _LONGEST["vector"] else self.numbers
+        return "halfvec" if dim > _LONGEST["vector"] else self.settings.type
 
 
 class VectorIndex(NamedTuple):
@@ -72,13 +65,11 @@ class VectorIndex(NamedTuple):
 
 def vector_index(connections: Connections, tables: Tables, part: Part) -> VectorIndex | None:
     """Return the index over the vectors of a part; None without one."""
-    found = connections.query(
-        statement(
-            "SELECT o.opcname::text FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]"
-            " WHERE i.indexrelid = to_regclass(%(name)s)"
-        ),
-        {"name": f"{tables.prefix}_{tables.generation}.{rows_table(part)}_hnsw"},
+    text = statement(
+        "SELECT o.opcname::text FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]"
+        " WHERE i.indexrelid = to_regclass(%(name)s)"
     )
+    found = connections.query(text, {"name": f"{tables.prefix}_{tables.generation}.{rows_table(part)}_hnsw"})
     return VectorIndex(*str(found[0][0]).split("_")[:2]) if found else None
 
 
@@ -91,25 +82,30 @@ def indexed(kind: str | None, dim: int, *, extension: str) -> Composed:
 
 def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
     """Build all indexes that are not there, and all postings."""
+    settings = index.settings
+    sorting_mb = min(settings.build_memory_mb, _MOST_SORTING_MB)
     for part in parts:
         table, name = tables.rows(part), rows_table(part)
         plain = [_plain(table, name, "gin", "facts")]
         if part.dim is not None:  # the views join vectors with texts by it
             plain.append(_plain(table, name, "hash", "key"))
-        _build(connections, plain, memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        _build(connections, plain, memory_mb=sorting_mb, workers=settings.build_workers)
         if part.dim is None:
             _build_postings(connections, tables, part)
         elif index.type(part.dim):
-            memory = min(index.memory_mb, max(_LEAST_MB, _graph_mb(part.rows, part.dim, index)))
+            # The memory of the graph while it is built: if it fits, nothing is written twice.
+            width = 2 if index.type(part.dim) == "halfvec" else 4
+            graph_mb = round(part.rows * (width * part.dim + 40 * settings.hnsw_m + 250) * 1.2 / 2**20)
+            memory = min(settings.build_memory_mb, max(_LEAST_MB, graph_mb))
             metric = "cosine" if _of_length_1(connections, table, extension=index.extension) else "ip"
             hnsw = _hnsw(table, name, part.dim, index, metric=metric)
-            _build(connections, [hnsw], memory_mb=memory, workers=index.workers)
+            _build(connections, [hnsw], memory_mb=memory, workers=settings.build_workers)
         connections.write(partial(_analyze, table=table), limited=False)
     for name in sorted({labels_table(part) for part in parts}):
         table = tables.table(name)
         # A hash, for a B-tree has a longest text.
         ids = [_plain(table, name, "hash", column) for column in ("document_id", "id")]
-        _build(connections, ids, memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        _build(connections, ids, memory_mb=sorting_mb, workers=settings.build_workers)
         connections.write(partial(_analyze, table=table), limited=False)
 
 
@@ -138,15 +134,9 @@ def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters, *, met
         table=table,
         expression=indexed(index.type(dim), dim, extension=index.extension),
         operators=identifier(index.extension, f"{index.type(dim)}_{metric}_ops"),
-        m=number(index.m),
-        ef=number(max(index.ef_construction, 2 * index.m)),
+        m=number(index.settings.hnsw_m),
+        ef=number(max(index.settings.hnsw_ef_construction, 2 * index.settings.hnsw_m)),
     )
-
-
-def _graph_mb(rows: int, dim: int, index: IndexParameters) -> int:
-    """Return the memory that a graph takes while it is built, which fits if nothing is to be written twice."""
-    width = 2 if index.type(dim) == "halfvec" else 4
-    return round(rows * (width * dim + 40 * index.m + 250) * 1.2 / 2**20)
 
 
 def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: int, workers: int) -> None:
@@ -168,8 +158,7 @@ def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: in
 def bounded(connections: Connections, tables: Tables, part: Part) -> bool:
     """Return True if blocks of postings know their highest weight; older releases wrote them in order of row."""
     text = statement("SELECT FROM pg_attribute WHERE attrelid = to_regclass(%(name)s) AND attname = 'slope'")
-    name = f"{tables.prefix}_{tables.generation}.postings_{part.name}"
-    return bool(connections.query(text, {"name": name}))
+    return bool(connections.query(text, {"name": f"{tables.prefix}_{tables.generation}.postings_{part.name}"}))
 
 
 def _build_postings(connections: Connections, tables: Tables, part: Part) -> None:

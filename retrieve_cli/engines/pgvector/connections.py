@@ -163,14 +163,14 @@ class Connections:
             if self._idle:
                 return self._idle.pop(), True
         known = self._parameters()
+        limited, dumper = _classes()
         try:
-            connection: Connection = _connection_class().connect(**known)
+            connection: Connection = limited.connect(**known)
         except package().Error as error:
             raise unreachable(error, self.address) from None
-        connection.prepare_threshold = (
-            None  # a generic plan does not see how many rows a list has; nor do poolers like it
-        )
-        connection.adapters.register_dumper(Wire, _dumper_class())
+        # A generic plan does not see how many rows a list has; nor do poolers like it.
+        connection.prepare_threshold = None
+        connection.adapters.register_dumper(Wire, dumper)
         return connection, False
 
     def _give_back(self, connection: Connection) -> None:
@@ -197,15 +197,13 @@ class Connections:
 
 def configure(connection: Connection, settings: Mapping[str, str]) -> None:
     """Set parameters of the server until the end of the transaction."""
-    names, values = list(settings), list(settings.values())
-    connection.execute(
-        "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS chosen (name, value)",
-        [names, values],
-    )
+    chosen = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS chosen (name, value)"
+    connection.execute(chosen, [list(settings), list(settings.values())])
 
 
 @cache
-def _connection_class() -> type[Connection]:
+def _classes() -> tuple[type[Connection], type[Any]]:
+    """Return the classes of connections and of the dumper of values in binary format."""
     psycopg = package()
 
     class Limited(psycopg.Connection[Any]):  # type: ignore[name-defined,misc]
@@ -221,21 +219,13 @@ def _connection_class() -> type[Connection]:
             ready = None
             try:
                 while True:
-                    wanted = gen.send(ready)
-                    ready = yield wanted
+                    ready = yield gen.send(ready)
                     if time.monotonic() > self.ends:
                         self.close()
                         raise psycopg.OperationalError("no answer in time")
             except StopIteration as end:
                 result: T = end.value
                 return result
-
-    return Limited
-
-
-@cache
-def _dumper_class() -> type[Any]:
-    psycopg = package()
 
     class WireDumper(psycopg.adapt.Dumper):  # type: ignore[name-defined,misc]
         """Passes values on that are in binary format already; type 0 lets the server infer the type."""
@@ -246,7 +236,7 @@ def _dumper_class() -> type[Any]:
         def dump(self, obj: Wire) -> bytes:
             return bytes(obj)
 
-    return WireDumper
+    return Limited, WireDumper
 
 
 _GONE = {"42P01", "3F000", "42704"}

@@ -49,6 +49,7 @@ class PgvectorEngine(LifeCycle):
     def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
         self._settings = settings
         self._prefix = tables.checked_prefix(settings.schema)
+        self._registry = self._prefix, "generations"
         self._connections = Connections(settings.url, password=password, timeout_s=settings.timeout_s)
         self._extension: str | None = None
 
@@ -71,27 +72,25 @@ class PgvectorEngine(LifeCycle):
         """
         generation, chosen = wanted.generation, self._tables(wanted.generation)
         parts = tuple(tables.checked_part(part) for part in wanted.parts)
-        card, listed = _canonical(self._built_with), _canonical(parts)
-        self._create_extension()
-        index = self._index()
+        card, listed = (json.dumps(value, sort_keys=True) for value in (self._built_with, parts))
+        server = facts(self._connections)
+        if server["installed"] is None and server["available"] is not None:
+            self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
+        index, registry = self._index(), identifier(*self._registry)
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
             tables.create_registry(connection, self._prefix)
-            registry = identifier(self._prefix, "generations")
-            known = connection.execute(
-                statement("SELECT card, parts FROM {table} WHERE id = %s", table=registry), [generation]
-            ).fetchone()
+            stored = statement("SELECT card, parts FROM {table} WHERE id = %s", table=registry)
+            known = connection.execute(stored, [generation]).fetchone()
             if known == (card, listed):
                 return
             if known is not None:
                 # A schema of that name that is not in the list is someone else's, and is not touched.
                 self._drop(connection, chosen)
             tables.create_generation(connection, chosen, parts, extension=index.extension)
-            connection.execute(
-                statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry),
-                [generation, card, listed],
-            )
+            new = statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry)
+            connection.execute(new, [generation, card, listed])
 
         self._connections.write(work)
 
@@ -102,12 +101,11 @@ class PgvectorEngine(LifeCycle):
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
-            still = statement(
-                "SELECT FROM {table} WHERE id = %s AND census IS NOT NULL",
-                table=identifier(self._prefix, "generations"),
-            )
+            text = "SELECT FROM {table} WHERE id = %s AND census IS NOT NULL"
+            still = statement(text, table=identifier(*self._registry))
             if not connection.execute(still, [generation]).fetchall():
-                raise _missing(generation)
+                hint = "run `retrieve engines push`, which stores the current generation"
+                raise IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
             publishing.publish(connection, chosen, views)
 
         self._connections.write(work)
@@ -152,14 +150,10 @@ class PgvectorEngine(LifeCycle):
 
     def put_record(self, record: GenerationRecord) -> None:
         """Mark a generation as complete. Raises: IndexCorrupt: it was dropped meanwhile."""
-        table = identifier(self._prefix, "generations")
+        text = "UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s"
+        changed = statement(text, table=identifier(*self._registry))
         done = {"id": record.generation, "census": record.census and json.dumps(record.census._asdict())}
-
-        def work(connection: Connection) -> int:
-            text = "UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s"
-            return connection.execute(statement(text, table=table), done).rowcount
-
-        if not self._connections.write(work):
+        if not self._connections.write(lambda connection: connection.execute(changed, done).rowcount):
             hint = "run `retrieve engines push` again"
             raise IndexCorrupt(f"generation {record.generation} was dropped while it was stored", hint=hint)
 
@@ -192,8 +186,7 @@ class PgvectorEngine(LifeCycle):
         """Build indexes and postings, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
         for part in record.parts:
             self._rows(record, part).expect_all()
-        registry = identifier(self._prefix, "generations")
-        text = statement("SELECT indexed FROM {table} WHERE id = %(id)s", table=registry)
+        text = statement("SELECT indexed FROM {table} WHERE id = %(id)s", table=identifier(*self._registry))
         found = self._connections.query(text, {"id": record.generation})
         if not found or not found[0][0]:
             building.build(self._connections, self._tables(record.generation), record.parts, self._index())
@@ -227,8 +220,7 @@ class PgvectorEngine(LifeCycle):
 
     def vectors(self, record: GenerationRecord, part: Part) -> VectorTable:
         """Return a part with vectors."""
-        chosen, ef = self._tables(record.generation), self._settings.hnsw_ef_search
-        return VectorTable(self._connections, chosen, part, index=self._index(), ef_search=ef)
+        return VectorTable(self._connections, self._tables(record.generation), part, index=self._index())
 
     def terms(self, record: GenerationRecord, part: Part) -> TermTable:
         """Return a part with term weights."""
@@ -243,7 +235,12 @@ class PgvectorEngine(LifeCycle):
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
         known = facts(self._connections)
-        return {**description(self._connections, known), "schema": self._prefix}
+        return {
+            "server": f"PostgreSQL {known['server']}",
+            "pgvector": str(known["installed"] or "not created"),
+            "address": self._connections.address,
+            "schema": self._prefix,
+        }
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
@@ -271,22 +268,7 @@ class PgvectorEngine(LifeCycle):
     def _index(self) -> IndexParameters:
         if self._extension is None:
             self._extension = tables.extension_schema(self._connections)
-        settings = self._settings
-        return IndexParameters(
-            kind=settings.index,
-            numbers=settings.type,
-            m=settings.hnsw_m,
-            ef_construction=settings.hnsw_ef_construction,
-            memory_mb=settings.build_memory_mb,
-            workers=settings.build_workers,
-            extension=self._extension,
-        )
-
-    def _create_extension(self) -> None:
-        """Create the extension if the server has it and the user may do so."""
-        known = facts(self._connections)
-        if known["installed"] is None and known["available"] is not None:
-            self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
+        return IndexParameters(self._settings, self._extension)
 
     def _registered(self, text: str) -> Found:
         """Return the answer to a query of the list of generations; nothing if the list does not exist yet."""
@@ -302,19 +284,8 @@ class PgvectorEngine(LifeCycle):
 
     def _drop(self, connection: Connection, chosen: Tables) -> None:
         connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))
-        connection.execute(
-            statement("DELETE FROM {table} WHERE id = %s", table=identifier(self._prefix, "generations")),
-            [chosen.generation],
-        )
-
-
-def _missing(generation: str) -> IndexCorrupt:
-    hint = "run `retrieve engines push`, which stores the current generation"
-    return IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+        entry = statement("DELETE FROM {table} WHERE id = %s", table=identifier(*self._registry))
+        connection.execute(entry, [chosen.generation])
 
 
 def _census(text: str) -> Census:
@@ -345,15 +316,6 @@ def facts(connections: Connections) -> dict[str, Any]:
     return dict(zip(names, found, strict=True))
 
 
-def description(connections: Connections, known: Mapping[str, Any]) -> dict[str, str]:
-    """Return facts for people."""
-    return {
-        "server": f"PostgreSQL {known['server']}",
-        "pgvector": str(known["installed"] or "not created"),
-        "address": connections.address,
-    }
-
-
 def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str, str]]:
     """Yield problems, each with the statement or the command that fixes it."""
     database, user = _quoted(known["database"]), _quoted(known["user"])
@@ -372,15 +334,10 @@ def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str
     if not known["may_create"]:
         yield f"the user {user} may not create schemas", f"GRANT CREATE ON DATABASE {database} TO {user};"
     if known["encoding"] != "UTF8":
-        yield (
-            f"the database has the encoding {known['encoding']}",
-            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;",
-        )
+        fix = "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;"
+        yield f"the database has the encoding {known['encoding']}", fix
     if known["replica"]:
-        yield (
-            "the server is a replica, to which nothing can be pushed",
-            "set pgvector.url to the primary server",
-        )
+        yield "the server is a replica, to which nothing can be pushed", "set pgvector.url to the primary server"
     if bytes_live > known["buffers"] * 2:
         size = f"{bytes_live / 2**30:.3g} GiB"
         fix = f"ALTER SYSTEM SET shared_buffers = '{-(-bytes_live // 2**30)}GB'; and restart"

@@ -22,7 +22,11 @@ def publish(connection: Connection, tables: Tables, views: Mapping[str, Composed
     Renaming schemas would be as atomic. But then those who read the older generation would find other rows, or none,
     under the same name; with views each generation keeps its own, and rights that were granted on a view stay.
     """
-    for name in _present(connection, tables.prefix):
+    present = statement(
+        "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relkind = 'v'"
+    )
+    for (name,) in connection.execute(present, [tables.prefix]).fetchall():
         if name not in views:
             connection.execute(statement("DROP VIEW {view}", view=identifier(tables.prefix, name)))
     for name, query in views.items():
@@ -34,14 +38,11 @@ def publish(connection: Connection, tables: Tables, views: Mapping[str, Composed
             # Vectors of another length: a view keeps the types of its columns.
             connection.execute(statement("DROP VIEW {view}", view=view))
             connection.execute(statement("CREATE VIEW {view} AS {query}", view=view, query=query))
-    connection.execute(
-        statement(
-            "INSERT INTO {current} (id) VALUES (%s)"
-            " ON CONFLICT (one) DO UPDATE SET id = excluded.id, published = now()",
-            current=identifier(tables.prefix, "current"),
-        ),
-        [tables.generation],
+    current = statement(
+        "INSERT INTO {current} (id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET id = excluded.id, published = now()",
+        current=identifier(tables.prefix, "current"),
     )
+    connection.execute(current, [tables.generation])
 
 
 def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, extension: str) -> dict[str, Composed]:
@@ -65,17 +66,8 @@ def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, ex
         )
         queries[rows_table(part)] = query
         if part.dim is None:
-            queries[f"postings_{part.name}"] = statement(
-                "SELECT term, block, rows, weights FROM {table}", table=tables.postings(part)
-            )
+            text = "SELECT term, block, rows, weights FROM {table}"
+            queries[f"postings_{part.name}"] = statement(text, table=tables.postings(part))
         else:
             queries.setdefault("embeddings", query)
     return queries
-
-
-def _present(connection: Connection, schema: str) -> list[str]:
-    text = statement(
-        "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relkind = 'v'"
-    )
-    return [name for (name,) in connection.execute(text, [schema]).fetchall()]

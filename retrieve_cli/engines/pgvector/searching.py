@@ -32,15 +32,13 @@ _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
 class VectorTable:
     """A part with vectors; keeps the promise `VectorCollection`."""
 
-    def __init__(
-        self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters, ef_search: int
-    ) -> None:
+    def __init__(self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters) -> None:
         self._connections = connections
         self._table = tables.rows(part)
         self._dim = part.dim or 0
-        self._index = None if index.kind == "none" else vector_index(connections, tables, part)
+        self._index = None if index.settings.index == "none" else vector_index(connections, tables, part)
         self._extension = index.extension
-        self._ef_search = ef_search
+        self._ef_search = index.settings.hnsw_ef_search
         self._vector = identifier(index.extension, "vector")
         self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
 
@@ -58,7 +56,6 @@ class VectorTable:
             query=self._bound("vector"),
             table=self._table,
             condition=condition,
-            # The index is ordered by distance, not by score: an exact search cannot use it.
             order=statement('score DESC, "row"') if index is None else self._distance(index),
         )
         settings = {
@@ -68,7 +65,7 @@ class VectorTable:
             "hnsw.max_scan_tuples": str(max(_SCANNED, 20 * limit)),
         }
         vector = wire.vectors(query[np.newaxis])[0]
-        return self._scored(template, {**values, "query": vector, "limit": limit}, settings)
+        return _scored(self._connections, template, {**values, "query": vector, "limit": limit}, settings)
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
         """Return the inner product with each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
@@ -80,7 +77,8 @@ class VectorTable:
             table=self._table,
         )
         vector = wire.vectors(query[np.newaxis])[0]
-        found, scores = self._scored(template, {"rows": wire.integers(wanted), "query": vector}, _SORTING)
+        values = {"rows": wire.integers(wanted), "query": vector}
+        found, scores = _scored(self._connections, template, values, _SORTING)
         return scores[located(found, wanted)][places]
 
     def vectors(self, rows: Rows) -> Vectors:
@@ -96,7 +94,7 @@ class VectorTable:
         return statement("({vector})::{half}", vector=vector, half=half)
 
     def _distance(self, index: VectorIndex) -> Composed:
-        """Return the expression that the index is ordered by."""
+        """Return the expression that the index is ordered by: not the score, so that an exact search cannot use it."""
         operator = "<=>" if index.metric == "cosine" else "<#>"
         return statement(
             f"({{expression}}) OPERATOR({{schema}}.{operator}) {{query}}",
@@ -104,11 +102,6 @@ class VectorTable:
             schema=identifier(self._extension),
             query=self._bound(index.type),
         )
-
-    def _scored(
-        self, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
-    ) -> tuple[Rows, Vectors]:
-        return _scored(self._connections, template, values, settings)
 
 
 class TermTable:
@@ -187,9 +180,7 @@ class TermTable:
         # As a join, the server would look up row by row, for it takes postings to be few. IS TRUE keeps it from
         # joining: it collects the allowed rows in a hash table once.
         return statement(
-            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE',
-            table=self._table,
-            condition=condition,
+            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE', table=self._table, condition=condition
         )
 
 
@@ -199,6 +190,8 @@ def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     A row has a digest of each pair of a field and a value, and conditions compare digests. So names and values may be
     any text, and nothing of them is in the statement.
     """
+    from psycopg import sql
+
     texts: list[Composed] = [statement("true")]
     values: dict[str, Any] = {}
     if within.rows is not None:
@@ -207,35 +200,20 @@ def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     for place, condition in enumerate(within.conditions):
         name = f"facts_{place}"
         values[name] = wire.uuids([wire.digest(condition.field, value) for value in condition.values])
-        overlap = statement("facts && {facts}::uuid[]", facts=_placeholder(name))
+        overlap = statement("facts && {facts}::uuid[]", facts=sql.Placeholder(name, format="b"))
         texts.append(statement("NOT ({overlap})", overlap=overlap) if condition.negated else overlap)
-    return _joined(texts), values
-
-
-def _placeholder(name: str) -> Any:
-    from psycopg.sql import Placeholder
-
-    return Placeholder(name, format="b")
-
-
-def _joined(texts: Sequence[Composed]) -> Composed:
-    from psycopg.sql import SQL
-
-    return SQL(" AND ").join(texts)
+    return sql.SQL(" AND ").join(texts), values
 
 
 def _scored(
     connections: Connections, template: Composed, values: Mapping[str, Any], settings: Mapping[str, str]
 ) -> tuple[Rows, Vectors]:
     """Return the rows and scores of a query, best first. They come as two arrays, for speed."""
-    [[rows, scores]] = connections.query(
-        statement(
-            'SELECT array_send(array_agg("row")), array_send(array_agg(score::real)) FROM ({template}) AS scored',
-            template=template,
-        ),
-        values,
-        settings=settings,
+    text = statement(
+        'SELECT array_send(array_agg("row")), array_send(array_agg(score::real)) FROM ({template}) AS scored',
+        template=template,
     )
+    [[rows, scores]] = connections.query(text, values, settings=settings)
     found, products = wire.to_integers(rows).astype(np.int64), wire.to_reals(scores)
     order = np.lexsort((found, -products))
     return found[order], products[order]
@@ -244,10 +222,8 @@ def _scored(
 def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim: int) -> Vectors:
     """Return the vectors of some rows, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
     wanted, places = np.unique(rows, return_inverse=True)
-    found = connections.query(
-        statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table),
-        {"rows": wire.integers(wanted)},
-    )
+    text = statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table)
+    found = connections.query(text, {"rows": wire.integers(wanted)})
     order = located(np.array([row for row, _ in found], dtype=np.int64), wanted)
     return wire.to_vectors([found[place][1] for place in order.tolist()], dim)[places]
 
@@ -255,14 +231,12 @@ def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim
 def read_weights(connections: Connections, table: Identifier, rows: Rows) -> list[TermWeights]:
     """Return the term weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
     wanted, places = np.unique(rows, return_inverse=True)
-    found = connections.query(
-        # As bytes, for the client makes a Python object of each number of an array.
-        statement(
-            'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
-            table=table,
-        ),
-        {"rows": wire.integers(wanted)},
+    # As bytes, for the client makes a Python object of each number of an array.
+    text = statement(
+        'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
+        table=table,
     )
+    found = connections.query(text, {"rows": wire.integers(wanted)})
     order = located(np.array([row for row, _, _ in found], dtype=np.int64), wanted)
     read = [TermWeights(wire.to_integers(terms), wire.to_reals(weights)) for _, terms, weights in found]
     return [read[order[place]] for place in places.tolist()]
@@ -273,8 +247,6 @@ def located(found: Rows, wanted: Rows) -> NDArray[np.intp]:
     order = np.argsort(found, kind="stable")
     if not np.array_equal(found[order], wanted):
         missing = np.setdiff1d(wanted, found)
-        hint = "run `retrieve engines push`, which stores the generation again"
-        raise IndexCorrupt(
-            f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}", hint=hint
-        )
+        message = f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}"
+        raise IndexCorrupt(message, hint="run `retrieve engines push`, which stores the generation again")
     return order

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts.engines import Batch, Label, Part
-from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
@@ -31,8 +30,7 @@ class RowTable:
 
     def put(self, batch: Batch) -> None:
         """Store rows in one transaction: those that are there are deleted, and all are copied."""
-        chosen = self._part
-        contents = _contents(chosen, batch)
+        contents, table = _contents(self._part, batch), self._tables.rows(self._part)
         lines = [
             wire.copy_row([wire.integer(row), *_attributes(label), *content])
             for row, label, content in zip(batch.rows.tolist(), batch.labels, contents, strict=True)
@@ -40,9 +38,7 @@ class RowTable:
         rows = wire.integers(batch.rows)
 
         def work(connection: Connection) -> None:
-            self._begin_change(connection)
-            self._put_labels(connection, batch.labels)
-            table = self._tables.rows(chosen)
+            self._begin_change(connection, batch.labels)
             connection.execute(statement('DELETE FROM {table} WHERE "row" = ANY(%b::integer[])', table=table), [rows])
             _copy(connection, statement("COPY {table} FROM STDIN (FORMAT binary)", table=table), lines)
 
@@ -55,19 +51,16 @@ class RowTable:
         Raises:
             IndexCorrupt: the older generation lacks a row.
         """
-        chosen = self._part
-        source = Tables(self._tables.prefix, older)
+        part, table = self._part, self._tables.rows(self._part)
+        source = Tables(self._tables.prefix, older).rows(part)
         lines = [
             wire.copy_row([wire.integer(row), wire.integer(older_row), *_attributes(label)])
             for row, older_row, label in zip(rows.tolist(), older_rows.tolist(), labels, strict=True)
         ]
-        content = identifier("terms") if chosen.dim is None else identifier("embedding")
-        also = statement(", source.weights") if chosen.dim is None else statement("")
+        content = statement('source."terms", source.weights' if part.dim is None else 'source."embedding"')
 
         def work(connection: Connection) -> int:
-            self._begin_change(connection)
-            self._put_labels(connection, labels)
-            table = self._tables.rows(chosen)
+            self._begin_change(connection, labels)
             connection.execute(
                 'CREATE TEMPORARY TABLE moved ("row" integer, older integer, key uuid, tenant_id text, facts uuid[])'
                 " ON COMMIT DROP"
@@ -75,25 +68,20 @@ class RowTable:
             _copy(connection, statement("COPY moved FROM STDIN (FORMAT binary)"), lines)
             connection.execute("ANALYZE moved")
             connection.execute(statement('DELETE FROM {table} WHERE "row" IN (SELECT "row" FROM moved)', table=table))
-            return connection.execute(
-                statement(
-                    'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, source.{content}{also}'
-                    ' FROM moved AS m JOIN {source} AS source ON source."row" = m.older',
-                    table=table,
-                    source=source.rows(chosen),
-                    content=content,
-                    also=also,
-                )
-            ).rowcount
+            moved = statement(
+                'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, {content}'
+                ' FROM moved AS m JOIN {source} AS source ON source."row" = m.older',
+                table=table,
+                source=source,
+                content=content,
+            )
+            return connection.execute(moved).rowcount
 
         if not len(rows):
             return
-        copied = self._connections.write(work)
-        if copied != len(rows):
-            hint = "run `retrieve engines push`, which sends all rows"
-            raise IndexCorrupt(
-                f"generation {older} in PostgreSQL lacks {len(rows) - copied} rows of {chosen.name}", hint=hint
-            )
+        if lacking := len(rows) - self._connections.write(work):
+            message = f"generation {older} in PostgreSQL lacks {lacking} rows of {part.name}"
+            raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends all rows")
 
     def expect_all(self) -> None:
         """Raises: IndexCorrupt: rows are missing."""
@@ -105,30 +93,27 @@ class RowTable:
             hint = "run `retrieve engines push`, which sends the missing rows"
             raise IndexCorrupt(f"PostgreSQL has {rows:,} rows of {part.name} instead of {part.rows:,}", hint=hint)
 
-    def _begin_change(self, connection: Connection) -> None:
-        """Note that postings must be built again."""
+    def _begin_change(self, connection: Connection, labels: Sequence[Label]) -> None:
+        """Note that postings must be built again, and store texts and fields, which parts of chunks share."""
         registry = identifier(self._tables.prefix, "generations")
-        mine = [self._tables.generation]
-        connection.execute(
-            statement("UPDATE {table} SET indexed = false WHERE id = %s AND indexed", table=registry), mine
-        )
-
-    def _put_labels(self, connection: Connection, labels: Sequence[Label]) -> None:
-        """Store texts and fields. Parts whose rows are chunks share them."""
-        table = self._tables.labels(self._part)
-        lines = {wire.digest(label.id): _label_row(label) for label in labels}
+        changed = statement("UPDATE {table} SET indexed = false WHERE id = %s AND indexed", table=registry)
+        connection.execute(changed, [self._tables.generation])
+        table, lines = self._tables.labels(self._part), {}
+        for label in labels:
+            key = wire.digest(label.id)
+            texts = (label.id, label.doc_id, label.title, label.text, label.section, label.tenant)
+            lines[key] = wire.copy_row([key, *map(wire.shown_bytes, texts), wire.fields_json(label.fields)])
         connection.execute(statement("CREATE TEMPORARY TABLE named (LIKE {table}) ON COMMIT DROP", table=table))
         # In order of key, so that two that put the same labels wait for each other and never in a circle.
         _copy(connection, statement("COPY named FROM STDIN (FORMAT binary)"), [lines[key] for key in sorted(lines)])
-        connection.execute(
-            statement(
-                "INSERT INTO {table} AS old SELECT * FROM named ORDER BY key ON CONFLICT (key) DO UPDATE SET"
-                " (id, document_id, title, content, section, tenant_id, fields) = (excluded.id, excluded.document_id,"
-                " excluded.title, excluded.content, excluded.section, excluded.tenant_id, excluded.fields)"
-                " WHERE old IS DISTINCT FROM excluded",
-                table=table,
-            )
+        merged = statement(
+            "INSERT INTO {table} AS old SELECT * FROM named ORDER BY key ON CONFLICT (key) DO UPDATE SET"
+            " (id, document_id, title, content, section, tenant_id, fields) = (excluded.id, excluded.document_id,"
+            " excluded.title, excluded.content, excluded.section, excluded.tenant_id, excluded.fields)"
+            " WHERE old IS DISTINCT FROM excluded",
+            table=table,
         )
+        connection.execute(merged)
 
 
 def _attributes(label: Label) -> list[bytes | None]:
@@ -137,13 +122,8 @@ def _attributes(label: Label) -> list[bytes | None]:
     return [wire.digest(label.id), wire.shown_bytes(label.tenant), wire.uuids(facts)]
 
 
-def _label_row(label: Label) -> bytes:
-    texts = (label.id, label.doc_id, label.title, label.text, label.section, label.tenant)
-    return wire.copy_row([wire.digest(label.id), *map(wire.shown_bytes, texts), wire.fields_json(label.fields)])
-
-
 def _contents(part: Part, batch: Batch) -> list[list[bytes]]:
-    """Return the vector of each row, or its terms and their weights.
+    """Return the vector of each row, or its terms, ascending, and their weights, as two arrays.
 
     Raises:
         UsageError: the batch does not belong to this part.
@@ -151,16 +131,11 @@ def _contents(part: Part, batch: Batch) -> list[list[bytes]]:
     if len(batch.rows) and (batch.rows[0] < 0 or batch.rows[-1] > wire.HIGHEST):
         raise UsageError(f"rows of {part.name} are beyond 2³¹ - 1, the most that a table has a number for")
     if part.dim is None:
-        return [_weights(row) for row in batch.weights]
+        ordered = [(row, np.argsort(row.terms, kind="stable")) for row in batch.weights]
+        return [[wire.integers(row.terms[order]), wire.reals(row.weights[order])] for row, order in ordered]
     if batch.vectors is None or batch.vectors.shape != (len(batch.rows), part.dim):
         raise UsageError(f"rows of {part.name} are not vectors of {part.dim} numbers")
     return [[vector] for vector in wire.vectors(batch.vectors)]
-
-
-def _weights(row: TermWeights) -> list[bytes]:
-    """Return terms, ascending, and their weights, as two arrays."""
-    order = np.argsort(row.terms, kind="stable")
-    return [wire.integers(row.terms[order]), wire.reals(row.weights[order])]
 
 
 def _copy(connection: Connection, text: Composed, lines: Sequence[bytes]) -> None:

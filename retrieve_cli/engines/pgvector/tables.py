@@ -20,14 +20,14 @@ and four times as long to add up.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.pgvector.connections import Connections, package, statement
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from psycopg.sql import Identifier
+    from psycopg.sql import Composable, Identifier
 
     from retrieve_cli.engines.pgvector.connections import Connection
 
@@ -119,105 +119,91 @@ def extension_schema(connections: Connections) -> str:
     Raises:
         Unavailable: the extension was not created in the database.
     """
-    found = connections.query(
-        statement(
-            "SELECT n.nspname::text FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace"
-            " WHERE e.extname = 'vector'"
-        ),
-        {},
+    text = statement(
+        "SELECT n.nspname::text FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace"
+        " WHERE e.extname = 'vector'"
     )
-    if not found:
+    if not (found := connections.query(text, {})):
         hint = "let a user who may do so run: CREATE EXTENSION vector; `retrieve doctor` tells if the server has it"
         raise Unavailable(f"PostgreSQL at {connections.address} lacks the extension pgvector", hint=hint)
     return str(found[0][0])
 
 
+def _run(connection: Connection, text: LiteralString, /, **names: Composable) -> None:
+    connection.execute(statement(text, **names))
+
+
 def create_registry(connection: Connection, prefix: str) -> None:
     """Create the schema with the list of generations, unless it is there."""
-    connection.execute(statement("CREATE SCHEMA IF NOT EXISTS {schema}", schema=identifier(prefix)))
-    connection.execute(
-        statement(
-            "CREATE TABLE IF NOT EXISTS {table} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
-            " indexed boolean NOT NULL DEFAULT false, census text, begun timestamptz NOT NULL DEFAULT now())",
-            table=identifier(prefix, "generations"),
-        )
+    names = {"schema": identifier(prefix)} | {name: identifier(prefix, name) for name in ("generations", "current")}
+    _run(connection, "CREATE SCHEMA IF NOT EXISTS {schema}", **names)
+    _run(
+        connection,
+        "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
+        " indexed boolean NOT NULL DEFAULT false, census text, begun timestamptz NOT NULL DEFAULT now())",
+        **names,
     )
-    connection.execute(
-        statement(
-            "CREATE TABLE IF NOT EXISTS {table} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL"
-            " REFERENCES {generations} ON DELETE CASCADE, published timestamptz NOT NULL DEFAULT now())",
-            table=identifier(prefix, "current"),
-            generations=identifier(prefix, "generations"),
-        )
+    _run(
+        connection,
+        "CREATE TABLE IF NOT EXISTS {current} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL"
+        " REFERENCES {generations} ON DELETE CASCADE, published timestamptz NOT NULL DEFAULT now())",
+        **names,
     )
 
 
 def create_generation(connection: Connection, tables: Tables, parts: tuple[Part, ...], *, extension: str) -> None:
     """Create the schema of a generation with its tables. Indexes are built when all rows are there."""
-    connection.execute(statement("CREATE SCHEMA {schema}", schema=tables.schema))
-    connection.execute(
-        statement(
-            "CREATE TABLE {table} (file text, number integer, data bytea NOT NULL, PRIMARY KEY (file, number))",
-            table=tables.table("files"),
-        )
+    _run(connection, "CREATE SCHEMA {schema}", schema=tables.schema)
+    files = tables.table("files")
+    _run(
+        connection,
+        "CREATE TABLE {table} (file text, number integer, data bytea NOT NULL, PRIMARY KEY (file, number))",
+        table=files,
     )
     # Compressing takes PostgreSQL ten times as long as storing.
-    connection.execute(
-        statement("ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL", table=tables.table("files"))
-    )
+    _run(connection, "ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL", table=files)
     for name in sorted({labels_table(part) for part in parts}):
-        connection.execute(
-            statement(
-                "CREATE TABLE {table} (key uuid PRIMARY KEY, id text NOT NULL, document_id text NOT NULL, title text"
-                " NOT NULL, content text NOT NULL, section text NOT NULL, tenant_id text, fields jsonb NOT NULL)",
-                table=tables.table(name),
-            )
+        _run(
+            connection,
+            "CREATE TABLE {table} (key uuid PRIMARY KEY, id text NOT NULL, document_id text NOT NULL, title text"
+            " NOT NULL, content text NOT NULL, section text NOT NULL, tenant_id text, fields jsonb NOT NULL)",
+            table=tables.table(name),
         )
     for part in parts:
         if part.dim is None:
-            _create_weights(connection, tables, part)
-        else:
-            _create_embeddings(connection, tables, part, vector=identifier(extension, "vector"))
-
-
-def _create_embeddings(connection: Connection, tables: Tables, part: Part, *, vector: Identifier) -> None:
-    connection.execute(
-        statement(
+            _create_weights(connection, tables.rows(part), tables.postings(part))
+            continue
+        _run(
+            connection,
             'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
             " embedding {vector}({dim}) NOT NULL)",
             table=tables.rows(part),
-            vector=vector,
+            vector=identifier(extension, "vector"),
             dim=number(part.dim),
         )
-    )
-    if part.dim is not None and part.dim <= _PLAIN_DIM:
-        # Otherwise a row that is a little too long has its vector moved out, and a scan takes several times as long.
-        connection.execute(
-            statement("ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN", table=tables.rows(part))
-        )
+        if part.dim <= _PLAIN_DIM:
+            # Else a row that is a little too long has its vector moved out, and a scan takes several times as long.
+            _run(connection, "ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN", table=tables.rows(part))
 
 
-def _create_weights(connection: Connection, tables: Tables, part: Part) -> None:
-    connection.execute(
-        statement(
-            'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
-            " terms integer[] NOT NULL, weights real[] NOT NULL)",
-            table=tables.rows(part),
-        )
+def _create_weights(connection: Connection, table: Identifier, postings: Identifier) -> None:
+    _run(
+        connection,
+        'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
+        " terms integer[] NOT NULL, weights real[] NOT NULL)",
+        table=table,
     )
-    connection.execute(
-        statement(
-            "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
-            " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
-            table=tables.postings(part),
-        )
+    _run(
+        connection,
+        "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
+        " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
+        table=postings,
     )
     # Numbers compress badly, and a block fits on a page.
-    connection.execute(
-        statement(
-            "ALTER TABLE {table} ALTER COLUMN rows SET STORAGE PLAIN, ALTER COLUMN weights SET STORAGE PLAIN",
-            table=tables.postings(part),
-        )
+    _run(
+        connection,
+        "ALTER TABLE {table} ALTER COLUMN rows SET STORAGE PLAIN, ALTER COLUMN weights SET STORAGE PLAIN",
+        table=postings,
     )
 
 

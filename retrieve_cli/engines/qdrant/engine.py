@@ -7,9 +7,7 @@ import time
 import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from retrieve_cli.config.index_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
@@ -29,10 +27,6 @@ from retrieve_cli.engines.qdrant.parts import (
 )
 from retrieve_cli.engines.qdrant.server import Missing, QdrantServer
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.models import TermWeights
-    from retrieve_cli.contracts.values import Rows, Vectors
 
 INDEXED_FROM = 10_000
 """Size of the vectors of a segment, in KiB, from which Qdrant builds an HNSW graph; smaller ones are scanned."""
@@ -122,7 +116,7 @@ class QdrantEngine(CollectionLifeCycle):
             name = self._names.part(record.generation, part.name)
             if name not in present:
                 # No index is built before all rows are there: it would be built several times.
-                body: dict[str, Json] = {"optimizers_config": _threshold(0)}
+                body: dict[str, Json] = {"optimizers_config": {"indexing_threshold": 0}}
                 body |= {"vectors": {}, "sparse_vectors": _SPARSE} if part.dim is None else self._dense(part.dim)
                 self._server.call("PUT", f"/collections/{name}", body=body, repeatable=False)
             schemas = dict.fromkeys(KEYWORDS, "keyword") | ({TERMS: "integer"} if part.dim is None else {})
@@ -166,8 +160,8 @@ class QdrantEngine(CollectionLifeCycle):
 
     def drop_alias(self) -> None:
         """Remove the alias."""
-        action = {"delete_alias": {"alias_name": self._names.prefix}}
-        self._server.call("POST", "/collections/aliases", body={"actions": [action]})
+        actions = [{"delete_alias": {"alias_name": self._names.prefix}}]
+        self._server.call("POST", "/collections/aliases", body={"actions": actions})
 
     def live(self) -> str | None:
         """Return the generation that the alias names; None if there is no alias."""
@@ -204,7 +198,7 @@ class QdrantEngine(CollectionLifeCycle):
             nothing = {"filter": {"must": [{"has_id": [part.rows]}]}}
             self._change(record, part, "POST", "points/delete", nothing, wait=True)
             path = f"/collections/{self._names.part(record.generation, part.name)}"
-            self._server.call("PATCH", path, body={"optimizers_config": _threshold(INDEXED_FROM)})
+            self._server.call("PATCH", path, body={"optimizers_config": {"indexing_threshold": INDEXED_FROM}})
         for part in record.parts:
             self._wait_for_index(record.generation, part)
 
@@ -212,13 +206,6 @@ class QdrantEngine(CollectionLifeCycle):
         """Return the number of rows of a part."""
         path = f"/collections/{self._names.part(record.generation, part.name)}/points/count"
         return int(self._server.call("POST", path, body={"exact": True})["count"])
-
-    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
-        """Return stored vectors or term weights of some rows."""
-        collection = self._names.part(record.generation, part.name)
-        if part.dim is None:
-            return TermPart(self._server, collection).weights(rows, np.empty(0, np.int32))
-        return VectorPart(self._server, collection, dim=part.dim, ef=1).vectors(rows)
 
     def vectors(self, record: GenerationRecord, part: Part) -> VectorPart:
         """Return a part with vectors."""
@@ -239,10 +226,8 @@ class QdrantEngine(CollectionLifeCycle):
             IndexCorrupt: there is no complete generation of that id.
         """
         if place not in ("", "snapshots"):
-            raise UsageError(
-                f"Qdrant writes snapshots to the place that its own configuration names, not to {quoted(place)}",
-                hint="name no place, or `snapshots`",
-            )
+            message = f"Qdrant writes snapshots to the place that its own configuration names, not to {quoted(place)}"
+            raise UsageError(message, hint="name no place, or `snapshots`")
         self.complete(generation)
         made = []
         for collection in self.collections()[generation]:
@@ -258,36 +243,32 @@ class QdrantEngine(CollectionLifeCycle):
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        return list(self._faults())
+        server, faults = self._server, []
+        version = str(server.call("GET", "/").get("version", ""))
+        if _numbers(version) < _OLDEST:
+            faults.append((f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"))
+        if server.has_key and not server.encrypted and server.host not in _LOCAL:
+            faults.append((f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"))
+        collections = self._listed()
+        if self._names.prefix in collections:
+            fix = "change qdrant.collection, or remove that collection"
+            faults.append((f"there is a collection {self._names.prefix}, so that no alias can have this name", fix))
+        for collection in filter(self._names.owner, collections):  # each collection has its own limits
+            config = server.call("GET", f"/collections/{collection}")["config"]
+            faults += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+        return list(dict.fromkeys(faults))
 
     def close(self) -> None:
         """Close the connection."""
         self._server.close()
-
-    def _faults(self) -> Iterator[tuple[str, str]]:
-        version = str(self._server.call("GET", "/").get("version", ""))
-        if _numbers(version) < _OLDEST:
-            yield f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"
-        server = self._server
-        if server.has_key and not server.encrypted and server.host not in _LOCAL:
-            yield f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"
-        collections = self._listed()
-        if self._names.prefix in collections:
-            fix = "change qdrant.collection, or remove that collection"
-            yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
-        found: list[tuple[str, str]] = []
-        for collection in filter(self._names.owner, collections):  # each collection has its own limits
-            config = server.call("GET", f"/collections/{collection}")["config"]
-            found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
-        yield from dict.fromkeys(found)
 
     def _listed(self) -> list[str]:
         return [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]
 
     def _aliased(self) -> str | None:
         aliases = self._server.call("GET", "/aliases")["aliases"]
-        named = [str(each["collection_name"]) for each in aliases if each["alias_name"] == self._names.prefix]
-        return named[0] if named else None
+        named = (str(each["collection_name"]) for each in aliases if each["alias_name"] == self._names.prefix)
+        return next(named, None)
 
     def _dense(self, dim: int) -> dict[str, Json]:
         settings = self._settings
@@ -362,10 +343,6 @@ def excess(strict: Mapping[str, Json], settings: QdrantSettings, *, most_rows: i
             yield f"strict mode of Qdrant limits {key} to {limit}", f"raise it to {least} in the server"
     if strict.get("search_allow_exact") is False:
         yield "strict mode of Qdrant does not allow exact searches", "set search_allow_exact: true in the server"
-
-
-def _threshold(size: int) -> Json:
-    return {"indexing_threshold": size}
 
 
 def _block(file: str, number: int) -> str:

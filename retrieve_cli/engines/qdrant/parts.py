@@ -6,13 +6,13 @@ Points of Qdrant: rows and their labels as payload, and conditions on rows as fi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Within
+from retrieve_cli.contracts.engines import Batch, Label, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json, Unit
 from retrieve_cli.engines.answers import reading
@@ -99,7 +99,13 @@ class TermPart:
         Raises:
             IndexCorrupt: a row is missing.
         """
-        return [_term_weights(vector) for vector in _stored(self._server, self._collection, rows, WEIGHTS)]
+        weights = []
+        for vector in _stored(self._server, self._collection, rows, WEIGHTS):
+            numbers = vector or {"indices": [], "values": []}
+            row = np.array(numbers["indices"], np.int32)
+            order = np.argsort(row, kind="stable")
+            weights.append(TermWeights(terms=row[order], weights=np.array(numbers["values"], np.float32)[order]))
+        return weights
 
     def scores(self, query: TermWeights, rows: Rows) -> Vectors:
         """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
@@ -117,10 +123,8 @@ class TermPart:
         """Return the number of rows that have one of the terms, `limit` at most."""
         if (conditions := _sharing(terms, within)) is None:
             return 0
-        counted = self._server.call(
-            "POST", f"/collections/{self._collection}/points/count", body={"exact": True, **conditions}
-        )
-        return min(int(counted["count"]), limit)
+        path = f"/collections/{self._collection}/points/count"
+        return min(int(self._server.call("POST", path, body={"exact": True, **conditions})["count"]), limit)
 
     def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
         """Return rows that have one of the terms, ascending, `limit` at most."""
@@ -133,21 +137,15 @@ class TermPart:
 
 def _sharing(terms: Terms, within: Within | None) -> Mapping[str, Json] | None:
     """Return the condition that a row has one of some terms, beside others; None if no row can satisfy it."""
-    try:
-        return where(within, with_terms(np.unique(terms).tolist())) if len(terms) else None
-    except NoRow:
-        return None
+    shared = {"key": TERMS, "match": {"any": np.unique(terms).tolist()}}
+    return where(within, shared) if len(terms) else None
 
 
 def _found(
     server: QdrantServer, collection: str, body: Mapping[str, Json], limit: int, within: Within | None
 ) -> tuple[Rows, Vectors]:
     """Return the rows of a search and their scores, best first, ties by row."""
-    try:
-        conditions = where(within)
-    except NoRow:
-        return _nothing()
-    if limit < 1:
+    if (conditions := where(within)) is None or limit < 1:
         return _nothing()
     whole = {**body, **conditions, "limit": limit, "with_payload": False, "with_vector": False}
     points = server.call("POST", f"/collections/{collection}/points/query", body=whole)["points"]
@@ -182,21 +180,13 @@ def _places(found: Rows, rows: Rows, collection: str) -> Rows:
     return order[places]
 
 
-def _term_weights(vector: Json | None) -> TermWeights:
-    terms = np.array(vector["indices"] if vector else [], np.int32)
-    weights = np.array(vector["values"] if vector else [], np.float32)
-    order = np.argsort(terms, kind="stable")
-    return TermWeights(terms=terms[order], weights=weights[order])
-
-
 def _nothing() -> tuple[Rows, Vectors]:
     return np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 def _lost(collection: str, row: int) -> IndexCorrupt:
-    return IndexCorrupt(
-        f"row {row} is missing in the collection {collection} of Qdrant", hint="run `retrieve engines push`"
-    )
+    message = f"row {row} is missing in the collection {collection} of Qdrant"
+    return IndexCorrupt(message, hint="run `retrieve engines push`")
 
 
 VECTOR = "vector"
@@ -250,7 +240,7 @@ def _payload(label: Label, unit: Unit) -> dict[str, Any]:
         "section": _text(label.section),
         "title": _text(label.title),
         "content": _text(label.text),
-        FIELDS: [value for field, values in label.fields.items() for value in _field_values(field, values)],
+        FIELDS: [_field_value(field, value) for field, values in label.fields.items() for value in values],
     }
     if unit == "chunk":
         payload["chunk_id"] = _text(label.id)
@@ -262,10 +252,6 @@ def _payload(label: Label, unit: Unit) -> dict[str, Any]:
 def _text(text: str) -> str:
     """Return the text with replacements for lone surrogates, which UTF-8 does not have."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _field_values(field: str, values: Iterable[str]) -> list[str]:
-    return [_field_value(field, value) for value in values]
 
 
 def _field_value(field: str, value: str) -> str:
@@ -282,41 +268,21 @@ def _field_value(field: str, value: str) -> str:
     return text
 
 
-class NoRow(Exception):
-    """Conditions that no row satisfies."""
-
-
-def where(within: Within | None, *others: Json) -> Mapping[str, Json]:
-    """Return the rows that a search may find, and other conditions, as the part `filter` of a request, or nothing.
-
-    Raises:
-        NoRow: no row satisfies the conditions.
-    """
+def where(within: Within | None, *others: Json) -> Mapping[str, Json] | None:
+    """Return the rows that a search may find, and other conditions, as the part `filter` of a request, or an empty one;
+    None if no row satisfies the conditions."""
     must: list[Json] = list(others)
     must_not: list[Json] = []
     if within is not None and within.rows is not None:
         if not len(within.rows):
-            raise NoRow
-        must.append(among(within.rows))
+            return None
+        must.append({"has_id": np.unique(within.rows)})
     elif within is not None:
         for condition in within.conditions:
             if not condition.values and not condition.negated:
-                raise NoRow
+                return None
             if condition.values:
-                (must_not if condition.negated else must).append(_any_of(condition))
+                values = [_field_value(condition.field, value) for value in dict.fromkeys(condition.values)]
+                (must_not if condition.negated else must).append({"key": FIELDS, "match": {"any": values}})
     conditions = {"must": must, "must_not": must_not}
     return {"filter": {name: held for name, held in conditions.items() if held}} if must or must_not else {}
-
-
-def among(rows: Rows) -> Json:
-    """Return the condition that a row is one of some."""
-    return {"has_id": np.unique(rows)}
-
-
-def with_terms(terms: Sequence[int]) -> Json:
-    """Return the condition that a row has one of some terms."""
-    return {"key": TERMS, "match": {"any": list(terms)}}
-
-
-def _any_of(condition: AnyOf) -> Json:
-    return {"key": FIELDS, "match": {"any": _field_values(condition.field, dict.fromkeys(condition.values))}}

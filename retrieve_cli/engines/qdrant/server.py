@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _HEADERS = {"Content-Type": "application/json"}
-_CREDENTIAL = "set the environment variable that qdrant.api_key_env names to a key with write access"
 _WRONG = "check that qdrant.url is the address of Qdrant"
-_START = "start the server or change qdrant.url"
 
 
 class Missing(IndexCorrupt):
@@ -101,8 +99,12 @@ class QdrantServer:
             except ResponseHandlingException as error:
                 # Only `http/` may import the HTTP client whose failures these are, so that they are known by name.
                 late = "Timeout" in type(error.source).__name__
-                if late or not attempts:
-                    raise self._silence(error.source, late=late) from None
+                if late:
+                    message = f"Qdrant at {self.address} does not answer within {self._timeout_s:g} s"
+                    raise Unavailable(message, hint="raise qdrant.timeout_s") from None
+                if not attempts:
+                    message = f"cannot reach Qdrant at {self.address}: {self._safe(str(error.source))}"
+                    raise Unavailable(message, hint="start the server or change qdrant.url") from None
             except ResourceExhaustedResponse as error:
                 text = self._safe(error.message)
                 hint = "try again later, or raise the limits of strict mode in the server"
@@ -128,7 +130,8 @@ class QdrantServer:
     def _rejection(self, status: int, content: bytes, path: str) -> Unavailable | Missing:
         text = self._safe(_error_text(content))
         if status in (401, 403):
-            return Unavailable(f"Qdrant at {self.address} rejects the credential: {text}", hint=_CREDENTIAL)
+            hint = "set the environment variable that qdrant.api_key_env names to a key with write access"
+            return Unavailable(f"Qdrant at {self.address} rejects the credential: {text}", hint=hint)
         if status == 404:
             return Missing(f"Qdrant at {self.address}: {text}", hint="run `retrieve engines push`")
         if status == 413:
@@ -139,12 +142,6 @@ class QdrantServer:
             hint = "run `retrieve engines status`: it names limits and versions that do not fit"
         request = path.rpartition("/")[2]
         return Unavailable(f"Qdrant at {self.address} answers {status} to a request for {request}: {text}", hint=hint)
-
-    def _silence(self, error: object, *, late: bool) -> Unavailable:
-        if late:
-            hint = "raise qdrant.timeout_s"
-            return Unavailable(f"Qdrant at {self.address} does not answer within {self._timeout_s:g} s", hint=hint)
-        return Unavailable(f"cannot reach Qdrant at {self.address}: {self._safe(str(error))}", hint=_START)
 
     def _safe(self, text: str) -> str:
         return shortened(printable(hide(text, [self._key])), 300)
@@ -158,10 +155,7 @@ def _address(url: str) -> tuple[str, str, bool]:
     except ValueError:
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
-        raise UsageError(
-            "qdrant.url must be an address such as http://localhost:6333",
-            hint="change qdrant.url",
-        )
+        raise UsageError("qdrant.url must be an address such as http://localhost:6333", hint="change qdrant.url")
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}:{port or 6333}", host, parts.scheme == "https"
 

@@ -71,11 +71,10 @@ class HashedEncoder:
         self._dim = dim
         self._pieces = pieces
         self._tokenizer = WordTokenizer()
-        parameters = {"version": _VERSION, "dim": dim, "pieces": pieces}
         self._card = ModelCard(
             family="hashed",
             name=f"hashed-{dim}",
-            revision=sha1(parameters),
+            revision=sha1({"version": _VERSION, "dim": dim, "pieces": pieces}),
             dim=dim,
             max_tokens=_MAX_TOKENS,
             query_prefix=query_prefix,
@@ -106,22 +105,21 @@ class HashedEncoder:
     def _encode(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), self._dim), dtype=np.float32)
         for start in range(0, len(texts), _SLICE):
-            self._encode_slice(texts[start : start + _SLICE], vectors[start : start + _SLICE])
+            vocabulary: dict[str, int] = {}
+            own = [words(text) for text in texts[start : start + _SLICE]]
+            worded = [[vocabulary.setdefault(word, len(vocabulary)) for word in each] for each in own]
+            meanings = self._word_vectors(list(vocabulary))
+            hashes = np.fromiter((hash64(word) for word in vocabulary), dtype=np.uint64, count=len(vocabulary))
+            for place, numbers in enumerate(worded, start):
+                if numbers:
+                    row = np.array(numbers)
+                    total = meanings[row].sum(axis=0)
+                    self._add(total, pairs(hashes[row]), _PAIR_WEIGHT)
+                    # Counts dampened by the square root, as repeated words add ever less, then scaled to L2 norm 1.
+                    damped = np.sign(total) * np.sqrt(np.abs(total))
+                    norm = np.sqrt(np.abs(total).sum(dtype=np.float64))
+                    vectors[place] = (damped / norm).astype(np.float32) if norm > 0 else total
         return vectors
-
-    def _encode_slice(self, texts: Sequence[str], vectors: Vectors) -> None:
-        vocabulary: dict[str, int] = {}
-        worded = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(text)] for text in texts]
-        if not vocabulary:
-            return
-        meanings = self._word_vectors(list(vocabulary))
-        hashes = np.fromiter((hash64(word) for word in vocabulary), dtype=np.uint64, count=len(vocabulary))
-        for place, numbers in enumerate(worded):
-            if numbers:
-                row = np.array(numbers)
-                total = meanings[row].sum(axis=0)
-                self._add(total, pairs(hashes[row]), _PAIR_WEIGHT)
-                vectors[place] = _unit(total)
 
     def _word_vectors(self, vocabulary: Sequence[str]) -> Vectors:
         """(words, dim) float32: what one occurrence of each word adds."""
@@ -165,10 +163,3 @@ def pairs(hashes: Hashes) -> Hashes:
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return mixed ^ (mixed >> np.uint64(33))
-
-
-def _unit(total: Vectors) -> Vectors:
-    """Counts dampened by the square root, as repeated words add ever less, then scaled to L2 norm 1."""
-    damped = np.sign(total) * np.sqrt(np.abs(total))
-    norm = np.sqrt(np.abs(total).sum(dtype=np.float64))
-    return (damped / norm).astype(np.float32) if norm > 0 else total

@@ -53,18 +53,11 @@ class OnnxEncoder(Truncating):
             Unavailable: the model is of a family that this encoder does not know.
         """
         if folder.extras:
-            raise Unavailable(
-                f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)}).",
-                hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
-            )
+            message = f"The onnx encoder cannot run this model (it has the modules {', '.join(folder.extras)})."
+            raise Unavailable(message, hint="set `encoder.kind: torch`, which runs any sentence-transformers model")
         architecture = Architecture.read(folder.config)
-        self._runner = OnnxRunner(
-            partial(dense_export, folder, cache_dir),
-            architecture,
-            threads=threads,
-            batch_tokens=batch_tokens,
-            runtime=_opener(runtime, precision, architecture),
-        )
+        export, opener = partial(dense_export, folder, cache_dir), _opener(runtime, precision, architecture)
+        self._runner = OnnxRunner(export, architecture, threads=threads, batch_tokens=batch_tokens, runtime=opener)
         self._runtime = runtime
         self._precision = precision
         self._folder = folder
@@ -188,7 +181,14 @@ def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None =
     """
     architecture = Architecture.read(folder.config)
     revision = folder.revision(digests or Digests(cache_dir))
-    return Export(cache_dir, folder.name, revision, partial(_contents, folder, architecture))
+
+    def contents() -> Contents:
+        if folder.weights[0].suffix != ".safetensors":
+            message = f"{folder.weights[0]} is a pickle, which the onnx encoder does not open."
+            raise Unavailable(message, hint="fetch the model's safetensors file, or set `encoder.kind: torch`")
+        return arrange(read(folder.weights), architecture), partial(write_graph, architecture)
+
+    return Export(cache_dir, folder.name, revision, contents)
 
 
 def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) -> Callable[[Path, int], Graph]:
@@ -202,12 +202,3 @@ def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) 
 
         return partial(in_torch, architecture=architecture)
     return in_onnxruntime
-
-
-def _contents(folder: ModelFolder, architecture: Architecture) -> Contents:
-    if folder.weights[0].suffix != ".safetensors":
-        raise Unavailable(
-            f"{folder.weights[0]} is a pickle, which the onnx encoder does not open.",
-            hint="fetch the model's safetensors file, or set `encoder.kind: torch`",
-        )
-    return arrange(read(folder.weights), architecture), partial(write_graph, architecture)

@@ -81,13 +81,13 @@ class SpladeEncoder:
         self._passages = Pruning(min_weight, _least(top_terms, folder.top_terms))
         self._queries = Pruning(min_weight, _least(query_top_terms, folder.top_terms))
 
-    @property
+    @once
     def card(self) -> Mapping[str, Json]:
         """Everything that decides a text's weights. Device and batch size stay out."""
         document = self._folder.document
         return {
             "name": self._folder.name,
-            "revision": self._revision,
+            "revision": self._folder.revision(Digests(self._cache_dir)),
             "kind": self._folder.kind,
             "vocabulary": document.vocabulary,
             "max_tokens": document.folder.max_tokens,
@@ -142,11 +142,9 @@ class SpladeEncoder:
         query = self._folder.query
         if isinstance(query, StaticWeights):
             return StaticQueries(query)
-        tokenizer = self.tokenizer if query is self._folder.document else _tokenizer(query)
+        tokenizer, name = self.tokenizer if query is self._folder.document else _tokenizer(query), self._folder.name
         if self._choice.device == "cpu" and runs(query):
-            return OnnxQueries(
-                query, tokenizer, name=self._folder.name, cache_dir=self._cache_dir, threads=self._threads
-            )
+            return OnnxQueries(query, tokenizer, name=name, cache_dir=self._cache_dir, threads=self._threads)
         return self._through_torch("encode_query", query, tokenizer)
 
     def _through_torch(
@@ -163,10 +161,6 @@ class SpladeEncoder:
     @once
     def _choice(self) -> DeviceChoice:
         return choose(self._asked, "torch", section=_SECTION)
-
-    @once
-    def _revision(self) -> str:
-        return self._folder.revision(Digests(self._cache_dir))
 
     @once
     def _words(self) -> Sequence[str]:

@@ -14,16 +14,8 @@ from typing import Literal
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.model_folder import (
-    SETTINGS,
-    ModelFolder,
-    Module,
-    broken,
-    modules_of,
-    read_folder,
-    read_object,
-    tokenizer_limit,
-)
+from retrieve_cli.models.runtimes import model_folder
+from retrieve_cli.models.runtimes.model_folder import ModelFolder, Module, broken, read_folder, read_object
 from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.storage.manifest import sha1
 
@@ -108,13 +100,13 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     Raises:
         UsageError: it is not the folder of a SPLADE model; the message names the missing or broken file.
     """
-    modules = modules_of(path, pooling="SpladePooling")
+    modules = model_folder.modules_of(path, pooling="SpladePooling")
     passages, queries = _routes(modules) if (path / "modules.json").is_file() else (modules, _plain(path) or modules)
     document = _route(passages, path)
     if isinstance(document, StaticWeights):
         raise _no_splade(path, "its passages do not pass a masked language model")
     query = document if queries == passages else _route(queries, path, limit=document.folder.max_tokens)
-    settings = read_object(path / SETTINGS)
+    settings = read_object(path / model_folder.SETTINGS)
     prompts = settings.get("prompts") or {}
     return SpladeFolder(
         path=path,
@@ -182,17 +174,14 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
 def _static(path: Path, *, limit: int) -> StaticWeights:
     config = read_object(path / "config.json")
     # Beside a separate model, model.safetensors belongs to that model.
-    names = (
-        _TOKEN_WEIGHTS if "architectures" in config else (config.get("path") or "model.safetensors", *_TOKEN_WEIGHTS)
-    )
+    own = () if "architectures" in config else (config.get("path") or "model.safetensors",)
+    names = (*own, *_TOKEN_WEIGHTS)
     weights = next((path / name for name in names if (path / name).is_file()), None)
     if weights is None:
         raise broken(path, f"does not hold weights of tokens ({' or '.join(names)})")
-    return StaticWeights(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
+    return StaticWeights(path / "tokenizer.json", weights, model_folder.tokenizer_limit(path) or limit)
 
 
 def _no_splade(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{path} is not a SPLADE model: {why}.",
-        hint="name a masked language model trained for SPLADE, such as naver/splade-v3",
-    )
+    message = f"{path} is not a SPLADE model: {why}."
+    return UsageError(message, hint="name a masked language model trained for SPLADE, such as naver/splade-v3")

@@ -20,15 +20,8 @@ from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.encoders.splade_folder import Activation, Masked, Pooling
-from retrieve_cli.models.runtimes.bert import (
-    Architecture,
-    EagerOperations,
-    Operations,
-    arrange,
-    forward,
-    no_tensor,
-    run,
-)
+from retrieve_cli.models.runtimes import bert
+from retrieve_cli.models.runtimes.bert import Architecture, EagerOperations, Operations, forward
 from retrieve_cli.models.runtimes.exports import Contents, Export
 from retrieve_cli.models.runtimes.onnx_runner import GraphOperations, OnnxRunner
 from retrieve_cli.models.runtimes.packages import Truncating
@@ -101,8 +94,7 @@ class EagerHead(EagerOperations):
     """`HeadOperations` on arrays (t, dim)."""
 
     def project(self, x: Any) -> Any:
-        table = self._weights.get("words", self._weights["word"])
-        logits = x @ table.T
+        logits = x @ self._weights.get("words", self._weights["word"]).T
         logits += self._weights["words.bias"]
         return logits
 
@@ -117,7 +109,7 @@ class GraphHead(GraphOperations):
 
 def eager_logits(architecture: Architecture, weights: Mapping[str, Vectors], ids: Rows) -> Vectors:
     """(t, v) float32: the logits of each of one text's (t,) ids."""
-    return run(predictions, EagerHead(architecture, weights), architecture, ids)
+    return bert.run(predictions, EagerHead(architecture, weights), architecture, ids)
 
 
 def write_head_graph(architecture: Architecture, extents: Mapping[str, Extent]) -> bytes:
@@ -137,7 +129,7 @@ def arrange_masked(checkpoint: Mapping[str, Stored], architecture: Architecture)
         UsageError: a tensor is missing.
     """
     names = {_renamed(name): tensor for name, tensor in checkpoint.items()}
-    arranged = arrange(names, architecture)
+    arranged = bert.arrange(names, architecture)
     dense, norm, words = next((head for head in _HEADS if f"{head[0]}.weight" in names), _HEADS[0])
     parts = {
         "head.matrix": (f"{dense}.weight",),
@@ -149,7 +141,7 @@ def arrange_masked(checkpoint: Mapping[str, Stored], architecture: Architecture)
     for ours, theirs in parts.items():
         name = next((name for name in theirs if name in names), None)
         if name is None:
-            raise no_tensor(theirs[0])
+            raise bert.no_tensor(theirs[0])
         arranged[ours] = names[name].T if ours == "head.matrix" else names[name]
     own = next((names[name] for name in (f"{words}.decoder.weight", f"{words}.weight") if name in names), None)
     if own is not None and not np.array_equal(own, arranged["word"]):
@@ -244,8 +236,9 @@ def masked_export(route: Masked, cache_dir: Path, digests: Digests | None = None
     """
     model = route.folder.revision(digests or Digests(cache_dir))
     revision = sha1({"model": model, "head": "masked", "layout": _LAYOUT})
-    return Export(cache_dir, name, revision, partial(_contents, route, masked_architecture(route.folder.config)))
+    architecture = masked_architecture(route.folder.config)
 
+    def contents() -> Contents:
+        return arrange_masked(read(route.folder.weights), architecture), partial(write_head_graph, architecture)
 
-def _contents(route: Masked, architecture: Architecture) -> Contents:
-    return arrange_masked(read(route.folder.weights), architecture), partial(write_head_graph, architecture)
+    return Export(cache_dir, name, revision, contents)

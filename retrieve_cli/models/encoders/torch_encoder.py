@@ -109,9 +109,8 @@ class TorchEncoder(Truncating):
         vectors = np.zeros((len(texts), self._folder.dim), dtype=np.float32)
         if not texts:
             return vectors
-        lengths, truncated = self.tokenizer.lengths(
-            [prefix + text for text in texts], max_tokens=self._folder.max_tokens
-        )
+        prefixed = [prefix + text for text in texts]
+        lengths, truncated = self.tokenizer.lengths(prefixed, max_tokens=self._folder.max_tokens)
         self._count_truncated(truncated)
         model = self._runner.model
 
@@ -161,13 +160,8 @@ class TorchEncoder(Truncating):
 
     @once
     def _runner(self) -> TorchRunner:
-        return TorchRunner(
-            "SentenceTransformer",
-            self._folder.path,
-            device=self._choice.device,
-            precision=self._choice.precision,
-            prepare=self._limit,
-        )
+        def limit(model: Any) -> None:
+            model.max_seq_length = self._folder.max_tokens
 
-    def _limit(self, model: Any) -> None:
-        model.max_seq_length = self._folder.max_tokens
+        path, device, precision = self._folder.path, self._choice.device, self._choice.precision
+        return TorchRunner("SentenceTransformer", path, device=device, precision=precision, prepare=limit)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -64,23 +64,20 @@ def _begin(hello: Hello, send: Send) -> Encoders:
     return encoders
 
 
-class _cores:  # noqa: N801  a context
-    """Lets encoders that are made in this context believe that there are so many cores: they start one thread for
+@contextmanager
+def _cores(count: int) -> Iterator[None]:
+    """Let encoders that are made in this context believe that there are so many cores: they start one thread for
     each. The process itself is not bound to any: the kernel moves it off a core that has other work."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __enter__(self) -> None:
-        if hasattr(os, "sched_setaffinity"):
-            self._all = os.sched_getaffinity(0)
+    bound = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
+    try:
+        if bound:
             with suppress(OSError):
-                os.sched_setaffinity(0, set(sorted(self._all)[: self._count]))
-
-    def __exit__(self, *_: object) -> None:
-        if hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(0, set(sorted(bound)[:count]))
+        yield
+    finally:
+        if bound:
             with suppress(OSError):
-                os.sched_setaffinity(0, self._all)
+                os.sched_setaffinity(0, bound)
 
 
 def _encode(encoders: Encoders, work: WorkUnit, send: Send) -> None:

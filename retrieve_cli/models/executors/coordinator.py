@@ -17,24 +17,14 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.models import Receiver, Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.models.executors import workers
 from retrieve_cli.models.executors.scheduler import Policy, Scheduler
-from retrieve_cli.models.executors.workers import (
-    ProbeAnswer,
-    Slot,
-    SlotEnded,
-    SlotReady,
-    SlotReport,
-    SlotReports,
-    UnitDone,
-    UnitResults,
-    WorkerSlot,
-    WorkUnit,
-)
+from retrieve_cli.models.executors.workers import ProbeAnswer, Slot, SlotEnded, SlotReport, UnitResults, WorkerSlot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts.models import Encoded
+    from retrieve_cli.contracts.models import Encoded, TermWeights
 
 
 _TICK_S = 0.25
@@ -75,7 +65,7 @@ class Coordinator:
         self._admission = admission
         self._say = say
         self._scheduler = Scheduler(policy)
-        self._reports = SlotReports(4 * len(slots))
+        self._reports = workers.SlotReports(4 * len(slots))
         self._slots: dict[str, Slot] = {}
         self._texts: dict[int, _Text] = {}
         self._units: dict[str, tuple[int, ...]] = {}
@@ -97,7 +87,11 @@ class Coordinator:
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], receiver: Receiver) -> None:
         """See `contracts.executors.Executor`."""
-        self._start()
+        if not self._slots:
+            self._slots = {slot.name: Slot(slot, self._reports, PROBES) for slot in self._worker_slots}
+            self._fill()
+            if self._reference is None and self._admission.reference is not None:
+                self._reference = self._admission.reference()  # while they start
         lengths: dict[int, int] = {}
         for place, (text, each) in enumerate(zip(texts, wanted, strict=True)):
             self._texts[self._count] = _Text(text, each, receiver, place)
@@ -122,14 +116,6 @@ class Coordinator:
 
     # ------------------------------------------------------------------------------------------ the loop
 
-    def _start(self) -> None:
-        if self._slots:
-            return
-        self._slots = {slot.name: Slot(slot, self._reports, PROBES) for slot in self._worker_slots}
-        self._fill()
-        if self._reference is None and self._admission.reference is not None:
-            self._reference = self._admission.reference()  # while they start
-
     def _run(self, until: Callable[[], bool]) -> None:
         """Do what there is to do until a condition holds; if it holds already, without waiting."""
         while True:
@@ -140,19 +126,12 @@ class Coordinator:
                 self._take(report)
             elif until():
                 return
-            self._replace_overdue()
-
-    def _replace_overdue(self) -> None:
-        """End workers that give no sign, from time to time."""
-        now = time.monotonic()
-        if now < self._looked + _TICK_S:
-            return
-        self._looked = now
-        for name in self._scheduler.overdue(now):
-            self._lose(self._slots[name], SlotEnded("it gave no sign for the time of its lease"))
+            if (now := time.monotonic()) >= self._looked + _TICK_S:
+                self._looked = now
+                for name in self._scheduler.overdue(now):
+                    self._lose(self._slots[name], SlotEnded("it gave no sign for the time of its lease"))
 
     def _fill(self) -> None:
-        """Start workers at slots that have none."""
         now = time.monotonic()
         for slot in self._slots.values():
             if slot.empty and now >= slot.again_at:
@@ -165,7 +144,8 @@ class Coordinator:
             if lease is not None:
                 texts = [self._texts[number] for number in lease.texts]
                 self._units[name] = lease.texts
-                slot.give(WorkUnit(lease.number, [each.text for each in texts], [each.wanted for each in texts]))
+                unit = workers.WorkUnit(lease.number, [each.text for each in texts], [each.wanted for each in texts])
+                slot.give(unit)
 
     def _take(self, report: SlotReport) -> None:
         """Act on a report, unless it is of a worker that was given up."""
@@ -174,10 +154,10 @@ class Coordinator:
             return
         if isinstance(what, UnitResults):
             self._receive(report.slot, what)
-        elif isinstance(what, UnitDone):
+        elif isinstance(what, workers.UnitDone):
             self._scheduler.finished(report.slot, time.monotonic(), what.reason)
             self._give_up()
-        elif isinstance(what, SlotReady):
+        elif isinstance(what, workers.SlotReady):
             self._admit(slot, what.answer)
         else:
             self._lose(slot, what)
@@ -199,7 +179,6 @@ class Coordinator:
             texts[0].receiver.done([each.place for each in texts], [by_number[number] for number in numbers])
 
     def _give_up(self) -> None:
-        """Pass on the texts that the scheduler has given up."""
         while self._scheduler.given_up:
             number, reason = self._scheduler.given_up.pop(0)
             text = self._texts.pop(number)
@@ -236,19 +215,15 @@ class Coordinator:
             self._say(f"note: {slot.name} is not used: {ended.reason}")
         elif was_ready:
             self._say(f"note: {slot.name} ended ({ended.reason}); its texts are encoded again")
-            self._check_hope(ended.reason)
+            self._vain += 1
+            if self._vain >= max(_HOPELESS, 4 * len(self._slots)):
+                message = f"{self._vain} workers ended one after another without a result ({ended.reason})"
+                raise ModelFailed(message, hint="is memory short? use fewer workers; finished texts are kept")
         elif slot.failures == _STARTS:
             self._say(f"note: {slot.name} does not start ({ended.reason}); it is tried again later")
         if all(each.out or each.failures >= _STARTS for each in self._slots.values()):
             message = f"no worker can be used ({ended.reason})"
             raise Unavailable(message, hint="finished texts are kept; without workers: --workers 0")
-
-    def _check_hope(self, reason: str) -> None:
-        """Raises: ModelFailed if workers end and end."""
-        self._vain += 1
-        if self._vain >= max(_HOPELESS, 4 * len(self._slots)):
-            message = f"{self._vain} workers ended one after another without a result ({reason})"
-            raise ModelFailed(message, hint="is memory short? use fewer workers; finished texts are kept")
 
 
 def estimated_tokens(text: str) -> int:
@@ -322,9 +297,9 @@ def _compared(ours: Encoded, theirs: Encoded) -> Iterator[tuple[str, float | Non
     if ours.vector is not None:
         yield "vectors", None if theirs.vector is None else _cosine(ours.vector, theirs.vector)
     if ours.tokens is not None:
-        yield "token vectors", None if theirs.tokens is None else _same_tokens(ours, theirs)
+        yield "token vectors", None if theirs.tokens is None else _same_tokens(*ours.tokens, *theirs.tokens)
     if ours.terms is not None:
-        yield "term weights", None if theirs.terms is None else _term_cosine(ours, theirs)
+        yield "term weights", None if theirs.terms is None else _term_cosine(ours.terms, theirs.terms)
 
 
 def _cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
@@ -339,24 +314,19 @@ def _cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(left @ right) / (lengths[0] * lengths[1])
 
 
-def _same_tokens(ours: Encoded, theirs: Encoded) -> float:
+def _same_tokens(ids: np.ndarray, codes: np.ndarray, other_ids: np.ndarray, other_codes: np.ndarray) -> float:
     """Return 1 if a text has the same tokens, and all but a hundredth of their packed numbers are equal: one that lies
     on the edge between two levels may fall to either side."""
-    if ours.tokens is None or theirs.tokens is None:
-        return 0.0
-    (ids, codes), (other_ids, other_codes) = ours.tokens, theirs.tokens
     if not np.array_equal(ids, other_ids) or codes.shape != other_codes.shape:
         return 0.0
     different = np.count_nonzero(np.unpackbits(codes ^ other_codes))
     return 1.0 if different <= 1 + codes.size * 4 / 100 else 1 - different / (codes.size * 8)
 
 
-def _term_cosine(ours: Encoded, theirs: Encoded) -> float:
-    if ours.terms is None or theirs.terms is None:
-        return 0.0
-    size = int(max(ours.terms.terms.max(initial=0), theirs.terms.terms.max(initial=0))) + 1
+def _term_cosine(ours: TermWeights, theirs: TermWeights) -> float:
+    size = int(max(ours.terms.max(initial=0), theirs.terms.max(initial=0))) + 1
     left, right = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    left[ours.terms.terms], right[theirs.terms.terms] = ours.terms.weights, theirs.terms.weights
+    left[ours.terms], right[theirs.terms] = ours.weights, theirs.weights
     return _cosine(left, right)
 
 

@@ -142,20 +142,17 @@ class _Passing:
                 if place in self._passed or place in into:
                     continue
                 into[place] = value
-                self._complete(place)
+                wanted = self._wanted[place]
+                if (wanted.vector and place not in self._vectors) or (wanted.terms and place not in self._terms):
+                    continue
+                tokens = None
+                if wanted.vector and self._keeps_tokens:
+                    packed = self._tokens.get(place, self._nothing)
+                    tokens = (packed.ids, packed.codes)
+                self._ready[place] = Encoded(self._vectors.get(place), tokens, self._terms.get(place))
+                self._passed.add(place)
             if self._ready and time.monotonic() - self._last >= PASS_ON_S:
                 self._pass_on()
-
-    def _complete(self, place: int) -> None:
-        wanted = self._wanted[place]
-        if (wanted.vector and place not in self._vectors) or (wanted.terms and place not in self._terms):
-            return
-        tokens = None
-        if wanted.vector and self._keeps_tokens:
-            packed = self._tokens.get(place, self._nothing)
-            tokens = (packed.ids, packed.codes)
-        self._ready[place] = Encoded(self._vectors.get(place), tokens, self._terms.get(place))
-        self._passed.add(place)
 
     def _pass_on(self) -> None:
         if self._ready:

@@ -114,7 +114,6 @@ class HttpWorker:
         return [one for results in self.encode(WorkUnit(0, texts, wanted)) for one in results.encoded]
 
     def _some(self, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[Encoded]:
-        """Return the encodings of texts that fit in one request."""
         dense = [place for place, each in enumerate(wanted) if each.vector]
         sparse = [place for place, each in enumerate(wanted) if each.terms]
         made = [Encoded()] * len(texts)
@@ -142,11 +141,8 @@ class HttpWorker:
         return self._ask("/embed", payload, read)
 
     def _openai(self, texts: Sequence[str]) -> list[Encoded]:
-        payload = {
-            "model": self._model.name,
-            "input": [self._model.fitted(text) for text in texts],
-            "encoding_format": "base64",
-        }
+        fitted = [self._model.fitted(text) for text in texts]
+        payload = {"model": self._model.name, "input": fitted, "encoding_format": "base64"}
 
         def read(answer: Json) -> list[Encoded]:
             rows = sorted(answer["data"], key=lambda row: row["index"])
@@ -156,13 +152,10 @@ class HttpWorker:
 
     def _weights(self, texts: Sequence[str]) -> list[TermWeights]:
         def read(answer: Json) -> list[TermWeights]:
-            made = [
-                TermWeights(
-                    np.array([pair["index"] for pair in row], np.int32),
-                    np.array([pair["value"] for pair in row], np.float32),
-                )
-                for row in answer
-            ]
+            made = []
+            for row in answer:
+                terms = np.array([pair["index"] for pair in row], np.int32)
+                made.append(TermWeights(terms, np.array([pair["value"] for pair in row], np.float32)))
             if len(made) != len(texts):
                 raise ValueError(f"{len(made)} answers for {len(texts)} texts")
             return made

@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
-from retrieve_cli.models.executors.workers import (
-    Hello,
-    NotEncoded,
-    ProbeAnswer,
-    Unfit,
-    UnitResults,
-    WorkerEnded,
-    WorkUnit,
-)
+from retrieve_cli.models.executors import workers
+from retrieve_cli.models.executors.workers import Hello, ProbeAnswer, UnitResults, WorkerEnded, WorkUnit
 from retrieve_cli.untrusted.frames import framed
 from retrieve_cli.untrusted.worker import Gone, WorkerProcess as Process, search_path
 
@@ -79,8 +72,8 @@ class LocalWorker:
 
     def start(self, probes: Sequence[str]) -> ProbeAnswer:
         self._send(self._hello._replace(probes=list(probes)))
-        answer: ProbeAnswer | Unfit = self._receive()
-        if isinstance(answer, Unfit):
+        answer: ProbeAnswer | workers.Unfit = self._receive()
+        if isinstance(answer, workers.Unfit):
             raise answer
         return answer
 
@@ -92,7 +85,7 @@ class LocalWorker:
                 raise WorkerEnded("it answered another request")
             if what is None:
                 return
-            if isinstance(what, NotEncoded):
+            if isinstance(what, workers.NotEncoded):
                 raise what
             yield what
 

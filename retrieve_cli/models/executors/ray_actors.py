@@ -43,8 +43,7 @@ class RayWorker:
     def __init__(self, factory: str, settings: Json, *, gpus: float) -> None:
         """`factory` and `settings` are as for a local worker; `gpus` is what the actor asks of its machine."""
         self._ray = _package()
-        remote = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Actor)
-        self._actor = remote.remote(factory, settings)
+        self._actor = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Actor).remote(factory, settings)
 
     def start(self, probes: Sequence[str]) -> ProbeAnswer:
         try:
@@ -98,7 +97,6 @@ def connect(address: str) -> int:
 
 
 def _package() -> Any:
-    """Return the package. Raises: Unavailable if it is not installed."""
     try:
         return import_module("ray")
     except ImportError as error:

@@ -10,7 +10,7 @@ still has.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -155,10 +155,6 @@ class Scheduler:
         """Note that a worker is ready."""
         self._present[worker] = None
 
-    def busy(self, worker: str) -> bool:
-        """Return True if a worker has a lease."""
-        return worker in self._units
-
     def next(self, worker: str, now: float) -> Lease | None:
         """Return work for an idle worker; None if there is no work for it now."""
         if worker not in self._present or worker in self._units:
@@ -211,7 +207,12 @@ class Scheduler:
 
     def overdue(self, now: float) -> list[str]:
         """Return the workers that have given no sign for too long; the caller ends them and calls `leave`."""
-        return [worker for worker, unit in self._units.items() if now - unit.renewed > self._patience(unit)]
+        late = []
+        for worker, unit in self._units.items():
+            speed = self._speeds.of.get(worker)  # a slow one has more patience
+            patience = max(self.policy.lease_s, 8 * unit.lease.tokens / speed if speed else 0.0)
+            late += [worker] if now - unit.renewed > patience else []
+        return late
 
     # ------------------------------------------------------------------------------------------ decisions
 
@@ -271,15 +272,9 @@ class Scheduler:
         late = now - unit.since - unit.lease.tokens / speed
         return max(sum(unit.left.values()) / speed, late)
 
-    def _patience(self, unit: Unit) -> float:
-        """Return the seconds without a result after which a worker is overdue: a slow one has more."""
-        speed = self._speeds.of.get(unit.worker)
-        return max(self.policy.lease_s, 8 * unit.lease.tokens / speed if speed else 0.0)
-
     def _left(self, unit: Unit) -> dict[int, int]:
         """Return the texts without a result that only this worker had, with their tokens."""
-        elsewhere = {number for other in self._units.values() for number in other.left}
-        open_ = self._open.keys() - elsewhere
+        open_ = self._open.keys() - {number for other in self._units.values() for number in other.left}
         return {number: tokens for number, tokens in unit.left.items() if number in open_}
 
     def _blame(self, unit: Unit, reason: str) -> None:
@@ -289,7 +284,8 @@ class Scheduler:
         if not left:
             return
         if len(unit.lease.texts) > 1:
-            self._suspects.extend(_halves(left))
+            items, middle = list(left.items()), (len(left) + 1) // 2
+            self._suspects.extend(dict(half) for half in (items[:middle], items[middle:]) if half)
             return
         (number,) = left
         self._kills[number] = self._kills.get(number, 0) + 1
@@ -298,10 +294,3 @@ class Scheduler:
             return
         del self._open[number], self._kills[number]
         self.given_up.append(GivenUp(number, reason))
-
-
-def _halves(texts: Mapping[int, int]) -> Sequence[dict[int, int]]:
-    """Return texts in two groups, or one if there is one."""
-    items = list(texts.items())
-    middle = (len(items) + 1) // 2
-    return [dict(half) for half in (items[:middle], items[middle:]) if half]

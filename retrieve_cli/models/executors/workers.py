@@ -265,7 +265,6 @@ class _Opened:
 
 
 def _encode(worker: EncodingWorker, work: WorkUnit, report: Callable[[What], None]) -> UnitDone:
-    """Have a unit encoded, and report results as they come."""
     try:
         for results in worker.encode(work):
             report(results)

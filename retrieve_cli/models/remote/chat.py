@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import Frozen
@@ -171,15 +171,11 @@ class ListwiseSelector:
         """`json_mode` is how the server is told to hold the model to JSON; `max_tokens` is for the answer,
         `max_chars` for each candidate and for the request; `refused` is a hint if the server rejects a request."""
         self._client = client
-        self._model = model
+        self.name = model
         self._json_mode = json_mode
         self._max_tokens = max_tokens
         self._max_chars = max_chars
         self._refused = refused
-
-    @property
-    def name(self) -> str:
-        return self._model
 
     def score(self, query: str, candidates: Sequence[str]) -> ListSelection:
         """Return every candidate with a score; candidates with equal scores keep their order.
@@ -191,9 +187,8 @@ class ListwiseSelector:
         if not candidates:
             return ListSelection((), ())
         shown, count = self._cut(candidates), len(candidates)
-        messages = _messages(prompts.SCORE, prompts.question(query[: self._max_chars], shown))
-        schema = prompts.scores_schema(count)
-        scored = self._choose(messages, schema, lambda content: scores_in(content, count))
+        question, schema = prompts.question(query[: self._max_chars], shown), prompts.scores_schema(count)
+        scored = self._choose(prompts.SCORE, question, schema, lambda content: scores_in(content, count))
         if isinstance(scored, str):
             return ListSelection(None, note=scored)
         return ListSelection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
@@ -208,10 +203,10 @@ class ListwiseSelector:
         most = min(count, len(candidates))
         if most < 1:
             return ListSelection(())
-        shown = self._cut(candidates)
-        messages = _messages(prompts.PICK, prompts.question(query[: self._max_chars], shown, count=most))
+        question = prompts.question(query[: self._max_chars], self._cut(candidates), count=most)
         schema = prompts.picked_schema(len(candidates), most)
-        picked = self._choose(messages, schema, lambda content: picked_in(content, len(candidates), count=most))
+        read = partial(picked_in, candidates=len(candidates), count=most)
+        picked = self._choose(prompts.PICK, question, schema, read)
         return ListSelection(None, note=picked) if isinstance(picked, str) else ListSelection(tuple(picked))
 
     def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> ListSelection:
@@ -224,9 +219,9 @@ class ListwiseSelector:
             ServerFailed: its answer is not a chat completion.
         """
         most, total = min(count, len(candidates)), len(candidates)
-        messages = _messages(prompts.FIND, prompts.question(query, candidates, count=most))
-        schema = prompts.picked_schema(total, most, least=0)
-        chosen = self._choose(messages, schema, lambda content: picked_in(content, total, count=most, least=0), clock)
+        question, schema = prompts.question(query, candidates, count=most), prompts.picked_schema(total, most, least=0)
+        read = partial(picked_in, candidates=total, count=most, least=0)
+        chosen = self._choose(prompts.FIND, question, schema, read, clock)
         return ListSelection(None, note=chosen) if isinstance(chosen, str) else ListSelection(tuple(chosen))
 
     def clock(self, within: float | None = None) -> Clock:
@@ -234,13 +229,14 @@ class ListwiseSelector:
         return self._client.clock(within)
 
     def _choose(
-        self, messages: list[Json], schema: Json, read: Callable[[str], T], clock: Clock | None = None
+        self, task: str, question: str, schema: Json, read: Callable[[str], T], clock: Clock | None = None
     ) -> T | str:
         """Return what `read` makes of the answer, or of the second one; a note if neither can be used.
 
         Both have the client's `timeout_s` together, or what the clock still has.
         """
         clock = clock or self._client.clock()
+        messages = [_message("system", task), _message("user", question)]
         reply = self._ask(messages, schema, clock)
         try:
             return reply.read(read)
@@ -252,31 +248,20 @@ class ListwiseSelector:
             again = [*messages, answered, _message("user", prompts.repair(fault))]
             return self._ask(again, schema, clock).read(read)
         except Unusable as unusable:
-            return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
+            return f"{self.name} gave no usable answer twice ({unusable}); the order was kept"
 
     def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> ChatReply:
-        payload = {
-            "model": self._model,
-            "messages": messages,
-            "temperature": 0,
-            "max_tokens": self._max_tokens,
-            **self._response_format(schema),
-        }
+        payload: Json = {"model": self.name, "messages": messages, "temperature": 0, "max_tokens": self._max_tokens}
+        if self._json_mode == "schema":
+            named = {"name": "choice", "strict": True, "schema": schema}
+            payload["response_format"] = {"type": "json_schema", "json_schema": named}
+        elif self._json_mode == "object":
+            payload["response_format"] = {"type": "json_object"}
         receive = partial(reply_in, client=self._client)
         return self._client.ask(CHAT, payload, receive, hint=self._refused, clock=clock)
 
-    def _response_format(self, schema: Json) -> dict[str, Any]:
-        if self._json_mode == "schema":
-            named = {"name": "choice", "strict": True, "schema": schema}
-            return {"response_format": {"type": "json_schema", "json_schema": named}}
-        return {"response_format": {"type": "json_object"}} if self._json_mode == "object" else {}
-
     def _cut(self, candidates: Sequence[str]) -> list[str]:
         return [candidate[: self._max_chars] for candidate in candidates]
-
-
-def _messages(task: str, question: str) -> list[Json]:
-    return [_message("system", task), _message("user", question)]
 
 
 def _message(role: str, content: str) -> Json:

@@ -7,9 +7,9 @@ Answers of a server: their JSON, the complaint in an error, and the beginning of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from math import inf
 from reprlib import Repr
@@ -20,18 +20,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, ModelFailed, RetrieveError, Unavailable, printable
+from retrieve_cli.http import limits
 from retrieve_cli.http.addresses import Wording, check_url, origin, resolve, shown
-from retrieve_cli.http.limits import (
-    PASSING,
-    Clock,
-    GaveUp,
-    HttpFailed,
-    Retries,
-    TransientFailure,
-    limit_size,
-    persist,
-    retry_after,
-)
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.http.secrets import Secret, hide, quoted, read_key
 from retrieve_cli.http.transport import HEAD, HttpRequest, Redirect, Reply, Transport
 from retrieve_cli.untrusted.foreign_json import foreign_json
@@ -79,7 +70,7 @@ class Client:
         self._base_url = base_url
         self._api_key_env = api_key_env
         self._timeout_s = timeout_s
-        self._retries = Retries(retries, backoff_s)
+        self._retries = limits.Retries(retries, backoff_s)
         self._concurrency = concurrency
         self._max_bytes = max_bytes
         self._sleep = sleep
@@ -128,7 +119,38 @@ class Client:
             ServerFailed: it refuses the request, sends it elsewhere, or its answer is not JSON or too large.
             Unavailable: urllib3 is not installed.
         """
-        return self._answer(path, payload, receive, hint, stop or Event(), clock)
+        import orjson
+
+        stop = stop or Event()
+        key = read_key(self._api_key_env)
+        header = Secret(key.bearer) if key else None
+        request = HttpRequest(endpoint(self._base_url, path), _HEADERS, orjson.dumps(payload), header)
+
+        def attempt() -> Json:
+            if stop.is_set():
+                raise CancelledError
+            # A place among the requests at once is waited for as long as the clock runs.
+            if not self._slots.acquire(timeout=None if clock is None else clock.patience()):
+                raise limits.TransientFailure("too many other requests are under way")
+            try:
+                with self._transport.open(request, clock or self.clock()) as reply:
+                    return self._read(reply, path, hint)
+            finally:
+                self._slots.release()
+
+        failure: Exception
+        try:
+            until = inf if clock is None else clock.until
+            answer = limits.persist(attempt, self._retries, sleep=partial(self._sleep, stop), until=until)
+        except limits.GaveUp as gave_up:
+            message = f"{self._shown(path)} gave no answer: {self.plain(str(gave_up))}"
+            failure = ServerUnavailable(message, hint=self._probe, status=gave_up.status)
+        except limits.HttpFailed as failed:
+            failure = ServerUnavailable(self.plain(str(failed)), hint=failed.hint)
+        else:
+            return receive(answer)
+        # Out here, where it is chained to nothing.
+        raise failure
 
     def ask_all(
         self,
@@ -148,7 +170,8 @@ class Client:
 
         def one(place: int) -> T:
             try:
-                return self._answer(path, payloads[place], lambda answer: receive(answer, place), hint, stop, clock)
+                given = payloads[place]
+                return self.ask(path, given, lambda answer: receive(answer, place), hint=hint, clock=clock, stop=stop)
             except CancelledError:
                 raise
             except BaseException as error:
@@ -184,43 +207,6 @@ class Client:
 
     # ------------------------------------------------------------------------------------------ one request
 
-    def _answer(self, path: str, payload: Json, receive: Receive[T], hint: str, stop: Event, clock: Clock | None) -> T:
-        import orjson
-
-        key = read_key(self._api_key_env)
-        header = Secret(key.bearer) if key else None
-        request = HttpRequest(endpoint(self._base_url, path), _HEADERS, orjson.dumps(payload), header)
-
-        def attempt() -> Json:
-            if stop.is_set():
-                raise CancelledError
-            with self._slot(clock), self._transport.open(request, clock or self.clock()) as reply:
-                return self._read(reply, path, hint)
-
-        failure: Exception
-        try:
-            until = inf if clock is None else clock.until
-            answer = persist(attempt, self._retries, sleep=partial(self._sleep, stop), until=until)
-        except GaveUp as gave_up:
-            message = f"{self._shown(path)} gave no answer: {self.plain(str(gave_up))}"
-            failure = ServerUnavailable(message, hint=self._probe, status=gave_up.status)
-        except HttpFailed as failed:
-            failure = ServerUnavailable(self.plain(str(failed)), hint=failed.hint)
-        else:
-            return receive(answer)
-        # Out here, where it is chained to nothing.
-        raise failure
-
-    @contextmanager
-    def _slot(self, clock: Clock | None) -> Iterator[None]:
-        """A place among the requests at once, waited for as long as the clock runs."""
-        if not self._slots.acquire(timeout=None if clock is None else clock.patience()):
-            raise TransientFailure("too many other requests are under way")
-        try:
-            yield
-        finally:
-            self._slots.release()
-
     def _follow(self, redirect: Redirect) -> str:
         url, status = redirect.url, redirect.status
         if redirect.number > _MOST_REDIRECTS:
@@ -247,7 +233,7 @@ class Client:
         if coding.strip().lower() != "identity":
             raise self.failure(path, "answers in a content coding that was not asked for", part=coding)
         too_large = self.failure(path, f"answers with more than {self._max_bytes} bytes")
-        body = b"".join(limit_size(reply.travelling, self._max_bytes, lambda: too_large))
+        body = b"".join(limits.limit_size(reply.travelling, self._max_bytes, lambda: too_large))
         with suppress(ValueError):
             return parsed(body, reply.headers)
         said = body[:HEAD].decode("utf-8", "replace") if body else None
@@ -256,9 +242,9 @@ class Client:
     def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
         status = reply.status
         said = f"{status}: {self.excerpt(complaint(reply.head(_LONGEST_COMPLAINT)))}"
-        if status in PASSING:
-            after = retry_after(reply.headers.get("Retry-After", ""))
-            return TransientFailure(f"the server answered {said}", after=after, status=status)
+        if status in limits.PASSING:
+            after = limits.retry_after(reply.headers.get("Retry-After", ""))
+            return limits.TransientFailure(f"the server answered {said}", after=after, status=status)
         message = f"{self._shown(path)} answered {said}"
         if status in (401, 403):
             given = self._api_key_env
@@ -324,7 +310,7 @@ def parsed(body: bytes, headers: Mapping[str, str]) -> Json:
         return foreign_json(body)
     with suppress(ValueError):
         return foreign_json(body)
-    raise TransientFailure("the answer was cut short")
+    raise limits.TransientFailure("the answer was cut short")
 
 
 def complaint(body: bytes) -> str:

@@ -7,12 +7,12 @@ A tokenizer for models whose own is not at hand: it counts rather too many token
 
 from __future__ import annotations
 
-import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,19 +36,6 @@ _TOO_MUCH = (
     "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
     "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, remove it"
 )
-
-
-class Fail(Protocol):
-    """Makes the error of an unexpected answer; `part` is the part of the answer that shows the fault."""
-
-    def __call__(self, what: str, *, part: Json = None) -> ServerFailed: ...
-
-
-class Embedded(NamedTuple):
-    """Vectors, and the model that the server names; the requested model if the server names none."""
-
-    model: str
-    vectors: Vectors
 
 
 class RemoteEncoder(Truncating):
@@ -100,15 +87,16 @@ class RemoteEncoder(Truncating):
         """
         if self._expected is not None:
             return self._expected
-        probe = self._client.ask(_PATH, self._payload([_PROBE]), lambda answer: self._read(answer, 1), hint=_TOO_MUCH)
-        dim = probe.vectors.shape[1]
+        receive = partial(self._read, count=1)
+        model, vectors = self._client.ask(_PATH, self._payload([_PROBE]), receive, hint=_TOO_MUCH)
+        dim = vectors.shape[1]
         if self._dimensions not in (None, dim):
             raise self._failure(f"was asked for {self._dimensions} dimensions and answers with {dim}")
-        wanted = _wanted(self._model, probe.model)
+        wanted = _wanted(self._model, model)
         return ModelCard(
             family="remote",
-            name=probe.model,
-            revision=sha1({"api": "embeddings", "model": probe.model, "dim": dim}),
+            name=model,
+            revision=sha1({"api": "embeddings", "model": model, "dim": dim}),
             dim=dim,
             max_tokens=self._max_tokens,
             query_prefix=wanted.query if self._query_prefix is None else self._query_prefix,
@@ -134,10 +122,8 @@ class RemoteEncoder(Truncating):
         path = self._tokenizer_path
         path = path / "tokenizer.json" if path.is_dir() else path
         if not path.is_file():
-            raise Unavailable(
-                f"the tokenizer {path} does not exist",
-                hint="fetch the model's tokenizer.json, or remove encoder.tokenizer: tokens are then estimated",
-            )
+            hint = "fetch the model's tokenizer.json, or remove encoder.tokenizer: tokens are then estimated"
+            raise Unavailable(f"the tokenizer {path} does not exist", hint=hint)
         return ModelTokenizer.read(path)
 
     @property
@@ -185,7 +171,7 @@ class RemoteEncoder(Truncating):
         payloads = [self._payload([asked[place] for place in batch]) for batch in batches]
 
         def receive(answer: Json, place: int) -> Vectors:
-            rows = self._held(self._read(answer, len(batches[place])))
+            rows = self._held(*self._read(answer, len(batches[place])))
             done(batches[place], list(rows))
             return rows
 
@@ -210,24 +196,71 @@ class RemoteEncoder(Truncating):
             text = text[: min(spans[room][0], len(text) - 1)]
         return text
 
-    def _read(self, answer: Json, count: int) -> Embedded:
-        vectors = _vectors(answer, count, self._failure)
+    def _read(self, answer: Json, count: int) -> tuple[str, Vectors]:
+        """The model that the server names, the requested model if it names none, and the vectors."""
+        vectors = self._vectors(answer, count)
         model = answer.get("model")
         name = self._client.plain(model.strip()) if isinstance(model, str) else ""
-        return Embedded(name or self._model, vectors)
+        return name or self._model, vectors
 
-    def _held(self, embedded: Embedded) -> Vectors:
+    def _held(self, model: str, vectors: Vectors) -> Vectors:
         """The vectors, where they are of the card's model and length."""
-        card, dim = self.card, embedded.vectors.shape[1]
-        if (embedded.model, dim) == (card.name, card.dim):
-            return to_unit(embedded.vectors) if card.normalize else embedded.vectors
-        other = f"{embedded.model} ({dim} dimensions)"
+        card, dim = self.card, vectors.shape[1]
+        if (model, dim) == (card.name, card.dim):
+            return to_unit(vectors) if card.normalize else vectors
+        other = f"{model} ({dim} dimensions)"
         if self._expected is None:
             raise self._failure(f"answered as {card.name} ({card.dim} dimensions) before, and now as {other}")
         raise OtherModel(
             f"the index was built with {card.name} ({card.dim} dimensions); {self._client.address} answers as {other}",
             hint="name the server and model that it was built with, or build the index again: retrieve build",
         )
+
+    def _vectors(self, answer: Json, count: int) -> Vectors:
+        """The vectors of `count` texts in their order (https://platform.openai.com/docs/api-reference/embeddings/object).
+
+        They are (n, dim) float32 and finite; no row is zero.
+
+        Raises:
+            ServerFailed: it has another number of vectors, vectors of several lengths, or something that is not one.
+        """
+        if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
+            raise self._failure("answers without a list of vectors (`data`)", part=answer)
+        rows: list[Json] = answer["data"]
+        if len(rows) != count:
+            raise self._failure(f"answers with {len(rows)} vectors for {count} texts")
+        vectors: dict[int, Vectors] = {}
+        for row in rows:
+            place = row.get("index") if isinstance(row, dict) else None
+            if type(place) is not int or not 0 <= place < count or place in vectors:
+                what = f"does not number its vectors from 0 to {count - 1}, each once, by `index`"
+                raise self._failure(what, part=place)
+            vectors[place] = self._vector(row.get("embedding"), place)
+        lengths = sorted({len(vector) for vector in vectors.values()})
+        if len(lengths) > 1:
+            raise self._failure(f"answers with vectors of different lengths: {lengths[0]} and {lengths[-1]} numbers")
+        return np.stack([vectors[place] for place in range(count)])
+
+    def _vector(self, numbers: Json, place: int) -> Vectors:
+        if isinstance(numbers, str):  # little-endian float32, as `encoding_format: base64` gives them
+            try:
+                raw = b64decode(numbers, validate=True)
+            except ValueError:
+                raw = b""
+            if not raw or len(raw) % 4:
+                raise self._failure(f"answers with a vector {place} that is not base64 of float32 numbers")
+            vector = np.frombuffer(raw, dtype="<f4").astype(np.float32)
+        # By type: a list of strings or of booleans would turn to numbers without a word.
+        elif isinstance(numbers, list) and numbers and set(map(type, numbers)) <= {int, float}:
+            with np.errstate(over="ignore"):
+                vector = np.array(numbers, dtype=np.float64).astype(np.float32)
+        else:
+            raise self._failure(f"answers with a vector {place} that is not a list of numbers")
+        if not np.isfinite(vector).all():
+            raise self._failure(f"answers with a vector {place} that has NaN or infinite numbers")
+        if not vector.any():
+            raise self._failure(f"answers with a vector {place} of zeros")
+        return vector
 
     def _failure(self, what: str, *, part: Json = None) -> ServerFailed:
         return self._client.failure(_PATH, what, part=part)
@@ -240,64 +273,11 @@ def _wanted(*names: str) -> Prefixes:
     return by_name(*names)
 
 
-def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
-    """The vectors of `count` texts in their order (https://platform.openai.com/docs/api-reference/embeddings/object).
-
-    They are (n, dim) float32 and finite; no row is zero.
-
-    Raises:
-        ServerFailed: it has another number of vectors, vectors of several lengths, or something that is not a vector.
-    """
-    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-        raise fail("answers without a list of vectors (`data`)", part=answer)
-    rows: list[Json] = answer["data"]
-    if len(rows) != count:
-        raise fail(f"answers with {len(rows)} vectors for {count} texts")
-    by_place: list[Vectors | None] = [None] * count
-    for row in rows:
-        place = row.get("index") if isinstance(row, dict) else None
-        if type(place) is not int or not 0 <= place < count or by_place[place] is not None:
-            raise fail(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", part=place)
-        by_place[place] = _vector(row.get("embedding"), place, fail)
-    vectors = [vector for vector in by_place if vector is not None]
-    lengths = sorted({len(vector) for vector in vectors})
-    if len(lengths) > 1:
-        raise fail(f"answers with vectors of different lengths: {lengths[0]} and {lengths[-1]} numbers")
-    return np.stack(vectors)
-
-
 def to_unit(vectors: Vectors) -> Vectors:
     """Return the rows scaled to L2 norm 1, within the precision of float32."""
     wide = vectors.astype(np.float64)
     scaled: Vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
     return scaled
-
-
-def _vector(numbers: Json, place: int, fail: Fail) -> Vectors:
-    if isinstance(numbers, str):
-        vector = _from_base64(numbers, place, fail)
-    # By type: a list of strings or of booleans would turn to numbers without a word.
-    elif isinstance(numbers, list) and numbers and set(map(type, numbers)) <= {int, float}:
-        with np.errstate(over="ignore"):
-            vector = np.array(numbers, dtype=np.float64).astype(np.float32)
-    else:
-        raise fail(f"answers with a vector {place} that is not a list of numbers")
-    if not np.isfinite(vector).all():
-        raise fail(f"answers with a vector {place} that has NaN or infinite numbers")
-    if not vector.any():
-        raise fail(f"answers with a vector {place} of zeros")
-    return vector
-
-
-def _from_base64(text: str, place: int, fail: Fail) -> Vectors:
-    """Little-endian float32, as `encoding_format: base64` gives them."""
-    try:
-        raw = b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if not raw or len(raw) % 4:
-        raise fail(f"answers with a vector {place} that is not base64 of float32 numbers")
-    return np.frombuffer(raw, dtype="<f4").astype(np.float32)
 
 
 _PIECE = re.compile(r"[A-Z]{1,2}(?![a-z])|[A-Z]?[a-z]{1,3}|\n+|[^\S\n]{2,8}|\S")

@@ -108,8 +108,11 @@ class ChatFacets:
         try:
             while True:
                 while left < len(chunks) and len(running) < self._concurrency and not self._stopped:
-                    messages = self._messages(chunks[left])
-                    cost = _size(messages) + self._max_tokens
+                    asked = prompts.facets(chunks[left].embedded)
+                    messages = [{"role": "system", "content": self._task.prompt}, {"role": "user", "content": asked}]
+                    # No token is shorter than a byte, but for the few around each message.
+                    size = sum(len(message["content"].encode("utf-8", "replace")) + 8 for message in messages)
+                    cost = size + self._max_tokens
                     if self._budget is not None and self._spent + sum(reserved.values()) + cost > self._budget:
                         if not running:
                             self._stopped = "budget_spent"
@@ -123,24 +126,17 @@ class ChatFacets:
                 for future in sorted(done, key=running.__getitem__):
                     place = running.pop(future)
                     del reserved[place]
-                    yield self._counted(place, future.result())
+                    answered = future.result()
+                    self._spent += answered.tokens
+                    self._absent = self._absent + 1 if answered.absent else 0
+                    if answered.final or self._absent >= _MOST_FAILURES:
+                        self._stopped = self._stopped or "not_asked"
+                    yield FacetAnswer(place, answered.facets, answered.tokens, answered.reason, answered.detail)
             for place in range(left, len(chunks)):
                 yield FacetAnswer(place, None, reason=self._stopped)
         finally:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
-
-    def _counted(self, place: int, answered: _Answered) -> FacetAnswer:
-        """Return the answer for a chunk, its tokens counted, and note if the server is gone."""
-        self._spent += answered.tokens
-        self._absent = self._absent + 1 if answered.absent else 0
-        if answered.final or self._absent >= _MOST_FAILURES:
-            self._stopped = self._stopped or "not_asked"
-        return FacetAnswer(place, answered.facets, answered.tokens, answered.reason, answered.detail)
-
-    def _messages(self, chunk: Chunk) -> list[Json]:
-        asked = prompts.facets(chunk.embedded)
-        return [{"role": "system", "content": self._task.prompt}, {"role": "user", "content": asked}]
 
     def _ask(self, messages: list[Json], most: int, stop: Event) -> _Answered:
         """Return the answer to one request; `most` is the tokens that it can take, which count if the server does not
@@ -149,7 +145,9 @@ class ChatFacets:
 
         def receive(answer: Json) -> ChatReply:
             nonlocal tokens
-            tokens = _used(answer, most)
+            usage = answer.get("usage") if isinstance(answer, dict) else None
+            total = usage.get("total_tokens") if isinstance(usage, dict) else None
+            tokens = total if type(total) is int and 0 < total <= _MOST_TOKENS else most
             return reply_in(answer, self._client)
 
         try:
@@ -182,18 +180,6 @@ class ChatFacets:
         reply = self._client.ask(CHAT, payload, receive, hint=_REJECTED, stop=stop)
         self._plain = True
         return reply
-
-
-def _size(messages: list[Json]) -> int:
-    """Return the most tokens of some messages: none is shorter than a byte, but for the few around each message."""
-    return sum(len(message["content"].encode("utf-8", "replace")) + 8 for message in messages)
-
-
-def _used(answer: Json, most: int) -> int:
-    """Return the tokens that an answer took, by the server's account; `most` if it gives none that can be believed."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if type(total) is int and 0 < total <= _MOST_TOKENS else most
 
 
 def _facets_in(content: str, names: Sequence[str]) -> dict[str, str]:

@@ -68,8 +68,7 @@ def repair(fault: str) -> str:
 def scores_schema(count: int) -> Json:
     """JSON Schema of an answer to `SCORE`."""
     number = {"type": "integer", "minimum": 1, "maximum": count}
-    score = {"type": "number", "minimum": 0, "maximum": 100}
-    item = _object({"number": number, "score": score})
+    item = _object({"number": number, "score": {"type": "number", "minimum": 0, "maximum": 100}})
     return _object({"scores": {"type": "array", "items": item, "minItems": count, "maxItems": count}})
 
 
@@ -90,12 +89,7 @@ def facets_schema(names: Sequence[str]) -> Json:
 
 
 def _object(properties: dict[str, Json]) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _data(value: Json) -> str:

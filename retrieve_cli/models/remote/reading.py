@@ -53,10 +53,8 @@ class CatalogReader:
         self._hint = hint
         self._tokenizer = PieceTokenizer()
         self._answer = answer_tokens(context_tokens)
-        fixed = (
-            2 * self._answer + self._tokenizer.count(prompts.FIND) + self._tokenizer.count(prompts.repair("")) + _MARKS
-        )
-        self._room = context_tokens - fixed
+        fixed = self._tokenizer.count(prompts.FIND) + self._tokenizer.count(prompts.repair("")) + _MARKS
+        self._room = context_tokens - 2 * self._answer - fixed
         """Tokens for the request and the records."""
 
     def choose(self, query: str, rows: Sequence[int], *, most: int) -> list[int]:

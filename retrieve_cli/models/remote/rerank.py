@@ -7,6 +7,7 @@ https://huggingface.github.io/text-embeddings-inference, POST /rerank
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,13 +37,7 @@ class RemoteScorer:
     """`contracts.PairScorer` whose scores a server computes. Nothing is asked before a score is."""
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        model: str,
-        form: Form = "auto",
-        batch_size: int = 32,
-        max_chars: int | None = None,
+        self, client: Client, *, model: str, form: Form = "auto", batch_size: int = 32, max_chars: int | None = None
     ) -> None:
         """`form` auto sends the request of Jina and, if the server rejects it, the request of TEI; the form that works
         is kept.
@@ -50,14 +45,10 @@ class RemoteScorer:
         `max_chars` cuts each passage, for a server that rejects passages that are too long for its model.
         """
         self._client = client
-        self._model = model
+        self.name = model
         self._form = form
         self._batch_size = batch_size
         self._max_chars = max_chars
-
-    @property
-    def name(self) -> str:
-        return self._model
 
     @property
     def unit_scale(self) -> bool:
@@ -90,13 +81,8 @@ class RemoteScorer:
         forms: tuple[Form, ...] = ("jina", "tei")
         for form in forms:
             try:
-                scores = self._client.ask(
-                    _PATH,
-                    self._payload(form, query, batch),
-                    lambda answer: self._read(answer, len(batch)),
-                    hint=_TOO_MUCH,
-                    clock=clock,
-                )
+                payload, read = self._payload(form, query, batch), partial(self._read, count=len(batch))
+                scores = self._client.ask(_PATH, payload, read, hint=_TOO_MUCH, clock=clock)
             except (ServerFailed, ServerUnavailable) as error:
                 if error.status not in _OTHER_FORM:
                     raise
@@ -112,7 +98,7 @@ class RemoteScorer:
             return {"query": query, "texts": batch, "raw_scores": True, "return_text": False, "truncate": True}
         # Asked for in so many words: some servers give the best few unless they are told how many.
         count = {"top_n": len(batch), "return_documents": False}
-        return {"model": self._model, "query": query, "documents": batch, **count}
+        return {"model": self.name, "query": query, "documents": batch, **count}
 
     def _read(self, answer: Json, count: int) -> Vectors:
         """One score a passage, in the passages' order; servers answer best first."""

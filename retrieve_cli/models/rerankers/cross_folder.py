@@ -15,12 +15,7 @@ from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 
-_SETTINGS = (
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    SETTINGS,
-    "sentence_bert_config.json",
-)
+_SETTINGS = ("tokenizer_config.json", "chat_template.jinja", SETTINGS, "sentence_bert_config.json")
 """Files that change a score, in addition to the files of every model."""
 SIGMOID, _IDENTITY = "Sigmoid", "Identity"
 _SEGMENTED = {"BertTokenizer", "BertTokenizerFast"}
@@ -80,13 +75,8 @@ class CrossFolder(Frozen):
     def revision(self, digests: Digests) -> str:
         """SHA-1 over the weights and every setting that changes a score."""
         files = [self.path / name for name in _SETTINGS if (self.path / name).is_file()]
-        return sha1(
-            {
-                "model": self.model.revision(digests),
-                "settings": {path.name: digests.sha1(path) for path in files},
-                "template": self.template,
-            }
-        )
+        settings = {path.name: digests.sha1(path) for path in files}
+        return sha1({"model": self.model.revision(digests), "settings": settings, "template": self.template})
 
 
 def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
@@ -99,13 +89,16 @@ def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
     settings = model.settings if (path / "modules.json").is_file() else None
     tokenizer = read_object(path / "tokenizer_config.json")
     own = _template(path, tokenizer)
-    template = _replacement(model, own)
+    # The published template of Qwen3-Reranker is for chats and has no query and no document.
+    chats = model.architecture == "Qwen3ForCausalLM" or (model.architecture == "Qwen3ForSequenceClassification" and own)
+    template = QWEN3_RERANKER if chats and not _carries_pairs(own) else None
     _check(model, settings=settings, template=template or own)
     alone = settings is None or len(model.modules) == 1
+    prompts = (settings or {}).get("prompts") or {}
     return CrossFolder(
         model=model,
         activation=_activation(settings or {}, model.config),
-        prompt=_prompt(settings or {}),
+        prompt=str(prompts.get((settings or {}).get("default_prompt_name")) or ""),
         segmented=_segmented(tokenizer, model.config),
         chats=bool(own or template),
         template=template,
@@ -120,7 +113,8 @@ def _check(model: ModelFolder, *, settings: Mapping[str, Json] | None, template:
     if settings is not None and len(model.modules) > 1:
         return
     if architecture.endswith("ForSequenceClassification"):
-        if (labels := _labels(model.config)) != 1:
+        names = model.config.get("id2label")
+        if (labels := len(names or ()) or int(model.config.get("num_labels", 2))) != 1:  # 2 as in transformers
             raise _unfit(path, f"a classifier with {labels} labels ({architecture}), and a score is one number")
     elif not architecture.endswith("ForCausalLM"):
         raise _unfit(path, f"{architecture}, which gives no score to a pair of texts")
@@ -129,16 +123,8 @@ def _check(model: ModelFolder, *, settings: Mapping[str, Json] | None, template:
 
 
 def _unfit(path: Path, what: str) -> UsageError:
-    return UsageError(
-        f"{path} does not hold a cross-encoder: it is {what}.",
-        hint="name a cross-encoder, such as cross-encoder/ms-marco-MiniLM-L6-v2 or BAAI/bge-reranker-base",
-    )
-
-
-def _labels(config: Mapping[str, Json]) -> int:
-    if names := config.get("id2label"):
-        return len(names)
-    return int(config.get("num_labels", 2))  # the default of transformers
+    hint = "name a cross-encoder, such as cross-encoder/ms-marco-MiniLM-L6-v2 or BAAI/bge-reranker-base"
+    return UsageError(f"{path} does not hold a cross-encoder: it is {what}.", hint=hint)
 
 
 def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
@@ -147,12 +133,6 @@ def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
         return files.read_text(file, limit=files.CONFIG, errors="replace")
     template = tokenizer.get("chat_template") or ""
     return template if isinstance(template, str) else json.dumps(template)
-
-
-def _replacement(model: ModelFolder, own: str) -> str | None:
-    """Return a template for Qwen3-Reranker, whose published template is for chats and has no query and no document."""
-    chats = model.architecture == "Qwen3ForCausalLM" or (model.architecture == "Qwen3ForSequenceClassification" and own)
-    return QWEN3_RERANKER if chats and not _carries_pairs(own) else None
 
 
 def _carries_pairs(template: str | None) -> bool:
@@ -169,11 +149,6 @@ def _activation(settings: Mapping[str, Json], config: Mapping[str, Json]) -> str
     named = next((str(candidate) for candidate in candidates if candidate is not None), "")
     # Code that a model brings along is not run, by sentence-transformers either.
     return named.rsplit(".", 1)[-1] if named.startswith("torch.") else SIGMOID
-
-
-def _prompt(settings: Mapping[str, Json]) -> str:
-    prompts = settings.get("prompts") or {}
-    return str(prompts.get(settings.get("default_prompt_name")) or "")
 
 
 def _segmented(tokenizer: Mapping[str, Json], config: Mapping[str, Json]) -> bool:

@@ -99,7 +99,8 @@ def maxsim(
 
 def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows) -> Windows:
     """The windows of the texts; none where the query has no words."""
-    spans = [(owner, *span) for owner, first, end in _texts(ends, owners) for span in windows(first, end)]
+    parts = list(_texts(ends, owners))
+    spans = [(owner, *span) for owner, first, end in parts for span in windows(first, end)]
     if not spans or not len(query.weights):
         none, nothing = np.empty(0, np.int64), np.empty(0, np.float32)
         return Windows(0, none, none, nothing, nothing)
@@ -107,12 +108,17 @@ def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owne
     lengths = stops - starts
     begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
-    similar = _similar(query.vectors[:], texts.vectors, ends)
-    met = _mean(query.weights, _highest(similar, starts, stops).T)
+    words = query.vectors[:]
+    similar = np.zeros((len(words), int(ends[-1]) + 1), np.float32)  # (words, t + 1), a column without meaning
+    with one_blas_thread:  # one product of BLAS a text: its bits then do not depend on the texts beside it
+        for _, first, end in parts:
+            np.matmul(words, texts.vectors[first:end].T, out=similar[:, first:end])
+    # Between the windows lies what reduceat finds from a stop to the next start.
+    highest: Vectors = np.maximum.reduceat(similar, np.stack([starts, stops], axis=1).ravel(), axis=1)[:, ::2]
+    met: Vectors = products(highest.T, query.weights) / _above_0(query.weights.sum())
     weights = texts.weights[places]
-    covered = np.divide(
-        np.add.reduceat(weights * similar.max(axis=0)[places], begins), _above_0(np.add.reduceat(weights, begins))
-    )
+    reached = np.add.reduceat(weights * similar.max(axis=0)[places], begins)
+    covered = np.divide(reached, _above_0(np.add.reduceat(weights, begins)))
     return Windows(len(query.weights), whose, lengths, met, covered)
 
 
@@ -131,31 +137,6 @@ def _texts(ends: Rows, owners: Rows) -> Iterator[tuple[int, int, int]]:
         if end > first:
             yield owner, first, end
         first = end
-
-
-def _similar(query: Vectors, texts: Readable, ends: Rows) -> Vectors:
-    """(words, t + 1) inner products and a column without meaning. One product of BLAS a text: its bits then do not
-    depend on the texts beside it."""
-    similar = np.zeros((len(query), int(ends[-1]) + 1), np.float32)
-    first = 0
-    with one_blas_thread:
-        for end in ends.tolist():
-            if end > first:
-                np.matmul(query, texts[first:end].T, out=similar[:, first:end])
-            first = end
-    return similar
-
-
-def _highest(similar: Vectors, starts: Rows, stops: Rows) -> Vectors:
-    """(words, w) the highest number of each word in each window."""
-    # Between the windows lies what reduceat finds from a stop to the next start.
-    return np.maximum.reduceat(similar, np.stack([starts, stops], axis=1).ravel(), axis=1)[:, ::2]
-
-
-def _mean(weights: Vectors, values: Vectors) -> Vectors:
-    """(n, t) values to (n,) weighted means."""
-    shares: Vectors = products(values, weights) / _above_0(weights.sum())
-    return shares
 
 
 def _above_0(weight: Vectors) -> Vectors:
@@ -240,17 +221,13 @@ class LateInteraction:
             spans = [[row for row in span if chunks[row]] for span in spans]
         long = [place for place, span in enumerate(spans) if len(span) > PASSAGES]
         if not long or not len(tokens.vectors):
-            return list(spans)
+            return spans
         rows = np.array([row for place in long for row in spans[place]], np.int64)
         near = products(self._vectors_of(rows), tokens.vectors.mean(0))
-        chosen: list[Sequence[int]] = list(spans)
-        begin = 0
         for place in long:
-            end = begin + len(spans[place])
-            nearest = np.argsort(-near[begin:end], kind="stable")[:PASSAGES]
-            chosen[place] = [spans[place][row] for row in nearest]
-            begin = end
-        return chosen
+            own, near = np.split(near, [len(spans[place])])
+            spans[place] = [spans[place][row] for row in np.argsort(-own, kind="stable")[:PASSAGES]]
+        return spans
 
     def _of_tenant(self, records: Mask) -> ChunkTokens:
         """Return the tokens with their weights among the chunks of some records; the tables of the last tenants are
@@ -293,27 +270,20 @@ class TextReader:
         asked = self._encoder.encode_queries([query.text])[0]
         similar = products(_unit(passages), _unit(asked[None])[0])
         words = self._tokens.encode_tokens([query.text])[0]
-        rarity = _Rarity(parts)
+        different, counts = np.unique(np.concatenate([np.unique(part.ids) for part in parts]), return_counts=True)
+        texts_with = dict(zip(different.tolist(), counts.tolist(), strict=True))
+
+        def rarity(ids: Terms) -> Vectors:
+            """Return (t,) float32 weights: ln(1 + (n - df + 0.5) / (df + 0.5))."""
+            df = np.array([texts_with.get(token, 0) for token in ids.tolist()], np.float64)
+            return np.log1p((len(parts) - df + 0.5) / (df + 0.5)).astype(np.float32)
+
         ends = np.cumsum([len(part.ids) for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        texts = WeightedTokens(_unit(np.concatenate([part.vectors for part in parts])), rarity.of(ids))
-        asked_words = WeightedTokens(_unit(words.vectors), rarity.of(words.ids))
+        texts = WeightedTokens(_unit(np.concatenate([part.vectors for part in parts])), rarity(ids))
+        asked_words = WeightedTokens(_unit(words.vectors), rarity(words.ids))
         matched = maxsim(asked_words, texts, ends, np.arange(len(hits)), len(hits))
         return sum((_standardised(scores) for scores in (similar, matched)), np.zeros(len(hits)))
-
-
-class _Rarity:
-    """Weights of tokens by the number of texts that have them."""
-
-    def __init__(self, parts: Sequence[TokenVectors]) -> None:
-        ids, counts = np.unique(np.concatenate([np.unique(part.ids) for part in parts]), return_counts=True)
-        self._counts = dict(zip(ids.tolist(), counts.tolist(), strict=True))
-        self._texts = len(parts)
-
-    def of(self, ids: Terms) -> Vectors:
-        """Return (t,) float32 weights: ln(1 + (n - df + 0.5) / (df + 0.5))."""
-        df = np.array([self._counts.get(token, 0) for token in ids.tolist()], np.float64)
-        return np.log1p((self._texts - df + 0.5) / (df + 0.5)).astype(np.float32)
 
 
 def _unit(vectors: Vectors) -> Vectors:

@@ -84,10 +84,8 @@ def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_toke
     head, tail = frame(bare.ids, filled.ids)
     cut = PairWindows([], [])
     for owner, row in enumerate(whole):
-        if len(row.ids) <= max_tokens:
-            pieces = [row]
-        else:
-            pieces = list(_pieces(row, head, tail, max_tokens=max_tokens, stride=stride))
+        fits = len(row.ids) <= max_tokens
+        pieces = [row] if fits else list(_pieces(row, head, tail, max_tokens=max_tokens, stride=stride))
         cut.rows.extend(pieces)
         cut.owners.extend([owner] * len(pieces))
     return cut
@@ -112,26 +110,18 @@ def stretches(count: int, room: int, *, stride: float) -> Iterator[tuple[int, in
 def _pieces(row: PairRow, head: int, tail: int, *, max_tokens: int, stride: float) -> Iterator[PairRow]:
     room = max_tokens - head - tail
     if room < 1:
-        raise UsageError(
-            f"{max_tokens} tokens leave no space for a passage: the query and its frame take {head + tail}.",
-            hint="raise `max_tokens`",
-        )
+        message = f"{max_tokens} tokens leave no space for a passage: the query and its frame take {head + tail}."
+        raise UsageError(message, hint="raise `max_tokens`")
     after = len(row.ids) - tail
     for start, end in stretches(after - head, room, stride=stride):
-        ids, segments = (
-            [*part[:head], *part[head + start : head + end], *part[after:]] for part in (row.ids, row.segments)
-        )
-        yield PairRow(ids, segments)
+        parts = ([*part[:head], *part[head + start : head + end], *part[after:]] for part in (row.ids, row.segments))
+        yield PairRow(*parts)
 
 
 def _alike(left: Sequence[int], right: Sequence[int]) -> int:
     """Return how many items from the start are the same in both."""
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+    different = (place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
+    return next(different, min(len(left), len(right)))
 
 
 if TYPE_CHECKING:
@@ -149,15 +139,10 @@ _HEADS = {
 """Names in a checkpoint of the two layers between the first token's state and the logit (tanh between them)."""
 
 
-def _sigmoid(logits: Vectors) -> Vectors:
-    """Return the sigmoid, computed in double precision, in which no logit overflows."""
-    scores: Vectors = (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
-    return scores
-
-
 _ACTIVATIONS: Mapping[str, Callable[[Vectors], Vectors]] = {
     "Identity": lambda logits: logits,
-    "Sigmoid": _sigmoid,
+    # In double precision no logit overflows.
+    "Sigmoid": lambda logits: (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(np.float32),
     "Tanh": np.tanh,
 }
 
@@ -185,12 +170,8 @@ class OnnxPairs(PairTokenizer):
     """Pair scores of models of the BERT family, by an exported graph."""
 
     def __init__(self, folder: CrossFolder, *, cache_dir: Path, batch_size: int | None, threads: int | None) -> None:
-        super().__init__(
-            folder.path / "tokenizer.json",
-            lowercase=folder.model.lowercase,
-            segmented=folder.segmented,
-            prompt=folder.prompt,
-        )
+        path, lowercase = folder.path / "tokenizer.json", folder.model.lowercase
+        super().__init__(path, lowercase=lowercase, segmented=folder.segmented, prompt=folder.prompt)
         self._activation = _ACTIVATIONS[folder.activation]
         self._first_half = int(folder.model.config["max_position_embeddings"])
         """Rows of the position table before the rows of the second text."""
@@ -212,16 +193,15 @@ class OnnxPairs(PairTokenizer):
 
 def cross_export(folder: CrossFolder, cache_dir: Path, digests: Digests | None = None) -> Export:
     """The export of the cross-encoder, which may not be written yet."""
-    own = folder.revision(digests or Digests(cache_dir))
-    revision = sha1({"revision": own, "layout": _LAYOUT})
-    return Export(cache_dir, folder.name, revision, partial(_contents, folder), suffix="-cross")
 
+    def contents() -> Contents:
+        architecture = Architecture.read(folder.model.config)
+        head = _HEADS["bert" if architecture.padding is None else "roberta"]
+        tensors = _arranged(read(folder.model.weights), architecture, head=head, segmented=folder.segmented)
+        return tensors, partial(write_cross_graph, architecture)
 
-def _contents(folder: CrossFolder) -> Contents:
-    architecture = Architecture.read(folder.model.config)
-    head = _HEADS["bert" if architecture.padding is None else "roberta"]
-    tensors = _arranged(read(folder.model.weights), architecture, head=head, segmented=folder.segmented)
-    return tensors, partial(write_cross_graph, architecture)
+    revision = sha1({"revision": folder.revision(digests or Digests(cache_dir)), "layout": _LAYOUT})
+    return Export(cache_dir, folder.name, revision, contents, suffix="-cross")
 
 
 def _arranged(

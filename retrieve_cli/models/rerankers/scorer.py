@@ -64,12 +64,11 @@ class CrossScorer(Truncating):
         """
         limit = folder.model.max_tokens
         if max_tokens is not None and not 1 <= max_tokens <= limit:
-            raise UsageError(
-                f"`max_tokens` is {max_tokens}, and {folder.name} takes 1 to {limit}.",
-                hint=f"omit it, or choose at most {limit}",
-            )
+            message = f"`max_tokens` is {max_tokens}, and {folder.name} takes 1 to {limit}."
+            raise UsageError(message, hint=f"omit it, or choose at most {limit}")
         if not 0 < stride <= 1:
             raise UsageError(f"`stride` is {stride}, and a window starts 0 < stride <= 1 of a window after the last.")
+        self.name = folder.name
         self._folder = folder
         self._cache_dir = cache_dir
         self._asked = device
@@ -79,10 +78,6 @@ class CrossScorer(Truncating):
         self._stride = stride
         self._batch_size = batch_size
         self._threads = threads
-
-    @property
-    def name(self) -> str:
-        return self._folder.name
 
     @property
     def unit_scale(self) -> bool:
@@ -132,32 +127,23 @@ class CrossScorer(Truncating):
         plain = self._precision in {"auto", "float32"}
         reason = why_not(self._folder) if plain else f"{self._precision} is requested"
         if reason and self._kind == "onnx":
-            raise Unavailable(
-                f"onnxruntime cannot run {self.name}: {reason}.", hint="leave the kind to `auto`: torch runs it"
-            )
+            message = f"onnxruntime cannot run {self.name}: {reason}."
+            raise Unavailable(message, hint="leave the kind to `auto`: torch runs it")
         return DeviceChoice("torch", "cpu", f"cpu: torch ({reason})") if reason else choice
 
     @once
     def _runner(self) -> _Runner:
+        folder, device, size = self._folder, self._choice.device, self._batch_size
         if self._choice.kind == "onnx":
-            return OnnxPairs(
-                self._folder, cache_dir=self._cache_dir, batch_size=self._batch_size, threads=self._threads
-            )
-        device = self._choice.device
-        precision = precision_on(device, self._precision)
-        return TorchPairs(self._folder, device=device, precision=precision, batch_size=self._batch_size)
+            return OnnxPairs(folder, cache_dir=self._cache_dir, batch_size=size, threads=self._threads)
+        return TorchPairs(folder, device=device, precision=precision_on(device, self._precision), batch_size=size)
 
 
 class TorchPairs:
     """Pair scores in torch, of any model that sentence-transformers loads as a cross-encoder."""
 
     def __init__(
-        self,
-        folder: CrossFolder,
-        *,
-        device: Literal["cpu", "cuda"],
-        precision: Precision,
-        batch_size: int | None,
+        self, folder: CrossFolder, *, device: Literal["cpu", "cuda"], precision: Precision, batch_size: int | None
     ) -> None:
         self._folder = folder
         self._size = batch_size or _BATCH[device]
@@ -197,9 +183,11 @@ class TorchPairs:
 
     def _run(self, rows: Sequence[PairRow]) -> Vectors:
         torch, model, device = require("torch"), self._runner.model, self._runner.device
+        # Inputs that are the same for every batch: what kind of text it is, and how many logits are wanted.
+        fixed = {name: part for name, part in self._probe.items() if not hasattr(part, "shape")}
         with torch.inference_mode():
             features = {name: torch.from_numpy(part).to(device) for name, part in self._padded(rows).items()}
-            logits = model({**features, **self._fixed})["scores"].float()
+            logits = model({**features, **fixed})["scores"].float()
             scores: Vectors = model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
         return scores
 
@@ -214,7 +202,7 @@ class TorchPairs:
             here = slice(shape[1] - len(row.ids), None) if left else slice(len(row.ids))
             ids[number, here], mask[number, here], segments[number, here] = row.ids, 1, row.segments
         padded = {"input_ids": ids, "attention_mask": mask}
-        return {**padded, "token_type_ids": segments} if self._segmented else padded
+        return {**padded, "token_type_ids": segments} if "token_type_ids" in self._probe else padded
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> Any:
         prompt = self._folder.prompt or None
@@ -222,19 +210,8 @@ class TorchPairs:
             with self._runner.turn:
                 return self._runner.model.preprocess(list(pairs), prompt=prompt, processing_kwargs=_WHOLE)
         except ValueError as error:
-            raise UsageError(
-                f"{self._folder.name} cannot read a query and a passage: {error}",
-                hint="name a cross-encoder whose chat template, if it has one, takes both",
-            ) from error
-
-    @once
-    def _fixed(self) -> dict[str, Any]:
-        """Inputs that are the same for every batch: what kind of text it is, and how many logits are wanted."""
-        return {name: part for name, part in self._probe.items() if not hasattr(part, "shape")}
-
-    @property
-    def _segmented(self) -> bool:
-        return "token_type_ids" in self._probe
+            hint = "name a cross-encoder whose chat template, if it has one, takes both"
+            raise UsageError(f"{self._folder.name} cannot read a query and a passage: {error}", hint=hint) from error
 
     @once
     def _probe(self) -> Any:

@@ -194,10 +194,8 @@ def _plain(name: str) -> str:
 
 
 def _unsupported(what: str) -> Unavailable:
-    return Unavailable(
-        f"The onnx encoder cannot run this model ({what}); it knows BERT, RoBERTa, XLM-RoBERTa and CamemBERT.",
-        hint="set `encoder.kind: torch`, which runs any sentence-transformers model",
-    )
+    message = f"The onnx encoder cannot run this model ({what}); it knows BERT, RoBERTa, XLM-RoBERTa and CamemBERT."
+    return Unavailable(message, hint="set `encoder.kind: torch`, which runs any sentence-transformers model")
 
 
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)

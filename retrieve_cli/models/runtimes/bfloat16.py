@@ -49,15 +49,12 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
     try:
         compiled = core.compile_model(core.read_model(str(path)), "CPU", settings)
     except RuntimeError as error:
-        raise Unavailable(
-            f"OpenVINO cannot open {path}: {error}", hint="set `encoder.kind: onnx`, or `torch` for bfloat16"
-        ) from error
+        message = f"OpenVINO cannot open {path}: {error}"
+        raise Unavailable(message, hint="set `encoder.kind: onnx`, or `torch` for bfloat16") from error
     answered = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     if answered not in (requested, expected):
-        raise Unavailable(
-            f"OpenVINO computes in {answered} on this processor, not in {precision}.",
-            hint="set `encoder.precision: auto`, which is float32 on a CPU",
-        )
+        message = f"OpenVINO computes in {answered} on this processor, not in {precision}."
+        raise Unavailable(message, hint="set `encoder.precision: auto`, which is float32 on a CPU")
     # The first conversion of a type makes a table under a lock that is not Python's, in Python code: two threads that
     # come to it at the same time wait for each other forever.
     compiled.inputs[0].get_element_type().to_dtype()

@@ -52,13 +52,12 @@ def choose(
         UsageError: `cuda` was asked for together with a kind that only runs on the CPU, or a precision together with
             a kind that does not compute in it.
     """
+    if kind in ("hashed", "onnx", "openvino") and device == "cuda":
+        hint = "set `encoder.kind: torch`, or `encoder.device: cpu`"
+        raise UsageError(f"`encoder.kind: {kind}` runs on the CPU only.", hint=hint)
     if kind == "hashed":
-        if device == "cuda":
-            raise _cpu_only(kind)
         return DeviceChoice("hashed", "cpu", "cpu: feature hashing (no model)")
     if kind in ("onnx", "openvino"):
-        if device == "cuda":
-            raise _cpu_only(kind)
         return _exported(kind, precision)
     if device == "cpu":
         return _on_cpu(kind, "as configured", precision)
@@ -66,10 +65,8 @@ def choose(
     if not missing:
         return DeviceChoice("torch", "cuda", f"cuda: torch ({gpu_name()})", precision_on("cuda", precision))
     if device == "cuda":
-        raise Unavailable(
-            f"A GPU was required (`{section}.device: cuda`) and cannot be used: {missing}.",
-            hint=f"set `{section}.device: auto`, or install the driver and a torch built for CUDA",
-        )
+        hint = f"set `{section}.device: auto`, or install the driver and a torch built for CUDA"
+        raise Unavailable(f"A GPU was required (`{section}.device: cuda`) and cannot be used: {missing}.", hint=hint)
     return _on_cpu(kind, missing, precision)
 
 
@@ -123,16 +120,12 @@ def _exported(kind: str, precision: Asked) -> DeviceChoice:
     """A choice among the encoders that run the exported graph."""
     if kind == "onnx":
         if precision not in ("auto", "float32"):
-            raise UsageError(
-                f"`encoder.kind: onnx` computes in float32, not in {precision}.",
-                hint="set `encoder.kind: torch` or `openvino` for bfloat16, or `encoder.precision: auto`",
-            )
+            hint = "set `encoder.kind: torch` or `openvino` for bfloat16, or `encoder.precision: auto`"
+            raise UsageError(f"`encoder.kind: onnx` computes in float32, not in {precision}.", hint=hint)
         return DeviceChoice("onnx", "cpu", "cpu: onnxruntime (as configured)")
     if precision == "float16":
-        raise UsageError(
-            "`encoder.kind: openvino` computes in float32 or bfloat16, not in float16.",
-            hint="set `encoder.precision: bfloat16`, or auto, which is float32",
-        )
+        message = "`encoder.kind: openvino` computes in float32 or bfloat16, not in float16."
+        raise UsageError(message, hint="set `encoder.precision: bfloat16`, or auto, which is float32")
     chosen = precision_on("cpu", precision)
     if chosen == "bfloat16" and (why := why_no_bfloat16()):
         raise Unavailable(f"OpenVINO cannot compute in bfloat16 here: {why}.", hint=_FASTER)
@@ -153,9 +146,3 @@ def _reason(runtime: str, reason: str, precision: Precision) -> str:
         return f"cpu: {runtime} ({reason})"
     slow = why_no_bfloat16()
     return f"cpu: {runtime} in bfloat16 ({reason}{f'; {slow}: float32 is faster here' if slow else ''})"
-
-
-def _cpu_only(kind: str) -> UsageError:
-    return UsageError(
-        f"`encoder.kind: {kind}` runs on the CPU only.", hint="set `encoder.kind: torch`, or `encoder.device: cpu`"
-    )

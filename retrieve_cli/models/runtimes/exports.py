@@ -64,15 +64,12 @@ class Export(Frozen):
         path = self.path
         try:
             card = json.loads(files.read_bytes(path / CARD, limit=files.CONFIG))
-            sound = (
-                card["format"] == FORMAT
-                and card["revision"] == self.revision
-                and all(digests.sha1(path / name) == digest for name, digest in card["files"].items())
-            )
+            if (card["format"], card["revision"]) == (FORMAT, self.revision) and all(
+                digests.sha1(path / name) == digest for name, digest in card["files"].items()
+            ):
+                return "sound"
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            sound = False
-        if sound:
-            return "sound"
+            pass
         return "damaged" if path.exists() else "none"
 
 

@@ -49,10 +49,8 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
         return LocatedModel(folder, folder.resolve().name)  # reading it reports the missing file
     if download and not offline() and not _is_path(model):
         return LocatedModel(_fetch(name), name)
-    raise Unavailable(
-        f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
-        hint=_fix(name, models_dir),
-    )
+    message = f"The model {model} is not on this machine. Looked in: {', '.join(looked)}."
+    raise Unavailable(message, hint=_fix(name, models_dir))
 
 
 def full_name(model: str) -> str:

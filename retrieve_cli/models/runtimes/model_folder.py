@@ -142,10 +142,8 @@ def read_folder(
     modules = modules_of(path)
     transformer = modules[0].path
     if not (file := transformer / "config.json").is_file():
-        raise UsageError(
-            f"{path} is not a model folder: {file.relative_to(path)} is missing.",
-            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
-        )
+        hint = "name a sentence-transformers folder: one with modules.json, config.json and model.safetensors"
+        raise UsageError(f"{path} is not a model folder: {file.relative_to(path)} is missing.", hint=hint)
     config = read_object(file)
     limits = next(filter(None, (read_object(transformer / file) for file in _TRANSFORMER_CONFIGS)), {})
     return ModelFolder(
@@ -239,9 +237,8 @@ def _dim(modules: Sequence[Module], config: Mapping[str, Json]) -> int:
     for key in ("hidden_size", "d_model", "dim"):
         if size := config.get(key):
             return int(size)
-    raise UsageError(
-        f"{modules[0].path / 'config.json'} does not name a hidden_size.", hint="is it a text model's folder?"
-    )
+    message = f"{modules[0].path / 'config.json'} does not name a hidden_size."
+    raise UsageError(message, hint="is it a text model's folder?")
 
 
 def _max_tokens(transformer: Path, config: Mapping[str, Json], limits: Mapping[str, Json]) -> int:
@@ -263,10 +260,8 @@ def _weights(transformer: Path) -> tuple[Path, ...]:
         return tuple(transformer / file for file in sorted(set(_load(index)["weight_map"].values())))
     if (pickled := transformer / "pytorch_model.bin").is_file():
         return (pickled,)
-    raise UsageError(
-        f"{transformer} does not hold model.safetensors.",
-        hint="fetch the model's weights, or name another model folder",
-    )
+    hint = "fetch the model's weights, or name another model folder"
+    raise UsageError(f"{transformer} does not hold model.safetensors.", hint=hint)
 
 
 def _load(path: Path) -> Json:

@@ -194,8 +194,7 @@ class GraphOperations:
         self.batch_shape = self.emit("Concat", [shape, dim], "batch_shape", axis=0)
 
     def rows(self, name: str, which: str) -> str:
-        taken = self.emit("Gather", [self._weight(name), which])
-        return self.emit("Reshape", [taken, self._flat])
+        return self.emit("Reshape", [self.emit("Gather", [self._weight(name), which]), self._flat])
 
     def add(self, left: str, right: str) -> str:
         return self.emit("Add", [left, right])
@@ -213,8 +212,7 @@ class GraphOperations:
 
     def attention(self, query: str, key: str, value: str) -> str:
         parts = [self.emit("Reshape", [part, self.batch_shape]) for part in (query, key, value)]
-        heads = self._architecture.heads
-        context = self.emit("MultiHeadAttention", parts, domain=_CONTRIBUTED, num_heads=heads)
+        context = self.emit("MultiHeadAttention", parts, domain=_CONTRIBUTED, num_heads=self._architecture.heads)
         return self.emit("Reshape", [context, self._flat])
 
     def emit(self, operator: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
@@ -239,8 +237,7 @@ class GraphOperations:
         return written
 
     def _constant(self, name: str, values: list[int]) -> str:
-        kind = self._onnx.TensorProto.INT64
-        self.tensors[name] = self._onnx.helper.make_tensor(name, kind, [len(values)], values)
+        self.tensors[name] = self._onnx.helper.make_tensor(name, self._onnx.TensorProto.INT64, [len(values)], values)
         return name
 
     def _weight(self, name: str) -> str:

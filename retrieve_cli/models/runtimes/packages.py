@@ -33,9 +33,8 @@ def require(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Unavailable(
-            f"The package {name} cannot be imported: {error}.", hint=_EXTRAS.get(name, f"pip install {name}")
-        ) from error
+        message = f"The package {name} cannot be imported: {error}."
+        raise Unavailable(message, hint=_EXTRAS.get(name, f"pip install {name}")) from error
 
 
 T = TypeVar("T")

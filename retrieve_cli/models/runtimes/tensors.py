@@ -12,10 +12,10 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,10 +62,8 @@ def extents(path: Path) -> dict[str, Extent]:
             if name != "__metadata__" and not name.startswith(_PADDING)
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{path} is not a safetensors file: {error}.",
-            hint="fetch the model's files again; a small text file in their place is a Git LFS pointer",
-        ) from error
+        hint = "fetch the model's files again; a small text file in their place is a Git LFS pointer"
+        raise UsageError(f"{path} is not a safetensors file: {error}.", hint=hint) from error
 
 
 def read(files: Sequence[Path]) -> dict[str, Stored]:
@@ -112,27 +110,19 @@ def write(path: Path, tensors: Mapping[str, Stored]) -> str:
             end += gap
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-    with path.open("wb") as file:
-        return _copy(file, [len(text).to_bytes(8, "little"), text], tensors.values())
-
-
-def _copy(file: BinaryIO, head: Iterable[bytes], tensors: Iterable[Stored]) -> str:
     digest = hashlib.sha1(usedforsecurity=False)
+    with path.open("wb") as file:
 
-    def put(data: bytes | memoryview) -> None:
-        digest.update(data)
-        file.write(data)
+        def put(data: bytes | memoryview) -> None:
+            digest.update(data)
+            file.write(data)
 
-    for part in head:
-        put(part)
-    for tensor in tensors:
-        data = np.ascontiguousarray(to_float32(tensor)).reshape(-1).view(np.uint8).data
-        put(data)
-        put(bytes(-len(data) % _ALIGNMENT))
+        put(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            data = np.ascontiguousarray(to_float32(tensor)).reshape(-1).view(np.uint8).data
+            put(data)
+            put(bytes(-len(data) % _ALIGNMENT))
     return digest.hexdigest()
-
-
-_REMEMBERED = "digests.json"
 
 
 class Digests:
@@ -142,13 +132,13 @@ class Digests:
     """
 
     def __init__(self, cache_dir: Path) -> None:
-        self._path = cache_dir / _REMEMBERED
+        self._path = cache_dir / "digests.json"
         self._known: dict[str, Any] | None = None
 
     def sha1(self, path: Path) -> str:
         """SHA-1 of a file's bytes in hexadecimal."""
         mark = _mark(path)
-        remembered = self._remembered().get(_key(path))
+        remembered = self._remembered().get(str(path.resolve()))
         if isinstance(remembered, list) and remembered[:2] == mark:
             return str(remembered[2])
         digest = sha1_file(path)
@@ -159,7 +149,7 @@ class Digests:
         """Take over a digest that was computed while the file was written."""
         self._known = None
         known = self._remembered()
-        known[_key(path)] = [*_mark(path), digest]
+        known[str(path.resolve())] = [*_mark(path), digest]
         with contextlib.suppress(OSError):
             _replace(self._path, json.dumps(known, indent=1, sort_keys=True))
 
@@ -183,10 +173,6 @@ def _replace(path: Path, text: str) -> None:
     except OSError:
         scratch.unlink(missing_ok=True)
         raise
-
-
-def _key(path: Path) -> str:
-    return str(path.resolve())
 
 
 def _mark(path: Path) -> list[int]:

@@ -52,10 +52,8 @@ class ModelTokenizer:
     def read(cls, path: Path, *, lowercase: bool = False) -> Self:
         """Read a tokenizer.json. Raises: Unavailable: the file does not exist."""
         if not path.is_file():
-            raise Unavailable(
-                f"{path.parent} does not hold a tokenizer.json, which the onnx encoder needs.",
-                hint="set `encoder.kind: torch`, which reads the older vocabulary files too",
-            )
+            message = f"{path.parent} does not hold a tokenizer.json, which the onnx encoder needs."
+            raise Unavailable(message, hint="set `encoder.kind: torch`, which reads the older vocabulary files too")
         pieces = partial(read_word_pieces, path, lowercase=lowercase)
         return cls(lambda: parse(path), lowercase=lowercase, pieces=pieces)
 
@@ -64,7 +62,12 @@ class ModelTokenizer:
         """Read a tokenizer.json or, without one, the older vocabulary files beside it (by transformers)."""
         if path.is_file():
             return cls.read(path, lowercase=lowercase)
-        return cls(lambda: _convert(path.parent), lowercase=lowercase)
+
+        def convert() -> Any:
+            auto = require("transformers").AutoTokenizer
+            return auto.from_pretrained(str(path.parent), local_files_only=True).backend_tokenizer
+
+        return cls(convert, lowercase=lowercase)
 
     @property
     def special_tokens(self) -> int:
@@ -135,9 +138,8 @@ class ModelTokenizer:
         encoded = [ids for text in texts if (ids := pieces.ids(text)) is not None]
         if len(encoded) < len(texts):
             return None
-        return Tokenized(
-            [[*pieces.before, *ids[:room], *pieces.after] for ids in encoded], sum(len(ids) > room for ids in encoded)
-        )
+        whole = [[*pieces.before, *ids[:room], *pieces.after] for ids in encoded]
+        return Tokenized(whole, sum(len(ids) > room for ids in encoded))
 
     @property
     def _quick(self) -> WordPieces | None:
@@ -148,9 +150,8 @@ class ModelTokenizer:
         return self._read_pieces()
 
     def _plain(self, texts: Sequence[str]) -> list[Any]:
-        encoded: list[Any] = self._tokenizer.encode_batch_fast(
-            [readable(text) for text in texts], add_special_tokens=False
-        )
+        plain = [readable(text) for text in texts]
+        encoded: list[Any] = self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)
         return encoded
 
     @once
@@ -168,11 +169,6 @@ class ModelTokenizer:
 def readable(text: str) -> str:
     """The text with each lone surrogate, which no tokenizer takes, replaced by one other character."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-def _convert(folder: Path) -> Any:
-    auto = require("transformers").AutoTokenizer
-    return auto.from_pretrained(str(folder), local_files_only=True).backend_tokenizer
 
 
 def parse(path: Path) -> Any:

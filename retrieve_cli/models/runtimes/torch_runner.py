@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
@@ -58,45 +58,34 @@ class TorchRunner:
         make = getattr(require("sentence_transformers"), self._kind)
         with _quiet():
             try:
-                model = make(
-                    str(self._path),
-                    device=self.device,
-                    local_files_only=True,
-                    model_kwargs={"dtype": dtype},
-                    **self._options,
-                )
+                fixed = {"device": self.device, "local_files_only": True, "model_kwargs": {"dtype": dtype}}
+                model = make(str(self._path), **fixed, **self._options)
             except (OSError, ValueError, KeyError, ImportError) as error:
-                raise Unavailable(
-                    f"sentence-transformers cannot load {self._path}: {error}",
-                    hint="fetch the model's files again, or name another model",
-                ) from error
+                message = f"sentence-transformers cannot load {self._path}: {error}"
+                raise Unavailable(message, hint="fetch the model's files again, or name another model") from error
         self._prepare(model)
         return model
 
     def run(self, places: Rows, batch: Callable[[Rows], None], *, size: int) -> None:
         """Call `batch` with `size` of the places at a time in order, or fewer where they do not fit into memory."""
 
+        torch = require("torch")
+
         def step(start: int, end: int) -> None:
-            with self.turn, self._products():
+            with self.turn, torch.autocast("cpu", torch.bfloat16) if self._mixed else nullcontext():
                 batch(places[start:end])
 
-        halving(len(places), step, size=size, exhausted=require("torch").OutOfMemoryError, release=_release)
+        def release() -> None:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
-    def _products(self) -> AbstractContextManager[Any]:
-        torch = require("torch")
-        return torch.autocast("cpu", torch.bfloat16) if self._mixed else nullcontext()
+        halving(len(places), step, size=size, exhausted=torch.OutOfMemoryError, release=release)
 
 
 def longest_first(lengths: Any) -> Rows:
     """Places in descending order of length, so that the device's memory fails early or never."""
     order: Rows = np.argsort(-np.asarray(lengths, np.int64), kind="stable")
     return order
-
-
-def _release() -> None:
-    torch = require("torch")
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 @contextmanager
