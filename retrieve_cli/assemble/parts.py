@@ -265,19 +265,14 @@ def _payload(building: _Executing) -> Mapping[str, Json]:
         section, _, key = name.partition(".")
         if section in of_encoders:
             values = getattr(building.settings, section)
-            settings.setdefault(section, {})[key] = _plain(
-                values[key] if isinstance(values, Mapping) else getattr(values, key)
-            )
+            value = values[key] if isinstance(values, Mapping) else getattr(values, key)
+            settings.setdefault(section, {})[key] = str(value.absolute()) if isinstance(value, Path) else value
     return {
         "settings": settings,
         "vectors": building.encoder is not None,
         "terms": building.sparse is not None,
         "tokens": building.keeps_tokens,
     }
-
-
-def _plain(value: Json) -> Json:
-    return str(value.absolute()) if isinstance(value, Path) else value
 
 
 def _reference(building: _Executing) -> ProbeAnswer:

@@ -43,7 +43,14 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
     Raises:
         UsageError: an entry is not valid for its kind.
     """
-    return [_source(entry, settings, fetched) for entry in entries]
+    sources: list[Source] = []
+    for entry in entries:
+        if entry.kind in _SOURCES:
+            make = _SOURCES[entry.kind]
+            sources.append(make(entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix))
+        else:
+            sources.append(extensions.make("source", entry.kind, entry, settings))
+    return sources
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
@@ -203,13 +210,6 @@ def _names_of_lines(manifest: Manifest) -> list[str]:
         return []
 
 
-def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
-    if entry.kind in _SOURCES:
-        return _SOURCES[entry.kind](entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix)
-    added: Source = extensions.make("source", entry.kind, entry, settings)
-    return added
-
-
 def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.folders.docs_folder import FolderSource
 
@@ -326,7 +326,6 @@ def _public(origin: Json) -> Json:
 def _origin(entry: SourceSetting) -> Mapping[str, Json]:
     """Return the keys of an entry that differ from the defaults, as JSON, for the manifest."""
     default = asdict(SourceSetting(entry.kind))
-    values = asdict(entry)
-    differing = {key: value for key, value in values.items() if key == "kind" or value != default[key]}
+    differing = {key: value for key, value in asdict(entry).items() if key == "kind" or value != default[key]}
     public = {key: value for key, value in differing.items() if key not in CREDENTIALS}
     return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in public.items()}

@@ -106,7 +106,11 @@ class Scorer:
 
     def __init__(self, measures: Sequence[Measure], qrels: Mapping[str, Grades]) -> None:
         self._measures = measures
-        self._judged = {query: _bounded(grades) for query, grades in qrels.items()}
+        # trec_eval hangs on a query whose grades are all below 0: none of them is relevant.
+        self._judged = {
+            query: dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
+            for query, grades in qrels.items()
+        }
         self._evaluator = lru_cache(maxsize=1)(self._of)
         with _as_usage_errors(measures):
             self._evaluator(frozenset(self._judged))
@@ -143,11 +147,6 @@ def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run
         UsageError: no installed program computes one of the measures.
     """
     return Scorer(measures, qrels)(run)
-
-
-def _bounded(grades: Grades) -> dict[str, int]:
-    """Return grades on which trec_eval ends: if all are below 0, none of them relevant, it hangs."""
-    return dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
 
 
 def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:

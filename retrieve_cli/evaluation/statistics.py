@@ -29,8 +29,6 @@ from retrieve_cli.evaluation.measures import Values
 from retrieve_cli.frozen import Frozen, asdict, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -130,23 +128,15 @@ def randomisation(differences: Floats, *, samples: int = 100_000, seed: int = 0)
     sizes = np.sort(np.abs(scaled[scaled != 0]))  # as in `interval`: the order of the queries must not count
     threshold = abs(math.fsum(scaled)) - TIE * float(sizes.sum())
     if sizes.size < samples.bit_length():
-        return _share_of_all_flips(sizes, threshold)
-    return _share_of_drawn_flips(sizes, threshold, samples, np.random.default_rng(seed))
-
-
-def _share_of_all_flips(sizes: Floats, threshold: float) -> float:
-    """Return the share of the 2^m sums of ±sizes that are at or beyond ±threshold."""
-    heads, tails = _signed_sums(sizes[:16]), _signed_sums(sizes[16:])
-    beyond = sum(int(np.count_nonzero(np.abs(heads + tail) >= threshold)) for tail in tails)
-    return beyond / (heads.size * tails.size)
-
-
-def _share_of_drawn_flips(sizes: Floats, threshold: float, samples: int, generator: np.random.Generator) -> float:
-    """Return the same from random signs: one byte draws the signs of eight sizes, whose sum is looked up."""
+        # All flips: the share of the 2^m sums of ±sizes that are at or beyond ±threshold.
+        heads, tails = _signed_sums(sizes[:16]), _signed_sums(sizes[16:])
+        beyond = sum(int(np.count_nonzero(np.abs(heads + tail) >= threshold)) for tail in tails)
+        return beyond / (heads.size * tails.size)
+    # One random byte draws the signs of eight sizes, whose sum is looked up.
     groups = np.pad(sizes, (0, -sizes.size % 8)).reshape(-1, 8)
     tables = _signed_sums(groups)
     columns, rows = np.arange(len(groups)), max(1, BLOCK // len(groups))
-    beyond = 0
+    generator, beyond = np.random.default_rng(seed), 0
     for start in range(0, samples, rows):
         signs = generator.integers(0, 256, (min(rows, samples - start), len(groups)), dtype=np.uint8)
         beyond += int(np.count_nonzero(np.abs(tables[columns, signs].sum(axis=1)) >= threshold))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from retrieve_cli.evaluation.evaluate import Evaluation
 
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; JSON has all of them."""
@@ -89,27 +88,20 @@ def show(outcome: EvaluationOutcome, console: Console) -> None:
         low, high = figures.rounded(interval.low), figures.rounded(interval.high)
         made.add_row(name, figures.rounded(interval.mean), f"{low} to {high}")
     console.print(made)
-    for line in _account(found):
-        say(console, line)
+    empty = len(found.unanswered)
+    answered = f"{empty:,} without an answer" if empty else "all answered"
+    say(console, f"{figures.count(found.queries, 'query', 'queries')}, {answered}")
+    say(console, f"pipeline: {found.pipeline}")
+    if times := found.latency_ms:
+        stages = {"encoding": "encode_p50", "search": "search_p50", "reranking": "rerank_p50"}
+        parts = ", ".join(f"{stage} {figures.rounded(times[key])}" for stage, key in stages.items() if times.get(key))
+        whole = f"p50 {figures.rounded(times['p50'])} ms" + (f" ({parts})" if parts else "")
+        say(console, f"latency per query: {whole}, p95 {figures.rounded(times['p95'])} ms")
     if outcome.trial.runs:
         _print_comparison(outcome.trial, console)
     advice = [] if outcome.advice is None else [outcome.advice]
     for line in (*advice, *_tuning(outcome.tuned), *_calibration(outcome.calibration)):
         say(console, line)
-
-
-def _account(found: Evaluation) -> Iterator[str]:
-    """Yield lines on the queries, the pipeline that answered them, and its latency."""
-    empty = len(found.unanswered)
-    answered = f"{empty:,} without an answer" if empty else "all answered"
-    yield f"{figures.count(found.queries, 'query', 'queries')}, {answered}"
-    yield f"pipeline: {found.pipeline}"
-    times = found.latency_ms
-    if times:
-        stages = {"encoding": "encode_p50", "search": "search_p50", "reranking": "rerank_p50"}
-        parts = ", ".join(f"{stage} {figures.rounded(times[key])}" for stage, key in stages.items() if times.get(key))
-        whole = f"p50 {figures.rounded(times['p50'])} ms" + (f" ({parts})" if parts else "")
-        yield f"latency per query: {whole}, p95 {figures.rounded(times['p95'])} ms"
 
 
 def _tuning(tuned: Tuned | None) -> Iterator[str]:

@@ -87,8 +87,14 @@ class Trial:
         names = [base.name, *(run.name for run in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"{quoted(twice)} is compared twice", hint="name each --with once")
-        found, *rest = _measured([base, *others], topics, measures)
-        runs = {run.name: evaluation for run, evaluation in zip(others, rest, strict=True)}
+        evaluations = []
+        for number, run in enumerate((base, *others), 1):
+            title = f"run {number} of {len(names)} ({shortened(run.name, 40)})" if others else ""
+            note = f"during {title}; nothing is kept" if title else "nothing is kept"
+            with part(title), noting_interruption(partial(str, note)):
+                evaluations.append(run.evaluate(topics, measures))
+        found, *rest = evaluations
+        runs = {other.name: evaluation for other, evaluation in zip(others, rest, strict=True)}
         compared = differences(found.per_query, {name: run.per_query for name, run in runs.items()})
         new = [f"{name}: {note}" for name, run in runs.items() for note in run.notes if note not in found.notes]
         return cls(base.name, found, runs, compared, topics, [*notes, *found.notes, *new])
@@ -142,16 +148,6 @@ class Trial:
             notes=self.notes,
             about=about,
         )
-
-
-def _measured(runs: Sequence[NamedRun], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
-    evaluations = []
-    for number, run in enumerate(runs, 1):
-        title = f"run {number} of {len(runs)} ({shortened(run.name, 40)})" if len(runs) > 1 else ""
-        note = f"during {title}; nothing is kept" if title else "nothing is kept"
-        with part(title), noting_interruption(partial(str, note)):
-            evaluations.append(run.evaluate(topics, measures))
-    return evaluations
 
 
 def _put(path: Path, text: str) -> None:

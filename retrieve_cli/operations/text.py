@@ -38,22 +38,17 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
 def why_lines(view: Mapping[str, Json]) -> Iterator[str]:
     """Yield the verdict, then the record's places among the retrievers and the stages."""
     yield printable(f"{view['id']}: {view['verdict']}")
-    yield from _reading(view)
+    searched = view.get("answered_as", view["enhanced_query"])
+    if searched != view["query"]:
+        yield printable(f"searched for {searched!r}")
+    for condition, passes in view["filters"].items():
+        yield printable(f"{'passes' if passes else 'does not pass'} {condition}")
     yield ""
     yield from _retrievers(view)
     yield ""
     yield from aligned(
         ("stage", "rank", "hits", "score", ""), [_stage(stage) for stage in view["stages"]], right=(1, 2, 3)
     )
-
-
-def _reading(view: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what the query was read as, and the conditions that the record meets or does not meet."""
-    searched = view.get("answered_as", view["enhanced_query"])
-    if searched != view["query"]:
-        yield printable(f"searched for {searched!r}")
-    for condition, passes in view["filters"].items():
-        yield printable(f"{'passes' if passes else 'does not pass'} {condition}")
 
 
 def _retrievers(view: Mapping[str, Json]) -> list[str]:

@@ -114,7 +114,12 @@ def _copied(
     say(f"copying {source}")
     with _scratch(written.parent) as scratch:
         made = scratch / "model"
-        _copy(source, made)
+        with watching(made, f"copying {source.name}", lambda: size_of(source)):
+            try:
+                shutil.copytree(source, made, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+            except shutil.Error as error:
+                reason = error.args[0][0][-1]
+                raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
         _admit(need, made, source=str(source.resolve()))
         _install(made, written)
     return _entry(need, "copied", find(need, settings), written, settings)
@@ -169,21 +174,6 @@ def _fetch(name: str, scratch: Path, **place: Path) -> Path:
         return download(name, **wanted, **place)
 
 
-def _copy(source: Path, made: Path) -> None:
-    """Copy a folder; its bytes are counted.
-
-    Raises:
-        UsageError: a file cannot be copied.
-    """
-    ignored = shutil.ignore_patterns(*_NOT_COPIED)
-    with watching(made, f"copying {source.name}", lambda: size_of(source)):
-        try:
-            shutil.copytree(source, made, ignore=ignored)
-        except shutil.Error as error:
-            reason = error.args[0][0][-1]
-            raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
-
-
 def _check(need: ModelNeed, path: Path) -> None:
     try:
         problems = damages(read(need.stage, path))
@@ -229,13 +219,13 @@ def _into_hub_cache(need: ModelNeed) -> Path:
         _check(need, snapshot)
         made = snapshot.parents[1]
         target = cache / made.name
-        if not os.path.lexists(target):
+        if os.path.lexists(target):
+            _merge(made, target, "blobs")
+            _install(snapshot, target / "snapshots" / snapshot.name)
+            _merge(made, target, "trees")
+            _merge(made, target, "refs")
+        else:
             made.rename(target)
-            return target / "snapshots" / snapshot.name
-        _merge(made, target, "blobs")
-        _install(snapshot, target / "snapshots" / snapshot.name)
-        _merge(made, target, "trees")
-        _merge(made, target, "refs")
         return target / "snapshots" / snapshot.name
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -74,7 +74,11 @@ def damages(model: Folder) -> list[str]:
         Unavailable: the package that reads tokenizers is not installed.
     """
     require("tokenizers")
-    problems = [f"{path} differs from the published file" for path in _changed(model.path)]
+    problems = [
+        f"{path} differs from the published file"
+        for path, (kind, digest) in published(model.path).items()
+        if not path.is_file() or _digest(path, kind) != digest
+    ]
     for part in model.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
         problems += _tried(partial(read, safe))
@@ -113,13 +117,6 @@ def _forgotten(model: Folder, digests: Digests) -> list[str]:
         for path in part.weights
         if digests.sha1(path) != sha1_file(path)
     ]
-
-
-def _changed(folder: Path) -> Iterator[Path]:
-    """Files that are gone, or have other bytes than were published."""
-    for path, (kind, digest) in published(folder).items():
-        if not path.is_file() or _digest(path, kind) != digest:
-            yield path
 
 
 def published(folder: Path) -> Mapping[Path, tuple[str, str]]:

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,7 +46,6 @@ from retrieve_cli.untrusted.files import MANIFEST as LARGE, open_regular, read_b
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.store import Store
 
 SCHEMA_VERSION = 1
@@ -97,7 +96,16 @@ def create(
     """
     folder, manifest, hold = store.open(generation)
     extras = _extras(store, settings, config)
-    header = _header(store, manifest, extras)
+    header = SnapshotHeader(
+        generation=manifest.id,
+        created=datetime.now(UTC).isoformat(),
+        version=__version__,
+        store=sha1([os.uname().nodename, os.path.realpath(store.path)])[:12],
+        records=manifest.rows(RECORDS) or 0,
+        chunks=manifest.rows(CHUNKS) or 0,
+        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
+        extras={name: hashlib.sha256(content).hexdigest() for name, content in extras.items()},
+    )
     path = target
     if target.is_dir():
         sweep(target)
@@ -106,23 +114,17 @@ def create(
             verify(path)
             return Created(path, read_header(path), "unchanged", path.stat().st_size)
     with in_place_of(path, force=force) as file:
-        _write(file, folder, header, manifest, extras)
+        writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
+        writer.add(HEADER, _dumped(header.to_json()))
+        writer.add(MANIFEST, _dumped(form.public_manifest(manifest).to_json()))
+        with task("writing the snapshot", BYTES, header.index_bytes) as progress:
+            for name, entry in sorted(manifest.files.items()):
+                writer.add_file(FOLDER + name, folder / name, entry, progress)
+        for name, content in extras.items():
+            writer.add(name, content)
+        writer.finish()
     del hold
     return Created(path, header, "written", path.stat().st_size)
-
-
-def _write(
-    file: BinaryIO, folder: Path, header: SnapshotHeader, manifest: Manifest, extras: Mapping[str, bytes]
-) -> None:
-    writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
-    writer.add(HEADER, _dumped(header.to_json()))
-    writer.add(MANIFEST, _dumped(form.public_manifest(manifest).to_json()))
-    with task("writing the snapshot", BYTES, header.index_bytes) as progress:
-        for name, entry in sorted(manifest.files.items()):
-            writer.add_file(FOLDER + name, folder / name, entry, progress)
-    for name, content in extras.items():
-        writer.add(name, content)
-    writer.finish()
 
 
 def remove_old(created: Created, keep: int) -> Created:
@@ -188,19 +190,6 @@ def _extras(store: Store, settings: Settings, config: Path | None) -> dict[str, 
         if len(content) > EXTRAS[name]:
             raise UsageError(f"{name} has {len(content)} bytes, too many for a snapshot", hint="make it smaller")
     return {name: extras[name] for name in EXTRAS if name in extras}
-
-
-def _header(store: Store, manifest: Manifest, extras: Mapping[str, bytes]) -> SnapshotHeader:
-    return SnapshotHeader(
-        generation=manifest.id,
-        created=datetime.now(UTC).isoformat(),
-        version=__version__,
-        store=sha1([os.uname().nodename, os.path.realpath(store.path)])[:12],
-        records=manifest.rows(RECORDS) or 0,
-        chunks=manifest.rows(CHUNKS) or 0,
-        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
-        extras={name: hashlib.sha256(content).hexdigest() for name, content in extras.items()},
-    )
 
 
 def _dumped(value: Json) -> bytes:

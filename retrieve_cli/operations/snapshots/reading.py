@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -157,11 +157,17 @@ class _Members:
         with task("reading the snapshot", BYTES, header.index_bytes) as progress:
             files = sorted(manifest.files.items())
             block_sums_by_file = {name: self._file(name, entry, folder, progress) for name, entry in files}
-        extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
+        extras = {}
+        for name in (name for name in EXTRAS if name in header.extras):
+            extras[name] = self._small(name, EXTRAS[name])
+            if hashlib.sha256(extras[name]).hexdigest() != header.extras[name]:
+                raise BadSnapshot(f"{name} is not what {HEADER} says")
         listed = "".join(self._sums).encode()
         if self._small(SUMS, LARGE) != listed:
             raise BadSnapshot(f"{SUMS} does not match the members")
-        self._end()
+        if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
+            raise BadSnapshot("there is data after its last member")
+        self._stream.check_end()
         if folder is not None:
             sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
@@ -188,10 +194,10 @@ class _Members:
         self._begin(FOLDER + name, exactly=entry.bytes)
         sha1 = hashlib.sha1(usedforsecurity=False)
         parts = [np.empty(0, np.uint64)]
-        with _opened(folder, name) as target:
+        with (folder / name).open("xb") if folder is not None else nullcontext() as target:
             for piece in counting(self._content(FOLDER + name, entry.bytes), progress):
                 sha1.update(piece)
-                if target is not None and folder is not None:
+                if target is not None:
                     target.write(piece)
                     parts.append(block_sums(np.frombuffer(piece, np.uint8)))
         if sha1.hexdigest() != entry.sha1:
@@ -199,12 +205,6 @@ class _Members:
         if folder is not None:
             durable.sync(folder / name)
         return np.concatenate(parts)
-
-    def _extra(self, name: str, header: SnapshotHeader) -> bytes:
-        content = self._small(name, EXTRAS[name])
-        if hashlib.sha256(content).hexdigest() != header.extras[name]:
-            raise BadSnapshot(f"{name} is not what {HEADER} says")
-        return content
 
     def _small(self, name: str, limit: int) -> bytes:
         """Read a member into memory."""
@@ -249,11 +249,6 @@ class _Members:
             raise BadSnapshot("it is cut short")
         return b"".join(parts)
 
-    def _end(self) -> None:
-        if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
-            raise BadSnapshot("there is data after its last member")
-        self._stream.check_end()
-
 
 def _check_room(folder: Path, manifest: Manifest) -> None:
     """Raises: RetrieveError if the disk has less room than the files of a generation take."""
@@ -265,16 +260,6 @@ def _check_room(folder: Path, manifest: Manifest) -> None:
             f"the snapshot holds {needed / 2**20:,.1f} MiB, and {free / 2**20:,.1f} MiB are free at {folder.parent}"
         )
         raise RetrieveError(message, hint="free disk space there, or name another folder: --artifacts DIR")
-
-
-@contextmanager
-def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
-    """Open a new file in a folder, if there is a folder."""
-    if folder is None:
-        yield None
-        return
-    with (folder / name).open("xb") as file:
-        yield file
 
 
 SCHEMA_VERSION = 1
@@ -290,24 +275,21 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
         paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())
     except OSError as error:
         raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
-    snapshots = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
-    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": list(_generations(store))}
-
-
-def _of(path: Path) -> dict[str, Json]:
-    """Return the description of a snapshot; for another file, the fault."""
-    entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
-    try:
-        return {**entry, **summary(read_header(path))}
-    except RetrieveError as error:
-        return {**entry, "fault": error.message}
-
-
-def _generations(store: Store) -> Iterator[dict[str, Json]]:
-    for kept in reversed(store.kept()):
-        yield {
+    snapshots: list[dict[str, Json]] = []
+    for path in paths:
+        snapshots.append({"file": str(path), "bytes": path.stat().st_size})
+        try:
+            snapshots[-1] |= summary(read_header(path))
+        except RetrieveError as error:
+            snapshots[-1]["fault"] = error.message
+    generations = [
+        {
             "generation": kept.manifest.id,
             "current": kept.live,
             "at": kept.manifest.built.get("at"),
             "bytes": kept.bytes,
         }
+        for kept in reversed(store.kept())
+    ]
+    snapshots.sort(key=lambda entry: str(entry.get("created", "")), reverse=True)
+    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": generations}

@@ -69,25 +69,33 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         RetrieveError: there is too little disk space, or the store cannot be written; it is unchanged.
     """
     read_header(path)
+    differing: tuple[str, ...] = ()
     with _writing(store, settings, progress):
-        if _is_sound(store, read_header(path).generation):
+        generation = read_header(path).generation
+        try:
+            sound = not store.verify(generation)[1]
+        except IndexCorrupt:
+            sound = False
+        if sound:
             snapshot = verify(path)
             calibrations = _calibrations(path, snapshot)
             store.roll_back(snapshot.manifest.id)
             status: Literal["published", "current"] = "current"
         else:
-            snapshot, calibrations = _publish(path, store, settings)
+            with store.scratch() as scratch:
+                snapshot = unpack(path, scratch)
+                calibrations = _calibrations(path, snapshot)
+                _check_tables(path, scratch, snapshot.manifest, settings)
+                built = {key: value for key, value in snapshot.manifest.built.items() if key != "sequence"}
+                store.publish(scratch, snapshot.manifest, built)
             status = "published"
         if calibrations:
             calibration.write(store.calibration, calibrations)
         remove_old(store, settings.store.keep, progress)
-    return Restored(
-        snapshot.header,
-        status,
-        len(calibrations),
-        _differing(settings, snapshot),
-        snapshot.extras.get(CONFIG_FILE),
-    )
+    if (there := snapshot.extras.get(CONFIGURATION)) is not None:
+        with suppress(ValueError, RecursionError):
+            differing = tuple(form.differing(form.decisive(settings), there))
+    return Restored(snapshot.header, status, len(calibrations), differing, snapshot.extras.get(CONFIG_FILE))
 
 
 def write_config(restored: Restored, path: Path, *, force: bool) -> None:
@@ -103,17 +111,6 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists already", hint="--force replaces it; or name another file")
     durable.put(path, restored.config.decode("utf-8", "replace"))
-
-
-def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, list[Calibration]]:
-    """Unpack a snapshot beside the generations, open its generation, and publish it."""
-    with store.scratch() as scratch:
-        snapshot = unpack(path, scratch)
-        calibrations = _calibrations(path, snapshot)
-        _check_tables(path, scratch, snapshot.manifest, settings)
-        built = {key: value for key, value in snapshot.manifest.built.items() if key != "sequence"}
-        store.publish(scratch, snapshot.manifest, built)
-    return snapshot, calibrations
 
 
 def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
@@ -139,20 +136,6 @@ def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
         raise damaged(path, f"{CALIBRATION} holds no calibrations ({error})") from error
 
 
-def _differing(settings: Settings, snapshot: Snapshot) -> tuple[str, ...]:
-    there = snapshot.extras.get(CONFIGURATION)
-    with suppress(ValueError, RecursionError):
-        return tuple(form.differing(form.decisive(settings), there)) if there is not None else ()
-    return ()
-
-
-def _is_sound(store: Store, generation: str) -> bool:
-    try:
-        return not store.verify(generation)[1]
-    except IndexCorrupt:
-        return False
-
-
 @contextmanager
 def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[None]:
     """Hold the store for one writer; a new one is removed after an error."""
@@ -164,18 +147,14 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
                 yield
             except BaseException:
                 if fresh and not store.kept():
-                    _remove_traces(store)
+                    # The lock is held: a waiting process makes another one.
+                    with suppress(OSError):
+                        store.generations.rmdir()
+                        if [path.name for path in store.path.iterdir()] == [store.lock.name]:
+                            store.lock.unlink()
                 raise
     except BaseException:
         for folder in new:
             with suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def _remove_traces(store: Store) -> None:
-    """Remove the files of a writer in an empty store. Its lock is held: a waiting process makes another one."""
-    with suppress(OSError):
-        store.generations.rmdir()
-        if [path.name for path in store.path.iterdir()] == [store.lock.name]:
-            store.lock.unlink()
