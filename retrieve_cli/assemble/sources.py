@@ -43,14 +43,7 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
     Raises:
         UsageError: an entry is not valid for its kind.
     """
-    sources: list[Source] = []
-    for entry in entries:
-        if entry.kind in _SOURCES:
-            make = _SOURCES[entry.kind]
-            sources.append(make(entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix))
-        else:
-            sources.append(extensions.make("source", entry.kind, entry, settings))
-    return sources
+    return [_source(entry, settings, fetched) for entry in entries]
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
@@ -196,34 +189,52 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
     """
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
 
-    prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
+    names: list[str] = []
+    for manifest in manifests:
+        with suppress(KeyError, TypeError, ValueError):
+            pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
+            names += [sha1([entry.name, built["digest"]]) for entry, built in pairs]
+    prune(cache / FOLDER, names)
     for _, watched in watched_of(current, fetched=fetched, cache=cache):
         watched.remember()
 
 
-def _names_of_lines(manifest: Manifest) -> list[str]:
-    """Return the names of the cached line offsets of a generation's sources."""
-    try:
-        pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
-        return [sha1([entry.name, built["digest"]]) for entry, built in pairs]
-    except (KeyError, TypeError, ValueError):
-        return []
+def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
+    names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
+    if entry.kind == "docs":
+        from retrieve_cli.sources.folders.docs_folder import FolderSource
 
+        settings.expect_trusted("docs")
+        docs, reader = settings.docs, documents.reader_of(settings)
+        return FolderSource(
+            _path(entry),
+            reader,
+            name_weight=docs.name_weight,
+            follow_links=docs.follow_links,
+            selection=_selection(docs),
+            exclude=entry.exclude,
+            **names,
+        )
+    if entry.kind == KIND:
+        from retrieve_cli.sources.inbox import InboxSource, Parsing
 
-def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
-    from retrieve_cli.sources.folders.docs_folder import FolderSource
+        parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
+        return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
+    if entry.kind == "catalog":
+        from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    settings.expect_trusted("docs")
-    docs, reader = settings.docs, documents.reader_of(settings)
-    return FolderSource(
-        _path(entry),
-        reader,
-        name_weight=docs.name_weight,
-        follow_links=docs.follow_links,
-        selection=_selection(docs),
-        exclude=entry.exclude,
-        **names,
-    )
+        return CatalogSource(_path(entry), field_map(settings), **names)
+    if entry.kind in ("http", "sparql"):
+        from retrieve_cli.sources.remote.source import RemoteSource
+
+        mapping = field_map(settings)
+        try:
+            fetcher = _fetcher(entry)
+        except UsageError as error:
+            raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
+        return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+    added: Source = extensions.make("source", entry.kind, entry, settings)
+    return added
 
 
 def _selection(docs: DocsSettings) -> Selection:
@@ -240,40 +251,6 @@ def _rules(path: Path, docs: DocsSettings, exclude: Json) -> IgnoreRules:
     named = [pattern for pattern in exclude if isinstance(pattern, str)] if isinstance(exclude, list) else []
     chosen = _selection(docs)
     return IgnoreRules(path, replace(chosen, exclude=[*chosen.exclude, *named]))
-
-
-def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
-    from retrieve_cli.sources.inbox import InboxSource, Parsing
-
-    parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
-    return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
-
-
-def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
-    from retrieve_cli.sources.catalogs.catalog import CatalogSource
-
-    return CatalogSource(_path(entry), field_map(settings), **names)
-
-
-def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
-    from retrieve_cli.sources.remote.source import RemoteSource
-
-    mapping = field_map(settings)
-    try:
-        fetcher = _fetcher(entry)
-    except UsageError as error:
-        raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
-
-
-_SOURCES: Mapping[str, Callable[..., Source]] = {
-    "docs": _folder,
-    KIND: _inbox,
-    "catalog": _catalog,
-    "http": _remote,
-    "sparql": _remote,
-}
-"""Constructors of the built-in sources, by kind."""
 
 
 def field_map(settings: Settings) -> FieldMap:

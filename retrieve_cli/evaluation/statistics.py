@@ -17,15 +17,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable
-from retrieve_cli.evaluation.measures import Values
+from retrieve_cli.evaluation.measures import Values, package_of_eval
 from retrieve_cli.frozen import Frozen, asdict, replace
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ def _bca(values: Floats, confidence: float, resamples: int, seed: int) -> Floats
     Means are rounded: those equal to the mean count half to the bias, without which values that are all 0 or 1 look
     biased, and sums of the same numbers differ in their last bits.
     """
-    bootstrap = _scipy("stats").bootstrap
+    bootstrap = package_of_eval("scipy.stats", "scipy").bootstrap
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about bounds that are NaN, which are handled here
         found = bootstrap(
@@ -165,7 +163,7 @@ def paired_t(differences: Floats) -> float:
         return 1.0
     if np.ptp(scaled) == 0:
         return 0.0
-    return float(_scipy("stats").ttest_1samp(scaled, 0.0).pvalue)
+    return float(package_of_eval("scipy.stats", "scipy").ttest_1samp(scaled, 0.0).pvalue)
 
 
 def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) -> float:
@@ -178,7 +176,7 @@ def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) 
     Raises:
         ValueError: no differences, not 0 < alpha < 1, not alpha / 2 < power < 1.
     """
-    special = _scipy("special")
+    special = package_of_eval("scipy.special", "scipy")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if not alpha / 2 < power < 1:
@@ -240,15 +238,6 @@ def _scaled(differences: Floats) -> Floats:
     """Return the differences divided by the largest: no test changes, and squares of tiny ones do not vanish."""
     largest = np.abs(differences).max()
     return differences / largest if largest > 0 else differences
-
-
-def _scipy(module: str) -> Any:
-    """Return a module of SciPy: loaded when it is needed, for it takes half a second."""
-    try:
-        return import_module(f"scipy.{module}")
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package scipy is not installed", hint=hint) from error
 
 
 SIGNIFICANT = 0.05

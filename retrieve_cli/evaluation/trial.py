@@ -299,30 +299,21 @@ def _no_group_cap(stage: Stage) -> Stage | None:
     return replace(stage, caps=caps) if caps else None
 
 
-def _no_min_score(stage: Stage) -> Stage | None:
+def _without_threshold(stage: Stage, **keys: None) -> Stage | None:
     from retrieve_cli.retrieval.stages.threshold import Threshold
 
     if not isinstance(stage, Threshold):
         return stage
-    rest = replace(stage, min_score=None)
-    return rest if (rest.grade, rest.max_distance) != (None, None) else None
-
-
-def _no_similarity_threshold(stage: Stage) -> Stage | None:
-    from retrieve_cli.retrieval.stages.threshold import Threshold
-
-    if not isinstance(stage, Threshold):
-        return stage
-    rest = replace(stage, grade=None, max_distance=None)
-    return rest if rest.min_score is not None else None
+    rest = replace(stage, **keys)
+    return None if (rest.min_score, rest.grade, rest.max_distance) == (None, None, None) else rest
 
 
 _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
     "without expansion": lambda stage: None if stage.kind == "expand" else stage,
     "without MMR": lambda stage: None if hasattr(stage, "trade_off") else stage,
     "without a cap per group": _no_group_cap,
-    "without min_score": _no_min_score,
-    "without a similarity threshold": _no_similarity_threshold,
+    "without min_score": partial(_without_threshold, min_score=None),
+    "without a similarity threshold": partial(_without_threshold, grade=None, max_distance=None),
 }
 """Stages that are off until they are configured, or until the graph has edges."""
 

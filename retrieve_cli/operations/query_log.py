@@ -287,17 +287,15 @@ def query_metrics(log: QueryLog) -> list[Metric]:
     counts = [_single(name, "counter", text, getattr(tally, key)) for name, (key, text) in _COUNTS.items()]
     means = [_single(name, "gauge", text, tally.mean(key)) for name, (key, text) in _MEANS.items()]
     damaged = _single("retrieve_query_log_damaged_lines", "gauge", "Damaged lines of the log.", log.damages)
-    return [*counts, _durations(tally), *means, damaged]
+    found = {share: tally.latency(share) for share in SHARES}
+    durations = [
+        *(MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None),
+        MetricSample(tally.total_ms / 1000, suffix="_sum"),
+        MetricSample(tally.queries, suffix="_count"),
+    ]
+    summary = Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", durations)
+    return [*counts, summary, *means, damaged]
 
 
 def _single(name: str, kind: Literal["counter", "gauge"], text: str, value: float | None) -> Metric:
     return Metric(name, kind, text, [] if value is None else [MetricSample(value)])
-
-
-def _durations(tally: Tally) -> Metric:
-    found = {share: tally.latency(share) for share in SHARES}
-    quantiles = [
-        MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None
-    ]
-    totals = [MetricSample(tally.total_ms / 1000, suffix="_sum"), MetricSample(tally.queries, suffix="_count")]
-    return Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", [*quantiles, *totals])

@@ -95,9 +95,12 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     model = "none: the index has no embeddings"
     if isinstance(card, Mapping):
         model = f"{card.get('name')} ({card.get('dim')} dimensions, {card.get('max_tokens')} tokens)"
+    kinds = {"document": ("docs",), "record": ("catalog",)}
+    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
+    contents = ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
     lines = {
         "index": f"{view['artifacts']}, generation {view['generation']}",
-        "contents": f"{_contents(sources)}, {figures.count(view['chunks'], 'chunk')}{links}",
+        "contents": f"{contents}, {figures.count(view['chunks'], 'chunk')}{links}",
         **_formats_line(view.get("formats", {})),
         "sources": f"{_sources(sources)}; read {_moment(built.get('at'))}",
         "model": model,
@@ -108,13 +111,6 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     }
     room = {label: _PATH if label in ("index", "formats", "rejected") else width - _LABEL - 1 for label in lines}
     return [f"{label:{_LABEL}} {printable(shortened(text, room[label]))}" for label, text in lines.items()]
-
-
-def _contents(sources: Sequence[Mapping[str, Json]]) -> str:
-    """Return how many documents folders hold and how many records catalogs hold."""
-    kinds = {"document": ("docs",), "record": ("catalog",)}
-    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
-    return ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
 
 
 def _formats_line(formats: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:

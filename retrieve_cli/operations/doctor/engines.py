@@ -56,11 +56,17 @@ def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> It
 
 def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> Iterator[Fault]:
     """Yield faults of the generations in an engine."""
+    from retrieve_cli.assemble import engines, registry
+    from retrieve_cli.storage import engine_record
+
     manifest = subject.manifest
     if manifest is None:
         return
     staged = {one.generation: one for one in chosen.generations()}
-    entry, parts = _wanted(name, subject, manifest)
+    entry = engine_record.read(subject.store.generations / manifest.id).get(name)
+    placed = engines.places(subject.settings, manifest.recipe.retrievers)
+    mine = [retriever for retriever, place in placed.items() if place == name]
+    parts = {each: manifest.rows(registry.retriever(each).file) for each in mine}
     if parts or entry is not None:
         push = subject.command("engines", "push")
         faults = list(_current(chosen, manifest, entry, parts))
@@ -69,17 +75,6 @@ def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> 
             message = f"its alias names {live or 'nothing'}, and {manifest.id} is current"
             yield Fault("warn", f"{message}: other programs read the wrong generation", push)
     yield from _leftovers(name, subject, manifest, staged)
-
-
-def _wanted(name: str, subject: Subject, manifest: Manifest) -> tuple[Entry | None, Mapping[str, int | None]]:
-    """Return the record of sending the current generation to an engine, and the rows by part that it should hold."""
-    from retrieve_cli.assemble import engines, registry
-    from retrieve_cli.storage import engine_record
-
-    entry = engine_record.read(subject.store.generations / manifest.id).get(name)
-    placed = engines.places(subject.settings, manifest.recipe.retrievers)
-    mine = [retriever for retriever, place in placed.items() if place == name]
-    return entry, {each: manifest.rows(registry.retriever(each).file) for each in mine}
 
 
 def _current(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -202,23 +202,22 @@ def _names_or_topics(subject: Subject) -> bool:
     return settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive
 
 
+def _each(names: str, purpose: str, needed: Callable[[Subject], bool] = lambda _: False) -> Iterator[_Package]:
+    """Yield distributions that serve one purpose; by default, no configuration needs them."""
+    return (_Package((name,), purpose, needed) for name in names.split())
+
+
 _PACKAGES = (
-    *(_Package((name,), "every command", lambda _: True) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
-    *(
-        _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
-        for name in ("tokenizers", "onnx", "onnxruntime")
-    ),
-    *(
-        _Package((name,), "the encoder on a GPU (encoder.kind: torch)", _torch)
-        for name in ("torch", "transformers", "sentence-transformers")
-    ),
-    _Package(
-        ("openvino",),
+    *_each("typer rich PyYAML orjson numpy", "every command", lambda _: True),
+    *_each("tokenizers onnx onnxruntime", "the encoder on a CPU (encoder.kind: onnx)", _onnx),
+    *_each("torch transformers sentence-transformers", "the encoder on a GPU (encoder.kind: torch)", _torch),
+    *_each(
+        "openvino",
         "a faster encoder on a CPU (encoder.kind: openvino)",
         lambda subject: subject.settings.dense.enabled and subject.settings.encoder.kind == "openvino",
     ),
-    _Package(
-        ("spacy",),
+    *_each(
+        "spacy",
         "texts that are cut into chunks",
         lambda subject: _names_or_topics(subject) or "docs" in _source_kinds(subject),
     ),
@@ -227,26 +226,20 @@ _PACKAGES = (
         for name in retriever_names()
         for package in retriever(name).packages
     ),
-    _Package(
-        ("urllib3",),
+    *_each(
+        "urllib3",
         "sources of kind http and sparql, and models on a server",
         lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}) or _model_servers(subject),
     ),
-    _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
-    _Package(
-        ("obonet",),
+    *_each("pyoxigraph", "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    *_each(
+        "obonet",
         "ontologies in OBO (graph.files)",
         lambda subject: any(path.suffix == ".obo" for path in subject.settings.graph.files),
     ),
-    *(
-        _Package((name,), "query --file", lambda _: False)
-        for name in ("pydicom", "nibabel", "tifffile", "Pillow", "pynrrd")
-    ),
-    *(
-        _Package((name,), f"documents in {formats}", lambda _: False)
-        for name, formats in (("pypdfium2", "PDF"), ("selectolax", "HTML"), ("trafilatura", "HTML"))
-    ),
-    _Package(("ir-measures",), "retrieve eval", lambda _: False),
-    _Package(("scipy",), "retrieve eval", lambda _: False),
-    _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),
+    *_each("pydicom nibabel tifffile Pillow pynrrd", "query --file"),
+    *_each("pypdfium2", "documents in PDF"),
+    *_each("selectolax trafilatura", "documents in HTML"),
+    *_each("ir-measures scipy", "retrieve eval"),
+    *_each("huggingface_hub", "models.auto_download", lambda subject: subject.settings.models.auto_download),
 )

@@ -44,9 +44,14 @@ def pull(
         Unavailable: the hub cannot be reached, or may not be; or the model on the hub is not complete.
         UsageError: the hub does not have the name, the folder holds no sound model, or another sound model exists.
     """
-    if from_dir is not None:
-        return [_copied(_single(settings, name), from_dir, settings, force=force, say=say)]
-    return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
+    if from_dir is None:
+        return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
+    if name is None and len(known := needs(settings)) > 1:
+        stages = ", ".join(need.stage for need in known)
+        raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
+    if not (needed := _needs_of(settings, name)):
+        raise UsageError("no configured stage needs a model", hint="name the model that the folder holds")
+    return [_copied(needed[0], from_dir, settings, force=force, say=say)]
 
 
 def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
@@ -56,16 +61,6 @@ def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
         if name is None or "/" not in name or not _HUB_NAME.fullmatch(name):
             raise
         return [ModelNeed("", name)]
-
-
-def _single(settings: Settings, name: str | None) -> ModelNeed:
-    if name is None and len(known := needs(settings)) > 1:
-        stages = ", ".join(need.stage for need in known)
-        raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
-    needed = _needs_of(settings, name)
-    if not needed:
-        raise UsageError("no configured stage needs a model", hint="name the model that the folder holds")
-    return needed[0]
 
 
 def _pulled(need: ModelNeed, settings: Settings, *, force: bool, say: Callable[[str], None]) -> dict[str, Json]:
