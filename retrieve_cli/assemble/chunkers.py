@@ -88,8 +88,6 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
 
 
 class _Maker:
-    """Maker of the chunkers of one configuration."""
-
     def __init__(self, encoder: Encoder | None, settings: Settings) -> None:
         self._settings = settings
         self._tokenizer = encoder.tokenizer if encoder is not None else _words()
@@ -143,7 +141,6 @@ class _Maker:
 
 
 def _markers(rule: ChunkingRule) -> Markers | None:
-    """Return the marks of sections that a rule names."""
     from retrieve_cli.sources.chunking.markers import LABELS, Markers
 
     if isinstance(rule.markers, str):

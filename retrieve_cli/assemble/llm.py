@@ -87,13 +87,7 @@ def card(settings: Settings) -> list[Json]:
 
 
 def retrieval(
-    generation: Generation,
-    indexes: Indexes,
-    settings: Settings,
-    *,
-    unit: Unit,
-    depth: int,
-    call: LlmCall,
+    generation: Generation, indexes: Indexes, settings: Settings, *, unit: Unit, depth: int, call: LlmCall
 ) -> ChoosingRetrieval:
     """Return the retriever for one call.
 

@@ -42,8 +42,6 @@ def _used() -> Parts:
 
 
 class _Building(NamedTuple):
-    """The parts of a build that its retrievers use."""
-
     settings: Settings
     kinds: Collection[str]
     encoder: Encoder | None
@@ -192,8 +190,6 @@ _HINT = "--executor http:HOST:PORT,HOST:PORT, or ray:auto"
 
 
 class _Executing(NamedTuple):
-    """Encoders of a build, and its settings."""
-
     settings: Settings
     encoder: Encoder | None
     sparse: SparseEncoder | None

@@ -238,7 +238,6 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
 
 
 def _selection(docs: DocsSettings) -> Selection:
-    """Return which files of a folder are read."""
     from retrieve_cli.sources.folders.ignore_rules import Selection
 
     return Selection(docs.include, docs.exclude, docs.gitignore)
@@ -268,7 +267,6 @@ def _path(entry: SourceSetting) -> Path:
 
 
 def _fetcher(entry: SourceSetting) -> Any:
-    """Return the fetcher of a remote catalog."""
     shared: dict[str, Any] = {
         "timeout_s": entry.timeout_s,
         "deadline_s": entry.deadline_s,

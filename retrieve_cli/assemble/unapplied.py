@@ -69,8 +69,6 @@ def _shown(value: Json) -> str:
 
 
 class _Compared(NamedTuple):
-    """Both sides of the comparison."""
-
     settings: Settings
     recipe: Recipe
     columns: Callable[[], Columns]

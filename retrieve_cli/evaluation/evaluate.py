@@ -89,12 +89,7 @@ class OtherCollection(UsageError):
 
 
 def judge(
-    run: Run,
-    topics: Sequence[Topic],
-    measures: Sequence[Measure],
-    *,
-    pipeline: str,
-    notes: Sequence[str] = (),
+    run: Run, topics: Sequence[Topic], measures: Sequence[Measure], *, pipeline: str, notes: Sequence[str] = ()
 ) -> Evaluation:
     """Evaluate a given run; its queries without judgments are skipped with a note."""
     judged = {topic.id for topic in topics}

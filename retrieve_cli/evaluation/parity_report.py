@@ -86,7 +86,6 @@ def _statistics(found: Certificate) -> Iterator[str]:
 
 
 def _share(mean: float) -> str:
-    """Return a small share in per cent."""
     value = 100 * mean
     return "less than 0.001 %" if value < 0.001 else f"{figures.rounded(value)} %"
 

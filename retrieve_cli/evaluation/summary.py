@@ -152,8 +152,14 @@ def _print_comparison(trial: Trial, console: Console) -> None:
         else:
             for each in primary:
                 say(console, _line(trial, each))
-        for line in (*_legend(primary), *_drops(primary)):
+        for line in _legend(primary):
             say(console, line)
+        dropped = [each for each in primary if each.losers]
+        if dropped:
+            say(console, f"largest drops of {measure}:")
+        for each in dropped:
+            listed = ", ".join(f"{name} {drop:+.3f}" for name, drop in each.losers[:_DROPS])
+            say(console, f"  {each.run}: {listed}")
     if others:
         console.print()
         say(console, "other measures, for information (intervals: --json, --report):")
@@ -204,15 +210,6 @@ def _legend(primary: Sequence[Difference]) -> Iterator[str]:
     if found:
         reach = dict.fromkeys(f"{value:.4f}" for value in (found[0], found[-1]))
         yield f"minimum detectable difference: {' to '.join(reach)}"
-
-
-def _drops(primary: Sequence[Difference]) -> Iterator[str]:
-    dropped = [each for each in primary if each.losers]
-    if dropped:
-        yield f"largest drops of {primary[0].measure}:"
-    for each in dropped:
-        listed = ", ".join(f"{name} {drop:+.3f}" for name, drop in each.losers[:_DROPS])
-        yield f"  {each.run}: {listed}"
 
 
 def _tables_of_others(others: Sequence[Difference], *, width: int) -> Iterator[Table]:

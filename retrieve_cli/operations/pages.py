@@ -99,7 +99,6 @@ def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:
 
 
 def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
-    """Return a file on the disk, its format and its content."""
     reader = shared_reader(settings)
     try:
         with files.open_regular(path) as file:

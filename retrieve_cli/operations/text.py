@@ -143,19 +143,16 @@ def diff_lines(view: Mapping[str, Json], noun: str) -> Iterator[str]:
             yield printable(f"{what:8} {listed}")
     for key, values in view["recipe"].items():
         yield printable(f"recipe   {key}: {shortened(str(values['from']))} → {shortened(str(values['to']))}")
-    if "queries" in view:
-        yield from _moves(view["queries"])
-
-
-def _moves(queries: Mapping[str, Json]) -> Iterator[str]:
-    overlap = next(value for key, value in queries.items() if key.startswith("overlap@"))
-    asked = figures.count(queries["asked"], "query", "queries")
-    yield f"queries  {queries['moved']:,} of {asked} answered differently, mean overlap of the top 10 is {overlap:.0%}"
-    for move in queries["moves"]:
-        yield printable(f"  {shortened(move['query'])}")
-        for what, sign in (("entered", "+"), ("left", "−")):
-            yield from (printable(f"    {sign} {each['id']} (rank {each['rank']})") for each in move[what])
-        yield from (printable(f"    {each['id']}: rank {each['from']} → {each['to']}") for each in move["moved"])
+    if queries := view.get("queries"):
+        overlap = next(value for key, value in queries.items() if key.startswith("overlap@"))
+        asked = figures.count(queries["asked"], "query", "queries")
+        answered = f"{queries['moved']:,} of {asked} answered differently"
+        yield f"queries  {answered}, mean overlap of the top 10 is {overlap:.0%}"
+        for move in queries["moves"]:
+            yield printable(f"  {shortened(move['query'])}")
+            for what, sign in (("entered", "+"), ("left", "−")):
+                yield from (printable(f"    {sign} {each['id']} (rank {each['rank']})") for each in move[what])
+            yield from (printable(f"    {each['id']}: rank {each['from']} → {each['to']}") for each in move["moved"])
 
 
 # ------------------------------------------------------------------------------------------------- records
@@ -175,7 +172,6 @@ def record_text(view: Mapping[str, Json], *, whole: bool) -> str:
 
 
 def _chunk_line(chunk: Mapping[str, Json]) -> str:
-    """Return a chunk of a record with its tokens, kind, pages or anchor, and section."""
     place = place_of(chunk)
     parts = [figures.count(chunk["tokens"], "token")]
     if place is not None:

@@ -58,8 +58,6 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 class _Style(Frozen):
-    """Style of the line of a run."""
-
     colour: str
     dash: Any
     marker: str

@@ -55,7 +55,6 @@ def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> It
 
 
 def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> Iterator[Fault]:
-    """Yield faults of the generations in an engine."""
     from retrieve_cli.assemble import engines, registry
     from retrieve_cli.storage import engine_record
 

@@ -125,7 +125,6 @@ def sandbox(_: Subject) -> Check:
 
 
 def _change(kind: str, before: Json, now: Json) -> str:
-    """Return the change of the parser of a format."""
     return f"{kind}: other rules or settings" if before == now else f"{kind} by {before}, now {now}"
 
 

@@ -92,10 +92,7 @@ def _copied(
     need: ModelNeed, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
 ) -> dict[str, Json]:
     if (models_dir := settings.models.dir) is None:
-        raise UsageError(
-            "there is no folder to copy the model into",
-            hint="name one in config.yaml: models.dir",
-        )
+        raise UsageError("there is no folder to copy the model into", hint="name one in config.yaml: models.dir")
     given, written = read(need.stage, source), _target(need, models_dir)
     if problems := damages(given):
         raise UsageError(f"{source} does not hold a sound model: {problems[0]}", hint="name another folder")
@@ -163,7 +160,6 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _fetch(name: str, scratch: Path, **place: Path) -> Path:
-    """Fetch a model into a place within a scratch folder; its bytes are counted."""
     wanted = {"allow_patterns": _NEEDED, "ignore_patterns": _UNUSED}
     with watching(scratch, f"fetching {name}", lambda: size_on_hub(name, **wanted)):
         return download(name, **wanted, **place)

@@ -14,14 +14,6 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageE
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.operations.snapshots import form
-from retrieve_cli.operations.snapshots.form import (
-    CALIBRATION,
-    CONFIG_FILE,
-    CONFIGURATION,
-    SnapshotHeader,
-    damaged,
-    summary,
-)
 from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage import durable
@@ -40,7 +32,7 @@ SCHEMA_VERSION = 1
 class Restored(Frozen):
     """A snapshot whose generation is the current one now."""
 
-    header: SnapshotHeader
+    header: form.SnapshotHeader
     status: Literal["published", "current"]
     """Published from the snapshot; or it existed already, is sound, and was made current."""
     calibrations: int
@@ -53,7 +45,7 @@ class Restored(Frozen):
         return {
             "schema_version": SCHEMA_VERSION,
             "status": self.status,
-            **summary(self.header),
+            **form.summary(self.header),
             "calibrations": self.calibrations,
             "configuration_differs": list(self.differing),
         }
@@ -92,10 +84,10 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         if calibrations:
             calibration.write(store.calibration, calibrations)
         remove_old(store, settings.store.keep, progress)
-    if (there := snapshot.extras.get(CONFIGURATION)) is not None:
+    if (there := snapshot.extras.get(form.CONFIGURATION)) is not None:
         with suppress(ValueError, RecursionError):
             differing = tuple(form.differing(form.decisive(settings), there))
-    return Restored(snapshot.header, status, len(calibrations), differing, snapshot.extras.get(CONFIG_FILE))
+    return Restored(snapshot.header, status, len(calibrations), differing, snapshot.extras.get(form.CONFIG_FILE))
 
 
 def write_config(restored: Restored, path: Path, *, force: bool) -> None:
@@ -106,7 +98,7 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
         OSError: it cannot be written.
     """
     if restored.config is None:
-        hint = f"its keys are in {CONFIGURATION} of the snapshot: tar --zstd -xOf FILE {CONFIGURATION}"
+        hint = f"its keys are in {form.CONFIGURATION} of the snapshot: tar --zstd -xOf FILE {form.CONFIGURATION}"
         raise UsageError("the snapshot has no configuration file", hint=hint)
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists already", hint="--force replaces it; or name another file")
@@ -120,20 +112,20 @@ def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settin
     except Unavailable:
         pass  # a package for one of its indexes is not installed
     except RetrieveError as error:
-        raise damaged(path, error.message.replace(f"{folder}/", "")) from error
+        raise form.damaged(path, error.message.replace(f"{folder}/", "")) from error
     except (OSError, MemoryError):
         raise
     except Exception as error:
-        raise damaged(path, f"its tables cannot be opened ({type(error).__name__})") from error
+        raise form.damaged(path, f"its tables cannot be opened ({type(error).__name__})") from error
 
 
 def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
     """Return the calibrations of a snapshot. Raises: IndexCorrupt: they are damaged."""
-    content = snapshot.extras.get(CALIBRATION)
+    content = snapshot.extras.get(form.CALIBRATION)
     try:
         return [] if content is None else calibration.of_bytes(content)
     except ValueError as error:
-        raise damaged(path, f"{CALIBRATION} holds no calibrations ({error})") from error
+        raise form.damaged(path, f"{form.CALIBRATION} holds no calibrations ({error})") from error
 
 
 @contextmanager
