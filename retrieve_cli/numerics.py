@@ -99,7 +99,11 @@ one_blas_thread = _OneThread()
 def openblas() -> tuple[Any, Any] | None:
     """Return the functions that read and set the thread count of NumPy's OpenBLAS; None if NumPy uses another library.
     The environment does not reveal the count: OpenBLAS read it when NumPy was imported."""
-    for library in _linked():
+    if os.name == "nt":
+        libraries = [str(path) for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas*")]
+    else:  # the look-up continues in the libraries that a file was linked with, wherever the distribution put them
+        libraries = [str(sys.modules["numpy._core._multiarray_umath"].__file__)]
+    for library in libraries:
         try:
             loaded = ctypes.CDLL(library)
         except OSError:
@@ -110,11 +114,3 @@ def openblas() -> tuple[Any, Any] | None:
             if get and put:
                 return get, put
     return None
-
-
-def _linked() -> list[str]:
-    """Return the files in which the functions of NumPy's BLAS are looked up."""
-    if os.name == "nt":
-        return [str(path) for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas*")]
-    # The look-up continues in the libraries that a file was linked with, wherever the distribution put them.
-    return [str(sys.modules["numpy._core._multiarray_umath"].__file__)]

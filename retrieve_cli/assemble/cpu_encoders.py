@@ -13,11 +13,7 @@ from retrieve_cli.frozen import Frozen, replace
 
 Precision = Literal["float32", "bfloat16"]
 
-_OTHERS: tuple[tuple[str, Precision], ...] = (
-    ("openvino", "float32"),
-    ("openvino", "bfloat16"),
-    ("torch", "bfloat16"),
-)
+_OTHERS: tuple[tuple[str, Precision], ...] = (("openvino", "float32"), ("openvino", "bfloat16"), ("torch", "bfloat16"))
 
 
 class Way(Frozen):

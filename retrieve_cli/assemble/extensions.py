@@ -8,6 +8,7 @@ An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
@@ -41,15 +42,13 @@ def make(kind: str, name: str, *arguments: Any) -> Any:
 def names(kind: str) -> list[str]:
     """Return the names of plug-ins that add a part of this kind. Loads every plug-in; one that cannot be loaded is
     skipped."""
-    return [name for name in plugins.installed() if _adds(name, kind)]
-
-
-def _adds(name: str, kind: str) -> bool:
-    try:
-        added = plugins.load(name)
-    except Unavailable:
-        return False
-    return isinstance(added, Plugin) and added.kind == kind
+    found = []
+    for name in plugins.installed():
+        with suppress(Unavailable):
+            added = plugins.load(name)
+            if isinstance(added, Plugin) and added.kind == kind:
+                found.append(name)
+    return found
 
 
 def made_provider(name: str, make: Callable[..., Any], *arguments: Any) -> Provider:

@@ -19,7 +19,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.graph.graph import Graph
-    from retrieve_cli.retrieval.graph.walks import PageRank, Walk
+    from retrieve_cli.retrieval.graph.walks import Walk
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
     from retrieve_cli.storage.records.columns import Columns
 
@@ -162,7 +162,18 @@ def walk(
     if chosen.method == "pagerank":
         from retrieve_cli.retrieval.graph.walks import PageRank
 
-        return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
+        # A random walk with restarts at the seeds: the record visited most has the score of one
+        # step, the others a proportional score.
+        shares = PageRank(graph, walks, visible=visible)(seeds)[: graph.records]
+        shares[[row for row, _ in seeds]] = 0.0
+        order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], row))[: chosen.max_nodes]
+        scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}
+        start = max(seeds, key=lambda seed: seed[1])[0]
+
+        def path(row: int, score: float) -> str:
+            return f"{label(start)} —pagerank→ {label(row)} ({score:.2f})"
+
+        return [LinkedRecord(row, score, partial(path, row, score)) for row, score in scores.items()]
     found = expand(graph, seeds, reach, visible)
     return [LinkedRecord(path.steps[-1].node, path.score, partial(path.rendered, label)) for path in found]
 
@@ -185,26 +196,3 @@ def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callab
         return f"{value[0]}:{column.within(visible).spelling(value[1])}"
 
     return label
-
-
-def _ranked(
-    graph: Graph,
-    pagerank: PageRank,
-    seeds: Sequence[tuple[int, float]],
-    chosen: ExpansionSettings,
-    label: Callable[[int], str],
-) -> list[LinkedRecord]:
-    """Return the records that a random walk with restarts at the seeds visits most: the best has the score of one step,
-    the others a proportional score."""
-    from retrieve_cli.retrieval.stages.expand import LinkedRecord
-
-    shares = pagerank(seeds)[: graph.records]
-    shares[[row for row, _ in seeds]] = 0.0
-    order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], row))[: chosen.max_nodes]
-    scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}
-    start = max(seeds, key=lambda seed: seed[1])[0]
-
-    def path(row: int, score: float) -> str:
-        return f"{label(start)} —pagerank→ {label(row)} ({score:.2f})"
-
-    return [LinkedRecord(row, score, partial(path, row, score)) for row, score in scores.items()]

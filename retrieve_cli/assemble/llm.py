@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.models.remote.reading import CatalogReader
-    from retrieve_cli.retrieval.stages.retrieve import Retrieval
 
 
 class Endpoint(NamedTuple):
@@ -88,13 +87,7 @@ def card(settings: Settings) -> list[Json]:
 
 
 def retrieval(
-    generation: Generation,
-    indexes: Indexes,
-    settings: Settings,
-    *,
-    unit: Unit,
-    depth: int,
-    call: LlmCall,
+    generation: Generation, indexes: Indexes, settings: Settings, *, unit: Unit, depth: int, call: LlmCall
 ) -> ChoosingRetrieval:
     """Return the retriever for one call.
 
@@ -102,14 +95,20 @@ def retrieval(
         UsageError: no server is configured.
     """
     server = require_endpoint(settings)
+    layout = ChunkLayout(generation.starts, generation.chunk_id)
+    by_words = (name for name in indexes if registry.retriever(name).form is TEXT)
+    shortlist = (
+        IndexRetrieval(name, indexes[name], list, layout, unit="record", depth=server.settings.max_records)
+        for name in by_words
+    )
     return ChoosingRetrieval(
         LLM,
         cache(partial(_reader, generation, server, call.left)),
-        ChunkLayout(generation.starts, generation.chunk_id),
+        layout,
         unit=unit,
         depth=min(depth, server.settings.depth),
         most_read=server.settings.max_records,
-        shortlist=_by_words(generation, indexes, server.settings.max_records),
+        shortlist=next(shortlist, None),
         say=call.say,
         timed=partial(call.timed, LLM),
     )
@@ -150,15 +149,6 @@ def _line(generation: Generation, most: int, row: int) -> str:
     shown = " ".join(description[: 4 * most].split())[:most].rstrip()
     domain = record["metadata"].get("domain")
     return f"{name}: {shown}" + (f" (domain: {domain[:most]})" if isinstance(domain, str) and domain else "")
-
-
-def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval | None:
-    """Return the retriever that ranks records by their words, if the index has one."""
-    layout = ChunkLayout(generation.starts, generation.chunk_id)
-    for name in indexes:
-        if registry.retriever(name).form is TEXT:
-            return IndexRetrieval(name, indexes[name], list, layout, unit="record", depth=depth)
-    return None
 
 
 class ModelServer(NamedTuple):

@@ -42,8 +42,6 @@ def _used() -> Parts:
 
 
 class _Building(NamedTuple):
-    """The parts of a build that its retrievers use."""
-
     settings: Settings
     kinds: Collection[str]
     encoder: Encoder | None
@@ -192,8 +190,6 @@ _HINT = "--executor http:HOST:PORT,HOST:PORT, or ray:auto"
 
 
 class _Executing(NamedTuple):
-    """Encoders of a build, and its settings."""
-
     settings: Settings
     encoder: Encoder | None
     sparse: SparseEncoder | None
@@ -265,19 +261,14 @@ def _payload(building: _Executing) -> Mapping[str, Json]:
         section, _, key = name.partition(".")
         if section in of_encoders:
             values = getattr(building.settings, section)
-            settings.setdefault(section, {})[key] = _plain(
-                values[key] if isinstance(values, Mapping) else getattr(values, key)
-            )
+            value = values[key] if isinstance(values, Mapping) else getattr(values, key)
+            settings.setdefault(section, {})[key] = str(value.absolute()) if isinstance(value, Path) else value
     return {
         "settings": settings,
         "vectors": building.encoder is not None,
         "terms": building.sparse is not None,
         "tokens": building.keeps_tokens,
     }
-
-
-def _plain(value: Json) -> Json:
-    return str(value.absolute()) if isinstance(value, Path) else value
 
 
 def _reference(building: _Executing) -> ProbeAnswer:

@@ -34,7 +34,13 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
     if named in rules:
         return Counter(named, rules[named])
     if named != "encoder":
-        return Counter(named, _read(Path(named)))
+        file = Path(named)
+        file = file / "tokenizer.json" if file.is_dir() else file
+        if not file.is_file():
+            hint = "name a tokenizer.json, or count without one: `encoder`, `words` or `pieces`"
+            raise Unavailable(f"the tokenizer {file} does not exist", hint=hint)
+        state = file.stat()
+        return Counter(named, _kept(file, state.st_mtime_ns, state.st_size))
     model = encoder()
     rule = next((name for name, counted in rules.items() if type(counted) is type(model.tokenizer)), None)
     return Counter(rule or model.card.name, model.tokenizer)
@@ -57,15 +63,6 @@ def whole_words(encoder: Encoder | None) -> Callable[[str], bool]:
 
 
 _TOKENS = 16
-
-
-def _read(path: Path) -> Tokenizer:
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        hint = "name a tokenizer.json, or count without one: `encoder`, `words` or `pieces`"
-        raise Unavailable(f"the tokenizer {file} does not exist", hint=hint)
-    state = file.stat()
-    return _kept(file, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=2)

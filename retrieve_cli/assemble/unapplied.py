@@ -69,8 +69,6 @@ def _shown(value: Json) -> str:
 
 
 class _Compared(NamedTuple):
-    """Both sides of the comparison."""
-
     settings: Settings
     recipe: Recipe
     columns: Callable[[], Columns]
@@ -205,7 +203,8 @@ def _encoder(compared: _Compared) -> Iterator[Unapplied]:
     family = "transformer" if chosen.kind in _TRANSFORMERS else chosen.kind
     if family != card["family"]:
         if chosen.kind in _KINDS:
-            yield Unapplied("encoder.kind", chosen.kind, _kind_of(card))
+            indexed = f"the model {card['name']}" if card["family"] == "transformer" else str(card["family"])
+            yield Unapplied("encoder.kind", chosen.kind, indexed)
         return
     set_by = {
         "hashed": {"dim": "dim"},
@@ -217,11 +216,6 @@ def _encoder(compared: _Compared) -> Iterator[Unapplied]:
     for key, name in set_by.get(family, {}).items():
         if (configured := getattr(chosen, key)) not in ("auto", None, card[name]):
             yield Unapplied(f"encoder.{key}", configured, card[name])
-
-
-def _kind_of(card: Card) -> str:
-    """The kind of an encoder as the configuration calls it."""
-    return f"the model {card['name']}" if card["family"] == "transformer" else str(card["family"])
 
 
 def _is_called(model: str, name: str) -> bool:

@@ -28,7 +28,11 @@ def changed(text: str, changes: Changes, *, where: str) -> str:
         UsageError: it is not a configuration file, or is written in a way (an alias, a tag) that cannot be edited.
     """
     try:
-        wanted = _merged(yaml_text.load(text, values=_MOST_VALUES) or {}, changes)
+        before = yaml_text.load(text, values=_MOST_VALUES) or {}
+        wanted = {
+            **before,
+            **{section: _with_keys(before.get(section) or {}, keys) for section, keys in changes.items()},
+        }
         for section, keys in changes.items():
             for key, value in keys.items():
                 text = _with(text, section, key, value)
@@ -131,13 +135,6 @@ def _within(inner: Any, outer: Any) -> bool:
 
 def _spliced(text: str, start: int, end: int, piece: str) -> str:
     return text[:start] + piece + text[end:]
-
-
-def _merged(value: Any, changes: Changes) -> Any:
-    return {
-        **value,
-        **{section: _with_keys(value.get(section) or {}, keys) for section, keys in changes.items()},
-    }
 
 
 def _with_keys(value: Any, keys: Mapping[str, Json]) -> Any:

@@ -189,7 +189,6 @@ def _overlay(
     say: Callable[[str], None] = lambda _: None,
     given: dict[str, str] | None = None,
 ) -> Settings:
-    """Return the settings with the sections and keys of `value`."""
     sections = {name: getattr(settings, name) for name in section_names()}
     withheld = settings.withheld
     for name, keys in _current_sections(value).items():

@@ -19,20 +19,13 @@ from retrieve_cli.frozen import asdict, replace
 _APART = frozenset({"models", "log", "plugins"})
 """Sections of places, of logs, and those that only a plug-in understands."""
 _TODAY = frozenset(
-    {
-        *("base_url", "api_key_env", "timeout_s", "retries", "concurrency"),
-        *("device", "batch_size"),
-        *("require_tenant", "max_also"),
-        "file",
-    }
+    {"base_url", "api_key_env", "timeout_s", "retries", "concurrency"}
+    | {"device", "batch_size", "require_tenant", "max_also", "file"}
 )
 """Keys of servers, of this machine, and of the limits of a request, in any section."""
 
 
-_BEFORE: Mapping[str, Mapping[str, Json]] = {
-    "expansion": {"placement": "blend"},
-    "search": {"exact_words": True},
-}
+_BEFORE: Mapping[str, Mapping[str, Json]] = {"expansion": {"placement": "blend"}, "search": {"exact_words": True}}
 """By section, values of keys whose default is not what runs did that were kept before there were these keys."""
 
 

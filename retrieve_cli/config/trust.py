@@ -168,7 +168,6 @@ def way_of(field: SettingsKey) -> str | None:
 
 
 def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Kind | None:
-    """Return the kind of reach that a value has; None if it has none."""
     match way:
         case "path":
             return "path" if str(value) not in metadata.get("names", ()) and outside(value, folder) else None

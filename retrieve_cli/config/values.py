@@ -51,6 +51,7 @@ _NEEDED: Mapping[str, Sequence[str]] = {
     "inbox": (),
 }
 """Keys without which an entry of its kind names nothing."""
+_COMMENTS = "see the comments in config.yaml: retrieve config defaults"
 
 
 def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
@@ -74,14 +75,12 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
         place = where if flag else f"`{prefix}{key}` in {where}"  # who gave -k does not look for search.k
         if name == "markers":
             changed[name] = _markers(value, place)
-            continue
-        if name == "weights":
+        elif name == "weights":
             changed[name] = {**section.weights, **_weights(value, bounds[name], place)}
-            continue
-        if name == "factors":
+        elif name == "factors":
             changed[name] = {**section.factors, **_boosts(value, where)}
-            continue
-        changed[name] = _value(hints[name], value, bounds[name], place, folder)
+        else:
+            changed[name] = _value(hints[name], value, bounds[name], place, folder)
     return replace(section, **changed)
 
 
@@ -119,7 +118,7 @@ def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:
     wanted, what = (dict, "mapping of names") if get_origin(kind) is Mapping else (list, "list of names")
     entries = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(value, wanted) or not all(isinstance(entry, str) and entry for entry in entries):
-        raise UsageError(f"{key} is not a {what}", hint="see the comments in config.yaml: retrieve config defaults")
+        raise UsageError(f"{key} is not a {what}", hint=_COMMENTS)
     if inner is Path:
         return [_path(entry, folder, key) for entry in entries]
     return {str(name): entry for name, entry in value.items()} if isinstance(value, dict) else entries
@@ -169,8 +168,7 @@ def _boosts(value: Json, where: str) -> dict[str, dict[str, float]]:
 def _factor(value: Json, key: str) -> float:
     factor = float(_plain(float, value, {}, key))
     if not 0.0 < factor <= HIGHEST_BOOST:
-        message = f"{key} is {factor:g}; it takes a number above 0 up to {HIGHEST_BOOST:g}"
-        raise UsageError(message, hint="see the comments in config.yaml: retrieve config defaults")
+        raise UsageError(f"{key} is {factor:g}; it takes a number above 0 up to {HIGHEST_BOOST:g}", hint=_COMMENTS)
     return factor
 
 
@@ -179,17 +177,11 @@ def _plain(kind: Any, value: Any, bounds: Mapping[str, Any], key: str) -> Json:
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST:
         value = float(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise UsageError(
-            f"{key} takes {_TYPES[kind]}, not {quoted(value)}",
-            hint="see the comments in config.yaml: retrieve config defaults",
-        )
+        raise UsageError(f"{key} takes {_TYPES[kind]}, not {quoted(value)}", hint=_COMMENTS)
     low, high = bounds.get("low"), bounds.get("high")
     if low is not None and high is not None and not low <= value <= high:
         limits = f"of at least {low:g}" if high >= LARGEST else f"from {low:g} to {high:g}"
-        raise UsageError(
-            f"{key} is {quoted(value)}; it takes a number {limits}",
-            hint="see the comments in config.yaml: retrieve config defaults",
-        )
+        raise UsageError(f"{key} is {quoted(value)}; it takes a number {limits}", hint=_COMMENTS)
     return value
 
 
@@ -355,18 +347,14 @@ class Variable(NamedTuple):
     text: str
 
 
-def _catalog(path: str) -> str:
-    return json.dumps([{"kind": "catalog", "path": path}])
-
-
-def _switch(text: str) -> str:
-    return {"0": "false", "1": "true"}.get(text.strip(), text)
-
-
 ALIASES: Mapping[str, tuple[str, str, Callable[[str], str]]] = {
-    "SOFTWARE_CATALOG": ("sources", "list", _catalog),
+    "SOFTWARE_CATALOG": ("sources", "list", lambda path: json.dumps([{"kind": "catalog", "path": path}])),
     "SYNC_EVERY_HOURS": ("sync", "every_hours", str),
-    "EMBED_CATALOG_ON_START": ("sources", "auto_sync", _switch),
+    "EMBED_CATALOG_ON_START": (
+        "sources",
+        "auto_sync",
+        lambda text: {"0": "false", "1": "true"}.get(text.strip(), text),
+    ),
 }
 """Variables without our prefix, by name: section, key, and the YAML of a value."""
 

@@ -89,8 +89,4 @@ from retrieve_cli.contracts.values import (
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask as Mask, Rows as Rows, Terms as Terms, Vectors as Vectors
-from retrieve_cli.contracts.wording import (
-    Correction as Correction,
-    Spelling as Spelling,
-    Worded as Worded,
-)
+from retrieve_cli.contracts.wording import Correction as Correction, Spelling as Spelling, Worded as Worded

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from retrieve_cli.contracts.progress import noting_interruption, part
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation.evaluate import queries_of, rank_all
 from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.evaluation.measures import package_of_eval
 from retrieve_cli.retrieval.calibration import GRID, Bin, Calibration, Curve, Isotonic, Logistic
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -99,7 +100,9 @@ def logistic(scores: Floats, relevant: Bools) -> Logistic:
     # A target between 0 and 1 is a hit that counts twice, with weights for relevant and irrelevant.
     twice = np.tile((unit - centre) / deviation, 2)[:, np.newaxis]
     kinds = np.repeat([1, 0], relevant.size)
-    model = _package().linear_model.LogisticRegression(C=1e9, solver="newton-cholesky", tol=1e-10)
+    model = package_of_eval("sklearn.linear_model", "scikit-learn").LogisticRegression(
+        C=1e9, solver="newton-cholesky", tol=1e-10
+    )
     model.fit(twice, kinds, sample_weight=np.concatenate([target, 1 - target]))
     slope, intercept = float(model.coef_[0, 0]), float(model.intercept_[0])
     if slope <= 0:
@@ -134,7 +137,9 @@ def isotonic(scores: Floats, relevant: Bools, *, prior: float = 1.0) -> Isotonic
 def _risen(shares: Floats, weights: ArrayLike) -> Floats:
     """Return the nearest non-decreasing shares: neighbours that fall get their common mean."""
     # Not the class of that name: it draws lines between the fitted values, which rounds them apart.
-    nearest: Floats = _package().isotonic.isotonic_regression(shares, sample_weight=weights, y_min=0, y_max=1)
+    nearest: Floats = package_of_eval("sklearn.isotonic", "scikit-learn").isotonic_regression(
+        shares, sample_weight=weights, y_min=0, y_max=1
+    )
     return nearest
 
 
@@ -226,16 +231,6 @@ def _rows(scores: ArrayLike, relevant: ArrayLike, queries: Iterable[int | str]) 
     owners = np.array([numbers[name] for name in names], dtype=np.int64)
     order = np.lexsort((owners, truth, values))
     return values[order], truth[order], owners[order]
-
-
-def _package() -> Any:
-    try:
-        import sklearn.isotonic
-        import sklearn.linear_model
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package scikit-learn is not installed", hint=hint) from error
-    return sklearn
 
 
 _FEWEST = 10

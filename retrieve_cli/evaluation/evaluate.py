@@ -89,12 +89,7 @@ class OtherCollection(UsageError):
 
 
 def judge(
-    run: Run,
-    topics: Sequence[Topic],
-    measures: Sequence[Measure],
-    *,
-    pipeline: str,
-    notes: Sequence[str] = (),
+    run: Run, topics: Sequence[Topic], measures: Sequence[Measure], *, pipeline: str, notes: Sequence[str] = ()
 ) -> Evaluation:
     """Evaluate a given run; its queries without judgments are skipped with a note."""
     judged = {topic.id for topic in topics}
@@ -141,7 +136,11 @@ def evaluate(
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
     further |= related_measures(opened.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:
-        further |= _of_chunks(opened, picking, passages, measures, edit)
+        # Those chunks are relevant that a file, a heading or a quote selects.
+        by_chunk = _rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
+        run_of_chunks = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in by_chunk.rankings}
+        values = per_query(measures, passages.chunks, run_of_chunks)
+        further |= {f"chunk {name}": each for name, each in values.items()}
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     samples = samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))
     return replace(
@@ -173,10 +172,6 @@ def rank_all(opened: Opened, queries: Sequence[Query], options: SearchOptions, e
         for start in range(0, len(queries), size):
             batches.append(searcher.rank(queries[start : start + size], edit))
             searching.reach(min(start + size, len(queries)))
-    return _together(batches)
-
-
-def _together(batches: Sequence[Ranked]) -> Ranked:
     return replace(
         batches[0],
         rankings=[ranking for batch in batches for ranking in batch.rankings],
@@ -229,14 +224,9 @@ def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = Non
         for query in queries:
             begun = time.perf_counter()
             answered = _rank(opened, [query], edit, k=k)
-            seconds = {
-                "encode": answered.encode,
-                "search": answered.search,
-                "rerank": answered.rerank,
-                "total": time.perf_counter() - begun,
-            }
-            for stage, spent in seconds.items():
-                found[stage].append(spent * 1000.0)
+            spent = (answered.encode, answered.search, answered.rerank, time.perf_counter() - begun)
+            for stage, seconds in zip(found, spent, strict=True):
+                found[stage].append(seconds * 1000.0)
             timing.advance()
     return found
 
@@ -285,15 +275,6 @@ def _evaluation(
         hint = "judge them with `relevant`, `file`, `heading`, `quote`, or a `group` that records have"
         raise UsageError("these queries have no judgments that can be measured on this index", hint=hint)
     return Evaluation(values, intervals, unanswered, run, pipeline, len(topics), notes=notes)
-
-
-def _of_chunks(
-    opened: Opened, topics: Sequence[Topic], passages: RelevantPassages, measures: Sequence[Measure], edit: Edit | None
-) -> Values:
-    """Return the measures over chunks; those are relevant that a file, a heading or a quote selects."""
-    answered = _rank(opened, queries_of(opened, topics, []), edit, k=depth(measures), unit="chunk")
-    run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
-    return {f"chunk {name}": each for name, each in per_query(measures, passages.chunks, run).items()}
 
 
 def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> list[Query]:

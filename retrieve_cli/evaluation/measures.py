@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from functools import lru_cache
+from importlib import import_module
 from math import fsum, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def canonical(name: str) -> str:
 
 
 def _measure(name: str) -> Measure:
-    ir_measures = _package()
+    ir_measures = package_of_eval("ir_measures", "ir-measures")
     if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
         raise UsageError(f"{quoted(name)} is not a measure: it is too long", hint=_EXAMPLE)
     base = _BASE.match(name)[0]  # type: ignore[index]
@@ -106,13 +107,17 @@ class Scorer:
 
     def __init__(self, measures: Sequence[Measure], qrels: Mapping[str, Grades]) -> None:
         self._measures = measures
-        self._judged = {query: _bounded(grades) for query, grades in qrels.items()}
+        # trec_eval hangs on a query whose grades are all below 0: none of them is relevant.
+        self._judged = {
+            query: dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
+            for query, grades in qrels.items()
+        }
         self._evaluator = lru_cache(maxsize=1)(self._of)
         with _as_usage_errors(measures):
             self._evaluator(frozenset(self._judged))
 
     def _of(self, queries: frozenset[str]) -> Any:
-        return _package().evaluator(
+        return package_of_eval("ir_measures", "ir-measures").evaluator(
             self._measures, {name: self._judged[name] for name in self._judged if name in queries}
         )
 
@@ -145,11 +150,6 @@ def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run
     return Scorer(measures, qrels)(run)
 
 
-def _bounded(grades: Grades) -> dict[str, int]:
-    """Return grades on which trec_eval ends: if all are below 0, none of them relevant, it hangs."""
-    return dict(grades) if any(grade >= 0 for grade in grades.values()) else dict.fromkeys(grades, 0)
-
-
 def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return the records of a query in trec_eval's order, in which they are measured.
 
@@ -169,13 +169,17 @@ def _as_usage_errors(measures: Sequence[Measure]) -> Iterator[None]:
         raise UsageError(f"{names} cannot be computed: {error}", hint=_EXAMPLE) from error
 
 
-def _package() -> Any:
+def package_of_eval(module: str, package: str) -> Any:
+    """Return a module of a package that only evaluations need.
+
+    Raises:
+        Unavailable: the package is not installed.
+    """
     try:
-        import ir_measures
+        return import_module(module)
     except ImportError as error:
         hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package ir-measures is not installed", hint=hint) from error
-    return ir_measures
+        raise Unavailable(f"the package {package} is not installed", hint=hint) from error
 
 
 RECALLS = tuple(step / 10 for step in range(11))

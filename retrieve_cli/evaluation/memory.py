@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.retrieval.stages.fusion import Floats
 
-
+T = TypeVar("T")
 _DEPTHS_KEPT = 2
 """Depths whose results are remembered for a query: the best so far and the one being tried."""
 
@@ -80,20 +80,18 @@ class _Remembered:
         return self._cuts[depth]
 
     def score(self, rows: Rows) -> Vectors:
-        asked = rows.tolist()
-        new = [row for row in asked if row not in self._scores]
-        if new:
-            found = self._account.score(np.array(new, np.int64)).tolist()
-            self._scores.update(zip(new, found, strict=True))
-        return np.array([self._scores[row] for row in asked], np.float32)
+        return np.array(_computed_once(self._scores, rows, self._account.score), np.float32)
 
     def best_chunks(self, records: Rows) -> Rows:
-        asked = records.tolist()
-        new = [record for record in asked if record not in self._chunks]
-        if new:
-            found = self._account.best_chunks(np.array(new, np.int64)).tolist()
-            self._chunks.update(zip(new, found, strict=True))
-        return np.array([self._chunks[record] for record in asked], np.int64)
+        return np.array(_computed_once(self._chunks, records, self._account.best_chunks), np.int64)
+
+
+def _computed_once(known: dict[int, T], rows: Rows, compute: Callable[[Rows], NDArray[Any]]) -> list[T]:
+    """Return the value of each row; those that are not known are computed together."""
+    asked = rows.tolist()
+    if new := [row for row in asked if row not in known]:
+        known.update(zip(new, compute(np.array(new, np.int64)).tolist(), strict=True))
+    return [known[row] for row in asked]
 
 
 class _Cut:

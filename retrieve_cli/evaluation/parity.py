@@ -218,12 +218,12 @@ class _Comparison:
         generation, settings = opened.generation, opened.settings
         self.remote = WatchedIndexes(generation, settings)
         self._by_conditions = WatchedIndexes(generation, settings, by_conditions=True)
-        self._local = {name: self._exact(name, index) for name, index in local_indexes(generation, settings).items()}
-
-    def _exact(self, name: str, index: Index[Any]) -> Index[Any]:
-        """Return an index whose answers are exact, over one that may have a graph."""
-        card = self._opened.generation.manifest.recipe.retrievers[name]
-        return cast("Index[Any]", ExactIndex(index)) if card.get("kind") == _GRAPH else index
+        recipes = generation.manifest.recipe.retrievers
+        # Local answers are exact: an index that may have a graph is asked without it.
+        self._local = {
+            name: cast("Index[Any]", ExactIndex(index)) if recipes[name].get("kind") == _GRAPH else index
+            for name, index in local_indexes(generation, settings).items()
+        }
 
     def lists(self, name: str, filters: Sequence[ParityFilter], progress: Task) -> dict[str, Any]:
         """Return the comparison of lists without a filter and with each, and the depth, as in `RetrieverParity`."""

@@ -202,15 +202,12 @@ class Pair(NamedTuple):
 
     def _lists(self, ours: Candidates, theirs: Candidates, selection: ParityFilter | None, *, completed: int) -> Lists:
         lists = self.lists()
-        mask = None if selection is None else selection.mask
-        short = bool(lists) and self._units(lists[-1], mask) < len(ours.rows)
+        short = False
+        if lists:
+            units = lists[-1] if self.starts is None else np.searchsorted(self.starts, lists[-1], side="right") - 1
+            units = units if selection is None else units[selection.mask[units]]
+            short = len(np.unique(units)) < len(ours.rows)
         return Lists(bool(lists), short, short and completed > 0, completed, len(theirs.rows) < len(ours.rows))
-
-    def _units(self, rows: Rows, mask: Mask | None) -> int:
-        """Number of allowed rows, or groups, in a list."""
-        units = rows if self.starts is None else np.searchsorted(self.starts, rows, side="right") - 1
-        units = units if mask is None else units[mask[units]]
-        return len(np.unique(units))
 
 
 def _search(index: Any, form: Any, limits: Mapping[str, Any]) -> tuple[Candidates, float]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieve_cli.evaluation.parity import Certificate
-    from retrieve_cli.evaluation.parity_lists import Compared, ParityFilter
+    from retrieve_cli.evaluation.parity_lists import Compared
     from retrieve_cli.evaluation.statistics import Difference
 
 _CONDITION = 24
@@ -26,8 +26,10 @@ _CONDITION = 24
 def print_certificate(found: Certificate, console: Console) -> None:
     """Print the measured values and the verdict."""
     width = min(console.width, WIDTH)
-    for line in _head(found):
-        say(console, line)
+    queries = figures.count(found.queries, "query", "queries")
+    say(console, f"generation {found.generation}, {queries}, compared with the local index")
+    for name, facts in found.facts.items():
+        say(console, f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
     console.print()
     console.print(_answers(found), width=width)
     for each in found.retrievers:
@@ -37,7 +39,11 @@ def print_certificate(found: Certificate, console: Console) -> None:
     for line in _statistics(found):
         say(console, line)
     console.print()
-    console.print(_latency(found), width=width)
+    latency = table("ms per search", "local p50", "p95", "engine p50", "p95", "local size", words=1)
+    for each in found.retrievers:
+        cells = (figures.rounded(value) for times in each.plain.latency_ms.values() for value in times.values())
+        latency.add_row(each.name, *cells, figures.size(each.local_bytes))
+    console.print(latency, width=width)
     for name, size in found.engine_bytes.items():
         held = "does not report how much it stores" if size is None else f"stores {figures.size(size)}"
         say(console, f"{name} {held}")
@@ -48,13 +54,6 @@ def print_certificate(found: Certificate, console: Console) -> None:
         say(console, f"failed: {fault}")
     if not found.faults:
         say(console, f"passed: overlap@{CUTOFF} >= {found.limits.min_overlap:g} everywhere, no list is short")
-
-
-def _head(found: Certificate) -> Iterator[str]:
-    queries = figures.count(found.queries, "query", "queries")
-    yield f"generation {found.generation}, {queries}, compared with the local index"
-    for name, facts in found.facts.items():
-        yield f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}"
 
 
 def _answers(found: Certificate) -> Table:
@@ -87,17 +86,8 @@ def _statistics(found: Certificate) -> Iterator[str]:
 
 
 def _share(mean: float) -> str:
-    """Return a small share in per cent."""
     value = 100 * mean
     return "less than 0.001 %" if value < 0.001 else f"{figures.rounded(value)} %"
-
-
-def _latency(found: Certificate) -> Table:
-    made = table("ms per search", "local p50", "p95", "engine p50", "p95", "local size", words=1)
-    for each in found.retrievers:
-        cells = (figures.rounded(value) for times in each.plain.latency_ms.values() for value in times.values())
-        made.add_row(each.name, *cells, figures.size(each.local_bytes))
-    return made
 
 
 def _lists(found: Certificate) -> Table:
@@ -105,12 +95,9 @@ def _lists(found: Certificate) -> Table:
     for each in found.retrievers:
         made.add_row(each.name, "all", "", *_counts(each.plain))
         for selection, counts in each.filtered:
-            made.add_row("", f"{selection.share:.2%}", _kind(selection), *_counts(counts))
+            kind = "rows" if selection.written is None else shortened(printable(selection.written), _CONDITION)
+            made.add_row("", f"{selection.share:.2%}", kind, *_counts(counts))
     return made
-
-
-def _kind(selection: ParityFilter) -> str:
-    return "rows" if selection.written is None else shortened(printable(selection.written), _CONDITION)
 
 
 def _counts(found: Compared) -> tuple[str, str, str, str]:

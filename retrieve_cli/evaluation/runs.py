@@ -6,6 +6,7 @@ Ids of run files that were percent-encoded (`output/trec_ids.py`) are decoded.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -31,14 +32,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-    from retrieve_cli.evaluation.judgments import Run, Topic
-
-_KEYS_OF_ANSWERS = frozenset(
-    {
-        "dense.hnsw_ef_search",
-        *(f"encoder.{key}" for key in ("device", "batch_size")),
-    }
-)
+_KEYS_OF_ANSWERS = frozenset({"dense.hnsw_ef_search", "encoder.device", "encoder.batch_size"})
 
 
 class NamedRun(Protocol):
@@ -274,9 +268,7 @@ class _Decoded:
     def renamed(self, values: Mapping[str, Mapping[str, float]] | Mapping[str, float]) -> dict[str, Any]:
         """Return the values under the ids; a word whose id exists already stays unchanged."""
         meant = {word: self._meant(word) for word in values}
-        claims: dict[str, int] = {}
-        for name in meant.values():
-            claims[name] = claims.get(name, 0) + 1
+        claims = Counter(meant.values())
         found: dict[str, Any] = {}
         for word, name in meant.items():
             if name == word or claims[name] == 1:

@@ -17,20 +17,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable
-from retrieve_cli.evaluation.measures import Values
+from retrieve_cli.evaluation.measures import Values, package_of_eval
 from retrieve_cli.frozen import Frozen, asdict, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -94,7 +90,7 @@ def _bca(values: Floats, confidence: float, resamples: int, seed: int) -> Floats
     Means are rounded: those equal to the mean count half to the bias, without which values that are all 0 or 1 look
     biased, and sums of the same numbers differ in their last bits.
     """
-    bootstrap = _scipy("stats").bootstrap
+    bootstrap = package_of_eval("scipy.stats", "scipy").bootstrap
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about bounds that are NaN, which are handled here
         found = bootstrap(
@@ -130,23 +126,15 @@ def randomisation(differences: Floats, *, samples: int = 100_000, seed: int = 0)
     sizes = np.sort(np.abs(scaled[scaled != 0]))  # as in `interval`: the order of the queries must not count
     threshold = abs(math.fsum(scaled)) - TIE * float(sizes.sum())
     if sizes.size < samples.bit_length():
-        return _share_of_all_flips(sizes, threshold)
-    return _share_of_drawn_flips(sizes, threshold, samples, np.random.default_rng(seed))
-
-
-def _share_of_all_flips(sizes: Floats, threshold: float) -> float:
-    """Return the share of the 2^m sums of ±sizes that are at or beyond ±threshold."""
-    heads, tails = _signed_sums(sizes[:16]), _signed_sums(sizes[16:])
-    beyond = sum(int(np.count_nonzero(np.abs(heads + tail) >= threshold)) for tail in tails)
-    return beyond / (heads.size * tails.size)
-
-
-def _share_of_drawn_flips(sizes: Floats, threshold: float, samples: int, generator: np.random.Generator) -> float:
-    """Return the same from random signs: one byte draws the signs of eight sizes, whose sum is looked up."""
+        # All flips: the share of the 2^m sums of ±sizes that are at or beyond ±threshold.
+        heads, tails = _signed_sums(sizes[:16]), _signed_sums(sizes[16:])
+        beyond = sum(int(np.count_nonzero(np.abs(heads + tail) >= threshold)) for tail in tails)
+        return beyond / (heads.size * tails.size)
+    # One random byte draws the signs of eight sizes, whose sum is looked up.
     groups = np.pad(sizes, (0, -sizes.size % 8)).reshape(-1, 8)
     tables = _signed_sums(groups)
     columns, rows = np.arange(len(groups)), max(1, BLOCK // len(groups))
-    beyond = 0
+    generator, beyond = np.random.default_rng(seed), 0
     for start in range(0, samples, rows):
         signs = generator.integers(0, 256, (min(rows, samples - start), len(groups)), dtype=np.uint8)
         beyond += int(np.count_nonzero(np.abs(tables[columns, signs].sum(axis=1)) >= threshold))
@@ -175,7 +163,7 @@ def paired_t(differences: Floats) -> float:
         return 1.0
     if np.ptp(scaled) == 0:
         return 0.0
-    return float(_scipy("stats").ttest_1samp(scaled, 0.0).pvalue)
+    return float(package_of_eval("scipy.stats", "scipy").ttest_1samp(scaled, 0.0).pvalue)
 
 
 def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) -> float:
@@ -188,7 +176,7 @@ def detectable(differences: Floats, *, alpha: float = 0.05, power: float = 0.8) 
     Raises:
         ValueError: no differences, not 0 < alpha < 1, not alpha / 2 < power < 1.
     """
-    special = _scipy("special")
+    special = package_of_eval("scipy.special", "scipy")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if not alpha / 2 < power < 1:
@@ -250,15 +238,6 @@ def _scaled(differences: Floats) -> Floats:
     """Return the differences divided by the largest: no test changes, and squares of tiny ones do not vanish."""
     largest = np.abs(differences).max()
     return differences / largest if largest > 0 else differences
-
-
-def _scipy(module: str) -> Any:
-    """Return a module of SciPy: loaded when it is needed, for it takes half a second."""
-    try:
-        return import_module(f"scipy.{module}")
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package scipy is not installed", hint=hint) from error
 
 
 SIGNIFICANT = 0.05

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from retrieve_cli.evaluation.evaluate import Evaluation
 
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; JSON has all of them."""
@@ -89,27 +88,20 @@ def show(outcome: EvaluationOutcome, console: Console) -> None:
         low, high = figures.rounded(interval.low), figures.rounded(interval.high)
         made.add_row(name, figures.rounded(interval.mean), f"{low} to {high}")
     console.print(made)
-    for line in _account(found):
-        say(console, line)
+    empty = len(found.unanswered)
+    answered = f"{empty:,} without an answer" if empty else "all answered"
+    say(console, f"{figures.count(found.queries, 'query', 'queries')}, {answered}")
+    say(console, f"pipeline: {found.pipeline}")
+    if times := found.latency_ms:
+        stages = {"encoding": "encode_p50", "search": "search_p50", "reranking": "rerank_p50"}
+        parts = ", ".join(f"{stage} {figures.rounded(times[key])}" for stage, key in stages.items() if times.get(key))
+        whole = f"p50 {figures.rounded(times['p50'])} ms" + (f" ({parts})" if parts else "")
+        say(console, f"latency per query: {whole}, p95 {figures.rounded(times['p95'])} ms")
     if outcome.trial.runs:
         _print_comparison(outcome.trial, console)
     advice = [] if outcome.advice is None else [outcome.advice]
     for line in (*advice, *_tuning(outcome.tuned), *_calibration(outcome.calibration)):
         say(console, line)
-
-
-def _account(found: Evaluation) -> Iterator[str]:
-    """Yield lines on the queries, the pipeline that answered them, and its latency."""
-    empty = len(found.unanswered)
-    answered = f"{empty:,} without an answer" if empty else "all answered"
-    yield f"{figures.count(found.queries, 'query', 'queries')}, {answered}"
-    yield f"pipeline: {found.pipeline}"
-    times = found.latency_ms
-    if times:
-        stages = {"encoding": "encode_p50", "search": "search_p50", "reranking": "rerank_p50"}
-        parts = ", ".join(f"{stage} {figures.rounded(times[key])}" for stage, key in stages.items() if times.get(key))
-        whole = f"p50 {figures.rounded(times['p50'])} ms" + (f" ({parts})" if parts else "")
-        yield f"latency per query: {whole}, p95 {figures.rounded(times['p95'])} ms"
 
 
 def _tuning(tuned: Tuned | None) -> Iterator[str]:
@@ -160,8 +152,14 @@ def _print_comparison(trial: Trial, console: Console) -> None:
         else:
             for each in primary:
                 say(console, _line(trial, each))
-        for line in (*_legend(primary), *_drops(primary)):
+        for line in _legend(primary):
             say(console, line)
+        dropped = [each for each in primary if each.losers]
+        if dropped:
+            say(console, f"largest drops of {measure}:")
+        for each in dropped:
+            listed = ", ".join(f"{name} {drop:+.3f}" for name, drop in each.losers[:_DROPS])
+            say(console, f"  {each.run}: {listed}")
     if others:
         console.print()
         say(console, "other measures, for information (intervals: --json, --report):")
@@ -212,15 +210,6 @@ def _legend(primary: Sequence[Difference]) -> Iterator[str]:
     if found:
         reach = dict.fromkeys(f"{value:.4f}" for value in (found[0], found[-1]))
         yield f"minimum detectable difference: {' to '.join(reach)}"
-
-
-def _drops(primary: Sequence[Difference]) -> Iterator[str]:
-    dropped = [each for each in primary if each.losers]
-    if dropped:
-        yield f"largest drops of {primary[0].measure}:"
-    for each in dropped:
-        listed = ", ".join(f"{name} {drop:+.3f}" for name, drop in each.losers[:_DROPS])
-        yield f"  {each.run}: {listed}"
 
 
 def _tables_of_others(others: Sequence[Difference], *, width: int) -> Iterator[Table]:

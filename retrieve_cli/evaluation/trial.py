@@ -87,8 +87,14 @@ class Trial:
         names = [base.name, *(run.name for run in others)]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"{quoted(twice)} is compared twice", hint="name each --with once")
-        found, *rest = _measured([base, *others], topics, measures)
-        runs = {run.name: evaluation for run, evaluation in zip(others, rest, strict=True)}
+        evaluations = []
+        for number, run in enumerate((base, *others), 1):
+            title = f"run {number} of {len(names)} ({shortened(run.name, 40)})" if others else ""
+            note = f"during {title}; nothing is kept" if title else "nothing is kept"
+            with part(title), noting_interruption(partial(str, note)):
+                evaluations.append(run.evaluate(topics, measures))
+        found, *rest = evaluations
+        runs = {other.name: evaluation for other, evaluation in zip(others, rest, strict=True)}
         compared = differences(found.per_query, {name: run.per_query for name, run in runs.items()})
         new = [f"{name}: {note}" for name, run in runs.items() for note in run.notes if note not in found.notes]
         return cls(base.name, found, runs, compared, topics, [*notes, *found.notes, *new])
@@ -142,16 +148,6 @@ class Trial:
             notes=self.notes,
             about=about,
         )
-
-
-def _measured(runs: Sequence[NamedRun], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
-    evaluations = []
-    for number, run in enumerate(runs, 1):
-        title = f"run {number} of {len(runs)} ({shortened(run.name, 40)})" if len(runs) > 1 else ""
-        note = f"during {title}; nothing is kept" if title else "nothing is kept"
-        with part(title), noting_interruption(partial(str, note)):
-            evaluations.append(run.evaluate(topics, measures))
-    return evaluations
 
 
 def _put(path: Path, text: str) -> None:
@@ -303,30 +299,21 @@ def _no_group_cap(stage: Stage) -> Stage | None:
     return replace(stage, caps=caps) if caps else None
 
 
-def _no_min_score(stage: Stage) -> Stage | None:
+def _without_threshold(stage: Stage, **keys: None) -> Stage | None:
     from retrieve_cli.retrieval.stages.threshold import Threshold
 
     if not isinstance(stage, Threshold):
         return stage
-    rest = replace(stage, min_score=None)
-    return rest if (rest.grade, rest.max_distance) != (None, None) else None
-
-
-def _no_similarity_threshold(stage: Stage) -> Stage | None:
-    from retrieve_cli.retrieval.stages.threshold import Threshold
-
-    if not isinstance(stage, Threshold):
-        return stage
-    rest = replace(stage, grade=None, max_distance=None)
-    return rest if rest.min_score is not None else None
+    rest = replace(stage, **keys)
+    return None if (rest.min_score, rest.grade, rest.max_distance) == (None, None, None) else rest
 
 
 _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
     "without expansion": lambda stage: None if stage.kind == "expand" else stage,
     "without MMR": lambda stage: None if hasattr(stage, "trade_off") else stage,
     "without a cap per group": _no_group_cap,
-    "without min_score": _no_min_score,
-    "without a similarity threshold": _no_similarity_threshold,
+    "without min_score": partial(_without_threshold, min_score=None),
+    "without a similarity threshold": partial(_without_threshold, grade=None, max_distance=None),
 }
 """Stages that are off until they are configured, or until the graph has edges."""
 

@@ -105,9 +105,14 @@ class Votes:
         except FileNotFoundError:
             return
         for line in text.split("\n"):
-            vote = _vote(line)
-            if vote is not None:
-                yield vote
+            try:
+                item: Mapping[str, Json] = json.loads(line)
+                texts = {key: str(item.get(key, "")) for key in ("query", "id", "by", "team", "a", "b")}
+                grade = item["grade"]
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                continue
+            if grade in (0, 1, None) and texts["query"] and texts["id"]:
+                yield Vote(grade=grade, **texts)
 
 
 def gold_lines(votes: Iterable[Vote]) -> Iterator[str]:
@@ -120,16 +125,6 @@ def gold_lines(votes: Iterable[Vote]) -> Iterator[str]:
         if any(grades.values()):
             name = sha256(query.encode("utf-8", "replace")).hexdigest()[:12]
             yield json.dumps({"id": name, "query": query, "relevant": grades}, ensure_ascii=False) + "\n"
-
-
-def _vote(line: str) -> Vote | None:
-    try:
-        item: Mapping[str, Json] = json.loads(line)
-        texts = {key: str(item.get(key, "")) for key in ("query", "id", "by", "team", "a", "b")}
-        grade = item["grade"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return Vote(grade=grade, **texts) if grade in (0, 1, None) and texts["query"] and texts["id"] else None
 
 
 @contextmanager

@@ -61,7 +61,16 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
         "asked": len(queries),
         "moved": len(changed),
         f"overlap@{DEPTH}": round(Agreement.of(pairs).overlap, 6),
-        "moves": [_listed(*each) for each in changed],
+        "moves": [
+            {
+                "id": query.id,
+                "query": query.text,
+                "entered": [{"id": name, "rank": rank} for name, rank in moves.entered.items()],
+                "left": [{"id": name, "rank": rank} for name, rank in moves.left.items()],
+                "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in moves.moved.items()],
+            }
+            for query, moves in changed
+        ],
     }
 
 
@@ -69,17 +78,6 @@ def _ranked(opened: Opened, queries: Sequence[Request]) -> list[dict[str, float]
     """Return the scores of the top records by id for each query."""
     answers = Searcher(opened, opened.options(k=DEPTH)).answer(queries)
     return [{result.doc_id: result.hit.score for result in answer.results} for answer in answers]
-
-
-def _listed(query: Request, moves: Moves[str]) -> dict[str, Json]:
-    """Return the records that entered, left or moved, with their ranks."""
-    return {
-        "id": query.id,
-        "query": query.text,
-        "entered": [{"id": name, "rank": rank} for name, rank in moves.entered.items()],
-        "left": [{"id": name, "rank": rank} for name, rank in moves.left.items()],
-        "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in moves.moved.items()],
-    }
 
 
 Id = TypeVar("Id", bound=Hashable)

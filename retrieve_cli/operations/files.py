@@ -6,7 +6,7 @@ All of it is read from the index, never from the sources. A few records are in m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,8 @@ class Listing:
         self._generation = generation
         self._source = source
         self._group = group
-        self._digests = _digests(generation)
+        self._digests = [source.get("digest") for source in generation.manifest.built.get("sources", [])]
+        """Digest of each source at the time of the build; empty if the manifest has none."""
         self.files = self.records = self.chunks = 0
         self.groups: Counter[str] = Counter()
         """Chunks by group."""
@@ -180,9 +181,3 @@ def as_text(listing: Listing) -> Iterator[str]:
     if listing.groups:
         yield f"\n{'chunks':>{_NUMBER}}  group\n"
         yield from (f"{count:{_NUMBER},}  {printable(name)}\n" for name, count in groups)
-
-
-def _digests(generation: Generation) -> Sequence[str | None]:
-    """Return the digest of each source at the time of the build; empty if the manifest has none."""
-    sources = generation.manifest.built.get("sources", [])
-    return [source.get("digest") for source in sources]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, Words, cell_boxes, surrounding
+from retrieve_cli.contracts.layout import DocumentPage, Layout, Mark, Words, cell_boxes, surrounding
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.operations.text import aligned
@@ -99,7 +99,6 @@ def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:
 
 
 def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
-    """Return a file on the disk, its format and its content."""
     reader = shared_reader(settings)
     try:
         with files.open_regular(path) as file:
@@ -145,30 +144,23 @@ def _blocks(text: str, layout: Layout, page: DocumentPage) -> Iterator[tuple[dic
         number += 1
         box = surrounding(words.boxes(start, end), page.index)
         cells = cell_boxes(text, block, words=words, page=page.index) if block.kind == "table" else []
-        yield _values(text[start:end], block, number, box, cells), list(_marks(block, number, box, cells))
-
-
-def _values(
-    text: str, block: Block, number: int, box: Box | None, cells: Sequence[Sequence[Box | None]]
-) -> dict[str, Json]:
-    return {
-        "number": number,
-        "kind": block.kind,
-        "level": block.level,
-        "start": block.start,
-        "end": block.end,
-        "box": _corners(box),
-        "text": shortened(text, _WORDS),
-        **({"cells": [[_corners(cell) for cell in row] for row in cells]} if cells else {}),
-    }
+        marks = [Mark(cell, "cell") for row in cells for cell in row if cell is not None]
+        if box is not None:
+            level = f" {block.level}" if block.level else ""
+            marks.append(Mark(box, block.kind, f"{number} {block.kind}{level}", number))
+        values: dict[str, Json] = {
+            "number": number,
+            "kind": block.kind,
+            "level": block.level,
+            "start": block.start,
+            "end": block.end,
+            "box": _corners(box),
+            "text": shortened(text[start:end], _WORDS),
+        }
+        if cells:
+            values["cells"] = [[_corners(cell) for cell in row] for row in cells]
+        yield values, marks
 
 
 def _corners(box: Box | None) -> list[float] | None:
     return None if box is None else [round(value, 1) for value in box[1:]]
-
-
-def _marks(block: Block, number: int, box: Box | None, cells: Sequence[Sequence[Box | None]]) -> Iterator[Mark]:
-    yield from (Mark(cell, "cell") for row in cells for cell in row if cell is not None)
-    if box is not None:
-        level = f" {block.level}" if block.level else ""
-        yield Mark(box, block.kind, f"{number} {block.kind}{level}", number)

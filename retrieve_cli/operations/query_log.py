@@ -42,23 +42,6 @@ class DamagedLine(NamedTuple):
     why: str
 
 
-class _Mean:
-    """Running mean."""
-
-    def __init__(self) -> None:
-        self._sum = 0.0
-        self._count = 0
-
-    def add(self, value: float | None) -> None:
-        if value is not None:
-            self._sum += value
-            self._count += 1
-
-    @property
-    def value(self) -> float | None:
-        return self._sum / self._count if self._count else None
-
-
 @dataclass(slots=True)
 class Tally:
     """Counts of queries of some period."""
@@ -76,7 +59,9 @@ class Tally:
     total_ms: float = 0.0
     latencies: Counter[float] = field(default_factory=Counter)
     """Number of queries by milliseconds to three significant digits."""
-    scores: Mapping[str, _Mean] = field(default_factory=lambda: {name: _Mean() for name in _SCORES})
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SCORES, 0.0))
+    scored: Counter[str] = field(default_factory=Counter)
+    """Number of queries with each score."""
 
     def add(self, entry: Mapping[str, Json]) -> None:
         self.queries += 1
@@ -89,8 +74,14 @@ class Tally:
         milliseconds = _number(entry["total_ms"]) or 0.0
         self.total_ms += milliseconds
         self.latencies[float(f"{milliseconds:.3g}")] += 1
-        for name, mean in self.scores.items():
-            mean.add(_number(entry.get(name)))
+        for name in _SCORES:
+            if (score := _number(entry.get(name))) is not None:
+                self.sums[name] += score
+                self.scored[name] += 1
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a score over the queries that have one."""
+        return self.sums[name] / self.scored[name] if self.scored[name] else None
 
     def latency(self, share: float) -> float | None:
         """Return the latency that this share of the queries did not exceed, in milliseconds (nearest rank)."""
@@ -109,7 +100,7 @@ class Tally:
             "relaxed": self.relaxed,
             "few_candidates": self.few,
             "reranked_share": self.reranked / self.detailed if self.detailed else None,
-            **{name: mean.value for name, mean in self.scores.items()},
+            **{name: self.mean(name) for name in _SCORES},
         }
 
 
@@ -294,19 +285,17 @@ def query_metrics(log: QueryLog) -> list[Metric]:
     """Return the metrics of a log: numbers only, without texts, tenants or ids."""
     tally = log.all
     counts = [_single(name, "counter", text, getattr(tally, key)) for name, (key, text) in _COUNTS.items()]
-    means = [_single(name, "gauge", text, tally.scores[key].value) for name, (key, text) in _MEANS.items()]
+    means = [_single(name, "gauge", text, tally.mean(key)) for name, (key, text) in _MEANS.items()]
     damaged = _single("retrieve_query_log_damaged_lines", "gauge", "Damaged lines of the log.", log.damages)
-    return [*counts, _durations(tally), *means, damaged]
+    found = {share: tally.latency(share) for share in SHARES}
+    durations = [
+        *(MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None),
+        MetricSample(tally.total_ms / 1000, suffix="_sum"),
+        MetricSample(tally.queries, suffix="_count"),
+    ]
+    summary = Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", durations)
+    return [*counts, summary, *means, damaged]
 
 
 def _single(name: str, kind: Literal["counter", "gauge"], text: str, value: float | None) -> Metric:
     return Metric(name, kind, text, [] if value is None else [MetricSample(value)])
-
-
-def _durations(tally: Tally) -> Metric:
-    found = {share: tally.latency(share) for share in SHARES}
-    quantiles = [
-        MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None
-    ]
-    totals = [MetricSample(tally.total_ms / 1000, suffix="_sum"), MetricSample(tally.queries, suffix="_count")]
-    return Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", [*quantiles, *totals])

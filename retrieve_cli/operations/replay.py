@@ -149,7 +149,10 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
         hint = "raise store.keep to keep more generations; list those on disk: retrieve inspect history"
         raise IndexMissing(f"generation {quoted(run.generation)} of {run.name} no longer exists", hint=hint)
     under = restored(run.configuration, settings, where=run.name)
-    options = replace(_options(run.options, run.name), deadline_ms=None)
+    given = values_of(SearchOptions, run.options, run.name)
+    if "k" not in given:
+        raise UsageError(f"{run.name} does not name its number of results (k)", hint=AGAIN)
+    options = replace(SearchOptions(**given), deadline_ms=None)
     answers = Searcher(Opened.of(store, under, run.generation), options).answer(requests)
     again = [json.loads(json.dumps(run_account.entry(answer, run.texts))) for answer in answers]
     for was, answer in zip(run.answers, answers, strict=True):
@@ -188,20 +191,19 @@ def program_notes(
 
 def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
     """Yield changes since the run that may explain differences."""
-    yield from program_notes(run.version, run.configuration, under, _changes(store, run))
+    between = []  # what makes scores or stages differ
+    if run.calibration != calibration_digest(store):
+        between.append("the calibration has changed: confidence and relevance may differ")
+    if run.options.get("deadline_ms") is not None:
+        between.append(
+            "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
+        )
+    yield from program_notes(run.version, run.configuration, under, between)
     kept = [each.get("files", []) for each in run.requests]
     for entry in (entry for entries in kept for entry in entries):
         now = run_account.digest(entry["path"]).get("sha1")
         if now != entry.get("sha1"):
             yield f"{entry['path']} is missing or has changed: its saved properties are used"
-
-
-def _changes(store: Store, run: SavedRun) -> Iterator[str]:
-    """Yield what makes scores or stages differ."""
-    if run.calibration != calibration_digest(store):
-        yield "the calibration has changed: confidence and relevance may differ"
-    if run.options.get("deadline_ms") is not None:
-        yield "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
 
 
 def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
@@ -242,14 +244,6 @@ def _brief(value: Json) -> str:
 
 
 # ------------------------------------------------------------------------------------------------- options
-
-
-def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
-    """Return the options of a run. Raises: UsageError: one is unknown or out of range."""
-    given = values_of(SearchOptions, saved, name)
-    if "k" not in given:
-        raise UsageError(f"{name} does not name its number of results (k)", hint=AGAIN)
-    return SearchOptions(**given)
 
 
 def values_of(kind: type, saved: Mapping[str, Json], name: str, *, hint: str = AGAIN) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -44,7 +44,6 @@ def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[
         "recipe": manifest.recipe.to_json(),
         **_prefixes(generation),
         **_columns(generation),
-        **_formats(generation),
         "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
@@ -72,20 +71,15 @@ def _prefixes(generation: Generation) -> dict[str, Json]:
 
 
 def _columns(generation: Generation) -> dict[str, Json]:
-    """Return the fields to filter by, and how many records have more values in one than are kept."""
+    """Return the fields to filter by, how many records have more values in one than are kept, and the number of
+    documents in each format, with its parser, unless all records are of catalogs."""
     if columns.FILE not in generation.manifest.files:
         return {}
-    found = columns.columns_of(generation)
-    return {"filters": {"fields": found.fields, "omitted": found.omitted}}
-
-
-def _formats(generation: Generation) -> dict[str, Json]:
-    """Return the number of documents in each format, with its parser; nothing if all records are of catalogs."""
-    if columns.FILE not in generation.manifest.files:
-        return {}
-    cards, counts = generation.manifest.recipe.documents or {}, columns.columns_of(generation).counts("kind")
+    found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
+    counts = found.counts("kind")
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
-    return {"formats": formats} if formats else {}
+    filters = {"fields": found.fields, "omitted": found.omitted}
+    return {"filters": filters, "formats": formats} if formats else {"filters": filters}
 
 
 # ------------------------------------------------------------------------------------------------ for people
@@ -96,12 +90,20 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     are at most `width` columns wide."""
     store, built, sources = Store(Path(view["artifacts"])), view["built"], view["sources"]
     rejected = f"{figures.count(view['rejected'], 'item')}, listed in {store.quarantine}"
+    graph, card = view["graph"], view["recipe"].get("encoder")
+    links = f", {figures.count(graph['edges'], 'link')} between them" if isinstance(graph, Mapping) else ""
+    model = "none: the index has no embeddings"
+    if isinstance(card, Mapping):
+        model = f"{card.get('name')} ({card.get('dim')} dimensions, {card.get('max_tokens')} tokens)"
+    kinds = {"document": ("docs",), "record": ("catalog",)}
+    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
+    contents = ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
     lines = {
         "index": f"{view['artifacts']}, generation {view['generation']}",
-        "contents": f"{_contents(sources)}, {figures.count(view['chunks'], 'chunk')}{_links(view)}",
+        "contents": f"{contents}, {figures.count(view['chunks'], 'chunk')}{links}",
         **_formats_line(view.get("formats", {})),
         "sources": f"{_sources(sources)}; read {_moment(built.get('at'))}",
-        "model": _model(view["recipe"].get("encoder")),
+        "model": model,
         "pipeline": view["pipeline"] or f"{', '.join(view['retrievers'])} ({view['pipeline_error']})",
         "size": figures.size(view["bytes"]),
         "rejected": rejected if view["rejected"] else "none",
@@ -109,13 +111,6 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     }
     room = {label: _PATH if label in ("index", "formats", "rejected") else width - _LABEL - 1 for label in lines}
     return [f"{label:{_LABEL}} {printable(shortened(text, room[label]))}" for label, text in lines.items()]
-
-
-def _contents(sources: Sequence[Mapping[str, Json]]) -> str:
-    """Return how many documents folders hold and how many records catalogs hold."""
-    kinds = {"document": ("docs",), "record": ("catalog",)}
-    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
-    return ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
 
 
 def _formats_line(formats: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:
@@ -134,11 +129,6 @@ def noun_of(kinds: Iterable[str]) -> str:
     return "document" if set(kinds) == {"docs"} else "record"
 
 
-def _links(view: Mapping[str, Json]) -> str:
-    graph = view["graph"]
-    return f", {figures.count(graph['edges'], 'link')} between them" if isinstance(graph, Mapping) else ""
-
-
 def _sources(sources: Sequence[Mapping[str, Json]]) -> str:
     named = [
         f"{entry['name']} ({figures.count(entry['records'], noun_of([entry['kind']]))})" for entry in sources[:_SOURCES]
@@ -155,12 +145,6 @@ def _moment(at: Json) -> str:
     except (TypeError, ValueError, OverflowError):
         return shortened(str(at))
     return f"{figures.age(seconds)} ({moment:%Y-%m-%d %H:%M})"
-
-
-def _model(card: Any) -> str:
-    if not isinstance(card, Mapping):
-        return "none: the index has no embeddings"
-    return f"{card.get('name')} ({card.get('dim')} dimensions, {card.get('max_tokens')} tokens)"
 
 
 def _fields(fields: Sequence[str], room: int) -> str:

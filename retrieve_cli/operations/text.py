@@ -38,22 +38,17 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
 def why_lines(view: Mapping[str, Json]) -> Iterator[str]:
     """Yield the verdict, then the record's places among the retrievers and the stages."""
     yield printable(f"{view['id']}: {view['verdict']}")
-    yield from _reading(view)
+    searched = view.get("answered_as", view["enhanced_query"])
+    if searched != view["query"]:
+        yield printable(f"searched for {searched!r}")
+    for condition, passes in view["filters"].items():
+        yield printable(f"{'passes' if passes else 'does not pass'} {condition}")
     yield ""
     yield from _retrievers(view)
     yield ""
     yield from aligned(
         ("stage", "rank", "hits", "score", ""), [_stage(stage) for stage in view["stages"]], right=(1, 2, 3)
     )
-
-
-def _reading(view: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what the query was read as, and the conditions that the record meets or does not meet."""
-    searched = view.get("answered_as", view["enhanced_query"])
-    if searched != view["query"]:
-        yield printable(f"searched for {searched!r}")
-    for condition, passes in view["filters"].items():
-        yield printable(f"{'passes' if passes else 'does not pass'} {condition}")
 
 
 def _retrievers(view: Mapping[str, Json]) -> list[str]:
@@ -148,19 +143,16 @@ def diff_lines(view: Mapping[str, Json], noun: str) -> Iterator[str]:
             yield printable(f"{what:8} {listed}")
     for key, values in view["recipe"].items():
         yield printable(f"recipe   {key}: {shortened(str(values['from']))} → {shortened(str(values['to']))}")
-    if "queries" in view:
-        yield from _moves(view["queries"])
-
-
-def _moves(queries: Mapping[str, Json]) -> Iterator[str]:
-    overlap = next(value for key, value in queries.items() if key.startswith("overlap@"))
-    asked = figures.count(queries["asked"], "query", "queries")
-    yield f"queries  {queries['moved']:,} of {asked} answered differently, mean overlap of the top 10 is {overlap:.0%}"
-    for move in queries["moves"]:
-        yield printable(f"  {shortened(move['query'])}")
-        for what, sign in (("entered", "+"), ("left", "−")):
-            yield from (printable(f"    {sign} {each['id']} (rank {each['rank']})") for each in move[what])
-        yield from (printable(f"    {each['id']}: rank {each['from']} → {each['to']}") for each in move["moved"])
+    if queries := view.get("queries"):
+        overlap = next(value for key, value in queries.items() if key.startswith("overlap@"))
+        asked = figures.count(queries["asked"], "query", "queries")
+        answered = f"{queries['moved']:,} of {asked} answered differently"
+        yield f"queries  {answered}, mean overlap of the top 10 is {overlap:.0%}"
+        for move in queries["moves"]:
+            yield printable(f"  {shortened(move['query'])}")
+            for what, sign in (("entered", "+"), ("left", "−")):
+                yield from (printable(f"    {sign} {each['id']} (rank {each['rank']})") for each in move[what])
+            yield from (printable(f"    {each['id']}: rank {each['from']} → {each['to']}") for each in move["moved"])
 
 
 # ------------------------------------------------------------------------------------------------- records
@@ -180,7 +172,6 @@ def record_text(view: Mapping[str, Json], *, whole: bool) -> str:
 
 
 def _chunk_line(chunk: Mapping[str, Json]) -> str:
-    """Return a chunk of a record with its tokens, kind, pages or anchor, and section."""
     place = place_of(chunk)
     parts = [figures.count(chunk["tokens"], "token")]
     if place is not None:

@@ -65,8 +65,7 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
     """
     at = find_record(generation, record_id)
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
-    keys = [(*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk)) for chunk in chunks]
-    shown = [{key: chunk[key] for key in own} for own, chunk in zip(keys, chunks, strict=True)]
+    shown = [{key: chunk[key] for key in (*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk))} for chunk in chunks]
     row, text = shown_row(generation.records[at]), "\n".join(str(chunk["text"]) for chunk in chunks)
     card = (generation.manifest.recipe.documents or {}).get(str(row["kind"]))
     return {**row, **({"parser": card} if card else {}), "text": text, "chunks": shown}

@@ -53,9 +53,16 @@ class SavedSearch(Frozen):
             raise UsageError(f"{name} does not have one answer", hint=_AGAIN)
         if not isinstance(options, dict) or not isinstance(options.get("text"), str):
             raise UsageError(f"{name} does not have its question", hint=_AGAIN)
+        value: Json = run.get("at")
+        try:
+            at = datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            at = None
+        if at is None or at.tzinfo is None:
+            raise UsageError(f"`at` of {name} is {quoted(value)}, not a time", hint=_AGAIN)
         return cls(
             name=name,
-            at=_time(run.get("at"), name),
+            at=at,
             version=run.get("version"),
             options=WebOptions(**values_of(WebOptions, options, name, hint=_AGAIN)),
             configuration=configuration,
@@ -63,16 +70,6 @@ class SavedSearch(Frozen):
             encoder=run.get("encoder"),
             answer=answers[0],
         )
-
-
-def _time(value: Json, name: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        at = None
-    if at is None or at.tzinfo is None:
-        raise UsageError(f"`at` of {name} is {quoted(value)}, not a time", hint=_AGAIN)
-    return at
 
 
 def replay(folder: Path, settings: Settings) -> Replay:

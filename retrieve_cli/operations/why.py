@@ -127,7 +127,13 @@ def _depths(ranked: Ranked) -> dict[str, int]:
 def _unhindered(opened: Opened, query: Query, place: _Place, options: SearchOptions, ranked: Ranked) -> dict[str, Json]:
     """Return the rank of the record in each retriever and in their fusion, as if nothing were cut."""
     rows = len(opened.generation.records if place.unit == "record" else opened.generation.chunks)
-    free = opened.under(_without_cuts(opened.settings, rows))
+    # Without all that cuts or reorders after fusion.
+    uncut: dict[str, Json] = {
+        "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
+        "diversity": {"per_source": None, "per_group": None, "mmr": None},
+    }
+    settings = override(opened.settings, uncut, where="why")
+    free = opened.under(replace(settings, boost=BoostSettings(), recency=RecencySettings()))
     every = replace(options, k=rows, rerank=False, expand=False, route=False, min_score=None)
     ranking = Searcher(free, every).rank([replace(query, also=())])
     hits = ranking.rankings[0].hits
@@ -147,15 +153,6 @@ def _unhindered(opened: Opened, query: Query, place: _Place, options: SearchOpti
         for evidence in hit.evidence
     }
     return {"retrievers": standings, "legs": standings, "fused": {"rank": rank, "of": len(hits), "score": hit.score}}
-
-
-def _without_cuts(settings: Settings, rows: int) -> Settings:
-    """Return the settings without all that cuts or reorders after fusion."""
-    free: dict[str, Json] = {
-        "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
-        "diversity": {"per_source": None, "per_group": None, "mmr": None},
-    }
-    return replace(override(settings, free, where="why"), boost=BoostSettings(), recency=RecencySettings())
 
 
 def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> Iterator[str]:

@@ -57,8 +57,6 @@ _OPERATORS = frozenset({"AND", "OR", "WITH"})
 
 
 class _Table(NamedTuple):
-    """The list, with look-ups by id, name and address."""
-
     ids: Mapping[str, str]
     """Ids, by the id in lower case."""
     keys: Mapping[str, str]

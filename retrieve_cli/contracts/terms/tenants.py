@@ -30,7 +30,6 @@ def conflict_in(metadata: Mapping[str, Json]) -> str:
 
 
 def _tenants(value: Json) -> frozenset[str]:
-    """Return the tenants that a value names, as text."""
     parts = value if isinstance(value, list | tuple) else [value]
     return frozenset(text for part in parts if part is not None and (text := str(part).strip()))
 

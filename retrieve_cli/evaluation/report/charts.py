@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.errors import Unavailable
-from retrieve_cli.evaluation.measures import RECALLS, Points
+from retrieve_cli.evaluation.measures import RECALLS, Points, package_of_eval
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -59,8 +58,6 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 class _Style(Frozen):
-    """Style of the line of a run."""
-
     colour: str
     dash: Any
     marker: str
@@ -208,17 +205,13 @@ def _logarithmic(axes: Any) -> None:
 @contextmanager
 def _figure(size: tuple[float, float], layout: Any = "constrained") -> Iterator[Any]:
     """Yield an empty figure under these settings only: a user's own settings would change the page."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        hint = "pip install 'retrieve-cli[eval]'"
-        raise Unavailable("the package matplotlib is not installed", hint=hint) from error
+    mpl = package_of_eval("matplotlib", "matplotlib")
+    figures = package_of_eval("matplotlib.figure", "matplotlib")
     with mpl.rc_context():
         mpl.rcdefaults()
         settings: Any = mpl.rcParams
         settings.update(_SETTINGS)
-        yield Figure(figsize=size, layout=layout)
+        yield figures.Figure(figsize=size, layout=layout)
 
 
 def _svg(figure: Any, *, name: str, label: str = "") -> str:

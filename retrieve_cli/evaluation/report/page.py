@@ -143,7 +143,11 @@ def write(
     template = _environment().from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     evaluations = {_letter(at): run.evaluation for at, run in enumerate(runs)}
     measure = next((name for name, values in runs[0].evaluation.per_query.items() if values), None)
-    changes = {letter: _changes(measure, runs[0].evaluation, each) for letter, each in evaluations.items()}
+    values = {letter: each.per_query.get(measure or "", {}) for letter, each in evaluations.items()}
+    changes = {
+        letter: {name: own[name] - value for name, value in values[_letter(0)].items() if name in own}
+        for letter, own in values.items()
+    }
     worst, lost = _worst(measure, runs[0].evaluation, changes, topics)
     text = template.render(
         runs={_letter(at): run for at, run in enumerate(runs)},
@@ -191,12 +195,6 @@ def _notes(runs: Sequence[NamedEvaluation], notes: Sequence[str]) -> list[str]:
         found += [f"{_letter(at)}: {note}" for note in run.evaluation.notes if note not in found]
     left = len(found) - _NOTES
     return found if left <= 0 else [*found[:_NOTES], f"and {left} more notes of this kind"]
-
-
-def _changes(measure: str | None, baseline: Evaluation, run: Evaluation) -> dict[str, float]:
-    """Return a run's differences from the baseline in the first measure, by query that both have."""
-    before, after = ({} if measure is None else each.per_query.get(measure, {}) for each in (baseline, run))
-    return {name: after[name] - value for name, value in before.items() if name in after}
 
 
 # ------------------------------------------------------------------------------------------------ charts
@@ -311,7 +309,12 @@ def _environment() -> Environment:
         raise Unavailable("the package jinja2 is not installed", hint=hint) from error
     found = Environment(
         autoescape=True,
-        finalize=lambda value: _clean(value) if type(value) is str else value,
+        # Control characters go, and surrogates, which UTF-8 cannot encode.
+        finalize=lambda value: (
+            printable(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+            if type(value) is str
+            else value
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -319,11 +322,6 @@ def _environment() -> Environment:
     written = {"cut": _cut, "number": _number, "count": "{:,}".format, "chart": Markup, "chance": figures.chance}
     found.filters |= {**written, "verdict": verdict, "finite": isfinite, "rounded": figures.rounded}
     return found
-
-
-def _clean(text: str) -> str:
-    """Return the text without control characters and surrogates, which UTF-8 cannot encode."""
-    return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _cut(text: str, length: int) -> str:

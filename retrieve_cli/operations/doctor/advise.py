@@ -98,27 +98,19 @@ def _measured(subject: Subject, say: Callable[[str], None]) -> Advice:
     loaded: list[tuple[Way, Encoder]] = []
     absent: list[UnmeasuredEncoder] = []
     for way in (default, *ways):
-        problem = _warm(way, passages.texts[:8])
-        if problem is not None:
-            absent.append(problem)
-        elif way.encoder is not None:
+        if way.encoder is None:
+            absent.append(UnmeasuredEncoder(way.kind, way.precision, way.missing, way.hint))
+            continue
+        try:
+            way.encoder.encode_passages(passages.texts[:8])  # loads the weights
             loaded.append((way, way.encoder))
+        except Unavailable as error:
+            absent.append(UnmeasuredEncoder(way.kind, way.precision, error.message, error.hint))
     measured = _compare(loaded, passages)
     message, keys = _verdict(measured, current)
     model = loaded[0][1].card.name
     counts = (len(passages.texts), len(passages.queries))
     return Advice(message, "", model, passages.origin, *counts, measured, absent, keys)
-
-
-def _warm(way: Way, texts: Sequence[str]) -> UnmeasuredEncoder | None:
-    """Load the weights. Raises: Unavailable if not even the default can be."""
-    if way.encoder is None:
-        return UnmeasuredEncoder(way.kind, way.precision, way.missing, way.hint)
-    try:
-        way.encoder.encode_passages(texts)
-    except Unavailable as error:
-        return UnmeasuredEncoder(way.kind, way.precision, error.message, error.hint)
-    return None
 
 
 def _compare(ways: Sequence[tuple[Way, Encoder]], passages: SampleTexts) -> list[MeasuredEncoder]:
@@ -197,22 +189,16 @@ class SampleTexts(Frozen):
 
 def sample(subject: Subject) -> SampleTexts:
     """Return chunks of the current index, evenly spread, with names of its records as queries; else synthetic texts."""
-    with suppress(RetrieveError, OSError):
-        if passages := _of_index(subject):
-            return passages
-    random = np.random.default_rng(7)
-    texts = [" ".join(random.choice(_WORDS, size)) for size in random.integers(8, 160, _TEXTS)]
-    return SampleTexts("synthetic", texts, [" ".join(text.split()[:5]) for text in texts[:_QUERIES]])
-
-
-def _of_index(subject: Subject) -> SampleTexts | None:
-    """Return a sample of the index; None if it has too few texts."""
-    with open_generation(subject.store) as generation:
+    with suppress(RetrieveError, OSError), open_generation(subject.store) as generation:
         chunks = [generation.chunks[row] for row in _spread(len(generation.chunks), _TEXTS)]
         texts = list(dict.fromkeys(f"{chunk['header']}{chunk['text']}" for chunk in chunks))
         names = [str(generation.records[row]["name"]) for row in _spread(len(generation.records), _QUERIES)]
-    queries = list(dict.fromkeys(name for name in names if name.strip())) or texts[:_QUERIES]
-    return SampleTexts("index", texts, queries) if len(texts) >= _FEWEST else None
+        if len(texts) >= _FEWEST:
+            queries = list(dict.fromkeys(name for name in names if name.strip())) or texts[:_QUERIES]
+            return SampleTexts("index", texts, queries)
+    random = np.random.default_rng(7)
+    texts = [" ".join(random.choice(_WORDS, size)) for size in random.integers(8, 160, _TEXTS)]
+    return SampleTexts("synthetic", texts, [" ".join(text.split()[:5]) for text in texts[:_QUERIES]])
 
 
 def _spread(count: int, most: int) -> list[int]:

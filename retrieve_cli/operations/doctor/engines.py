@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.operations.doctor.subject import Check, Status, Subject, some
+from retrieve_cli.operations.doctor.subject import Check, Fault, Status, Subject, check_of, some
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Engine, Staged
@@ -17,15 +18,6 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _SECRETS = ("password_env", "api_key_env", "token_env")
 _NAMESPACES = ("schema", "collection", "index")
 """Keys that name the place of an index in an engine; each has the first of them that it knows."""
-_WORSE: Sequence[Status] = ("ok", "warn", "fail")
-
-
-class _Fault(NamedTuple):
-    """Something that is wrong, and what fixes it."""
-
-    status: Status
-    message: str
-    fix: str
 
 
 def engine(name: str, subject: Subject) -> Check | None:
@@ -40,56 +32,48 @@ def engine(name: str, subject: Subject) -> Check | None:
     contents = list(_contents(name, subject, chosen, current))
     # A server that answers for the current generation can be used, if not well.
     broken = any(fault.status == "fail" for fault in contents)
-    faults = [_Fault("fail" if broken else "warn", *problem) for problem in problems]
+    faults = [Fault("fail" if broken else "warn", *problem) for problem in problems]
     faults += _exposed(name, getattr(subject.settings, name, None), problems)
     faults += contents
     if not faults:
         facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
         index = f"holds {subject.manifest.id}" if subject.manifest else "reachable, and there is no index yet"
         return Check(name, "ok", f"{index}: {facts}")
-    worst = max((fault.status for fault in faults), key=_WORSE.index)
-    message = "; ".join(fault.message for fault in faults)
-    return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
+    return check_of(name, faults)
 
 
-def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[_Fault]:
+def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[Fault]:
     """Yield a fault if a secret is sent unencrypted to another host, unless the engine reports that itself."""
     scheme, _, rest = str(getattr(section, "url", "")).partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     secret = any(getattr(section, key, None) for key in _SECRETS)
     if scheme == "http" and secret and host not in _LOCAL and not any("https://" in fix for _, fix in problems):
-        yield _Fault(
+        yield Fault(
             "warn", f"its secret is sent to {host} without encryption", f"set `engines.{name}.url` to https://…"
         )
 
 
-def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> Iterator[_Fault]:
-    """Yield faults of the generations in an engine."""
+def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> Iterator[Fault]:
+    from retrieve_cli.assemble import engines, registry
+    from retrieve_cli.storage import engine_record
+
     manifest = subject.manifest
     if manifest is None:
         return
     staged = {one.generation: one for one in chosen.generations()}
-    entry, parts = _wanted(name, subject, manifest)
-    if parts or entry is not None:
-        push = subject.command("engines", "push")
-        faults = list(_current(chosen, manifest, entry, parts))
-        yield from (_Fault(status, message, push) for status, message in faults)
-        if not faults and live != manifest.id:
-            message = f"its alias names {live or 'nothing'}, and {manifest.id} is current"
-            yield _Fault("warn", f"{message}: other programs read the wrong generation", push)
-    yield from _leftovers(name, subject, manifest, staged)
-
-
-def _wanted(name: str, subject: Subject, manifest: Manifest) -> tuple[Entry | None, Mapping[str, int | None]]:
-    """Return the record of sending the current generation to an engine, and the rows by part that it should hold."""
-    from retrieve_cli.assemble import engines, registry
-    from retrieve_cli.storage import engine_record
-
     entry = engine_record.read(subject.store.generations / manifest.id).get(name)
     placed = engines.places(subject.settings, manifest.recipe.retrievers)
     mine = [retriever for retriever, place in placed.items() if place == name]
-    return entry, {each: manifest.rows(registry.retriever(each).file) for each in mine}
+    parts = {each: manifest.rows(registry.retriever(each).file) for each in mine}
+    if parts or entry is not None:
+        push = subject.command("engines", "push")
+        faults = list(_current(chosen, manifest, entry, parts))
+        yield from (Fault(status, message, push) for status, message in faults)
+        if not faults and live != manifest.id:
+            message = f"its alias names {live or 'nothing'}, and {manifest.id} is current"
+            yield Fault("warn", f"{message}: other programs read the wrong generation", push)
+    yield from _leftovers(name, subject, manifest, staged)
 
 
 def _current(
@@ -116,15 +100,17 @@ def _current(
         yield "warn", f"it was sent with other parameters than are configured ({', '.join(changed)})"
 
 
-def _leftovers(name: str, subject: Subject, manifest: Manifest, staged: Mapping[str, Staged]) -> Iterator[_Fault]:
+def _leftovers(name: str, subject: Subject, manifest: Manifest, staged: Mapping[str, Staged]) -> Iterator[Fault]:
     """Yield faults for generations that no reader of this index asks for."""
-    known = {manifest.id, *_kept(subject)}
+    known = {manifest.id}
+    with suppress(RetrieveError):  # the check of generations reports it
+        known |= {kept.manifest.id for kept in subject.store.kept()}
     unfinished = [one.generation for one in staged.values() if not one.complete and one.generation != manifest.id]
     strangers = [one.generation for one in staged.values() if one.complete and one.generation not in known]
     if unfinished:
         count = some(len(unfinished), "incomplete generation")
         fix = subject.command("engines", "drop", unfinished[0])
-        yield _Fault("warn", f"{count} ({', '.join(unfinished)}), unless a build is sending it now", fix)
+        yield Fault("warn", f"{count} ({', '.join(unfinished)}), unless a build is sending it now", fix)
     if strangers:
         count = some(len(strangers), "generation")
         section = getattr(subject.settings, name, None)
@@ -132,11 +118,4 @@ def _leftovers(name: str, subject: Subject, manifest: Manifest, staged: Mapping[
         drop = subject.command("engines", "drop", strangers[0])
         fix = f"give each index its own `{key}`, or remove it: {drop}"
         message = f"{count} that this index does not know ({', '.join(strangers)})"
-        yield _Fault("warn", f"{message}: leftovers, or data of another index with the same name", fix)
-
-
-def _kept(subject: Subject) -> list[str]:
-    try:
-        return [kept.manifest.id for kept in subject.store.kept()]
-    except RetrieveError:  # the check of generations reports it
-        return []
+        yield Fault("warn", f"{message}: leftovers, or data of another index with the same name", fix)

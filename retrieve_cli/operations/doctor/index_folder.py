@@ -48,7 +48,8 @@ def index(subject: Subject) -> Check:
     parts = {"generation", *(subject.manifest.files if subject.manifest else ())}
     faults = {name: fault for name, fault in report["faults"].items() if name in parts}
     if not faults:
-        records = _rows(subject, RECORDS)
+        entry = subject.manifest.files.get(RECORDS) if subject.manifest else None
+        records = (entry.rows or 0) if entry else 0
         message = f"generation {report['generation']} is intact ({some(records, 'record')})"
         if subject.manifest and not store.has_sums(subject.manifest):
             message += "; its block checksums are missing or damaged: queries would not detect damage, or would be slow"
@@ -90,11 +91,6 @@ def _sound_one(subject: Subject) -> str:
         except RetrieveError:
             continue  # removed in the meantime
     return ""
-
-
-def _rows(subject: Subject, name: str) -> int:
-    entry = subject.manifest.files.get(name) if subject.manifest else None
-    return (entry.rows or 0) if entry else 0
 
 
 def generations(subject: Subject) -> Check:

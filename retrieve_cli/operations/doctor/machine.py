@@ -15,7 +15,6 @@ from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.assemble.llm import model_servers as configured
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import retriever_names
-from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Package
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages as languages_by_code
 from retrieve_cli.errors import IndexCorrupt, Unavailable
@@ -30,7 +29,9 @@ _NO_CACHE = Path(os.devnull)
 
 def model(subject: Subject) -> Check:
     """Check that the encoder of the current index is here in the right revision, and the one that a sync would use."""
-    settings = _looking_only(subject.settings)
+    # Models are only inspected: without network, GPU or writes to the model cache.
+    models = replace(subject.settings.models, auto_download=False, cache_dir=_NO_CACHE)
+    settings = replace(subject.settings, models=models, encoder=replace(subject.settings.encoder, device="cpu"))
     if subject.manifest is None or subject.manifest.recipe.encoder is None:
         if not settings.dense.enabled:
             return Check("model", "ok", "not needed: the index has no vectors (dense.enabled: false)")
@@ -99,12 +100,6 @@ _ENGLISH_ALONE = re.compile(
     re.IGNORECASE,
 )
 """Names of well-known encoders of English."""
-
-
-def _looking_only(settings: Settings) -> Settings:
-    """Return settings under which models are only inspected: without network, GPU or writes to the model cache."""
-    models = replace(settings.models, auto_download=False, cache_dir=_NO_CACHE)
-    return replace(settings, models=models, encoder=replace(settings.encoder, device="cpu"))
 
 
 def _missing(subject: Subject, error: Unavailable) -> Check:
@@ -180,10 +175,6 @@ def _torch(subject: Subject) -> bool:
     return subject.settings.dense.enabled and wanted
 
 
-def _openvino(subject: Subject) -> bool:
-    return subject.settings.dense.enabled and subject.settings.encoder.kind == "openvino"
-
-
 def _model_servers(subject: Subject) -> bool:
     chosen = subject.settings
     by_configuration = chosen.encoder.kind == "remote" or chosen.rerank.backend in ("remote", "llm")
@@ -205,55 +196,50 @@ def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
     return needed
 
 
-def _of_retrievers() -> Iterator[_Package]:
-    for name in retriever_names():
-        for package in retriever(name).packages:
-            yield _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
-
-
 def _names_or_topics(subject: Subject) -> bool:
     """Return True if texts are cut at changes of topic, searched for names, or split into sentences."""
     settings = subject.settings
     return settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive
 
 
+def _each(names: str, purpose: str, needed: Callable[[Subject], bool] = lambda _: False) -> Iterator[_Package]:
+    """Yield distributions that serve one purpose; by default, no configuration needs them."""
+    return (_Package((name,), purpose, needed) for name in names.split())
+
+
 _PACKAGES = (
-    *(_Package((name,), "every command", lambda _: True) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
-    *(
-        _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
-        for name in ("tokenizers", "onnx", "onnxruntime")
+    *_each("typer rich PyYAML orjson numpy", "every command", lambda _: True),
+    *_each("tokenizers onnx onnxruntime", "the encoder on a CPU (encoder.kind: onnx)", _onnx),
+    *_each("torch transformers sentence-transformers", "the encoder on a GPU (encoder.kind: torch)", _torch),
+    *_each(
+        "openvino",
+        "a faster encoder on a CPU (encoder.kind: openvino)",
+        lambda subject: subject.settings.dense.enabled and subject.settings.encoder.kind == "openvino",
     ),
-    *(
-        _Package((name,), "the encoder on a GPU (encoder.kind: torch)", _torch)
-        for name in ("torch", "transformers", "sentence-transformers")
-    ),
-    _Package(("openvino",), "a faster encoder on a CPU (encoder.kind: openvino)", _openvino),
-    _Package(
-        ("spacy",),
+    *_each(
+        "spacy",
         "texts that are cut into chunks",
         lambda subject: _names_or_topics(subject) or "docs" in _source_kinds(subject),
     ),
-    *_of_retrievers(),
-    _Package(
-        ("urllib3",),
+    *(
+        _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
+        for name in retriever_names()
+        for package in retriever(name).packages
+    ),
+    *_each(
+        "urllib3",
         "sources of kind http and sparql, and models on a server",
         lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}) or _model_servers(subject),
     ),
-    _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
-    _Package(
-        ("obonet",),
+    *_each("pyoxigraph", "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    *_each(
+        "obonet",
         "ontologies in OBO (graph.files)",
         lambda subject: any(path.suffix == ".obo" for path in subject.settings.graph.files),
     ),
-    *(
-        _Package((name,), "query --file", lambda _: False)
-        for name in ("pydicom", "nibabel", "tifffile", "Pillow", "pynrrd")
-    ),
-    *(
-        _Package((name,), f"documents in {formats}", lambda _: False)
-        for name, formats in (("pypdfium2", "PDF"), ("selectolax", "HTML"), ("trafilatura", "HTML"))
-    ),
-    _Package(("ir-measures",), "retrieve eval", lambda _: False),
-    _Package(("scipy",), "retrieve eval", lambda _: False),
-    _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),
+    *_each("pydicom nibabel tifffile Pillow pynrrd", "query --file"),
+    *_each("pypdfium2", "documents in PDF"),
+    *_each("selectolax trafilatura", "documents in HTML"),
+    *_each("ir-measures scipy", "retrieve eval"),
+    *_each("huggingface_hub", "models.auto_download", lambda subject: subject.settings.models.auto_download),
 )

@@ -32,7 +32,10 @@ def sources(subject: Subject) -> Check:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return Check(_NAME, "warn", message, subject.build_from())
     checks = [_look(subject, entry) for entry in subject.entries]
-    checks += _no_longer(subject)
+    before = _digests(subject.manifest) if subject.manifest else {}
+    for name in before.keys() - {entry.name for entry in subject.entries}:
+        message = f"{name} is in the index, and the configuration no longer lists it"
+        checks.append(Check(_NAME, "warn", message, subject.command("sync")))
     status = next(status for status in _WORST if any(check.status == status for check in checks))
     shown = [check for check in checks if check.status != "ok"] or checks
     fix = next(check.fix for check in shown if check.status == status)
@@ -50,19 +53,16 @@ def _look(subject: Subject, entry: SourceSetting) -> Check:
             )
         state = _state(subject.manifest, entry, source)
     except UsageError as error:
-        hint = f"correct `sources:` in the configuration ({error.hint})"
-        listed = bool(subject.settings.sources.list)
-        return Check(_NAME, "fail", f"{entry.name}: {error.message}", hint if listed else _put_back(subject, entry))
+        if subject.settings.sources.list:
+            fix = f"correct `sources:` in the configuration ({error.hint})"
+        else:
+            flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
+            fix = f"restore it, or build from its new place: {subject.command('build', flag, place)}"
+        return Check(_NAME, "fail", f"{entry.name}: {error.message}", fix)
     age = f" ({copy}, {_age(copy)})" if remote else ""
     if state in ("as built", "not built yet"):
         return Check(_NAME, "ok", f"{entry.name} is {state}{age}")
     return Check(_NAME, "warn", f"{entry.name} {state}{age}", subject.command("sync"))
-
-
-def _put_back(subject: Subject, entry: SourceSetting) -> str:
-    """Return the fix for a source that only the index names."""
-    flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
-    return f"restore it, or build from its new place: {subject.command('build', flag, place)}"
 
 
 def _state(manifest: Manifest | None, entry: SourceSetting, source: Source) -> str:
@@ -76,14 +76,6 @@ def _state(manifest: Manifest | None, entry: SourceSetting, source: Source) -> s
     for item in source.scan():
         read.update(trace(item))
     return "as built" if read.hexdigest() == before[entry.name] else "has changed since the build"
-
-
-def _no_longer(subject: Subject) -> Iterator[Check]:
-    """Yield a finding for each source that is in the index and no longer in the configuration."""
-    before = _digests(subject.manifest) if subject.manifest else {}
-    for name in before.keys() - {entry.name for entry in subject.entries}:
-        message = f"{name} is in the index, and the configuration no longer lists it"
-        yield Check(_NAME, "warn", message, subject.command("sync"))
 
 
 def _digests(manifest: Manifest) -> Mapping[str, str]:
@@ -133,7 +125,6 @@ def sandbox(_: Subject) -> Check:
 
 
 def _change(kind: str, before: Json, now: Json) -> str:
-    """Return the change of the parser of a format."""
     return f"{kind}: other rules or settings" if before == now else f"{kind} by {before}, now {now}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from retrieve_cli.assemble.sources import entries_of, sources_of
 from retrieve_cli.assemble.trusted import own_store
@@ -21,6 +21,7 @@ from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 
 Status = Literal["ok", "warn", "fail"]
+_WORSE: Sequence[Status] = ("ok", "warn", "fail")
 
 _DEFAULT = Path("artifacts")
 _FLAGS = {"catalog": "--catalog", "docs": "--docs-dir"}
@@ -35,6 +36,21 @@ class Check(Frozen):
     message: str
     fix: str = ""
     """A command or an edit that fixes it; empty if nothing is wrong."""
+
+
+class Fault(NamedTuple):
+    """Something that is wrong, and what fixes it."""
+
+    status: Status
+    message: str
+    fix: str
+
+
+def check_of(name: str, faults: Sequence[Fault]) -> Check:
+    """Return the finding of all that is wrong, as bad as the worst of it."""
+    worst = max((fault.status for fault in faults), key=_WORSE.index)
+    message = "; ".join(fault.message for fault in faults)
+    return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
 
 
 class Subject:

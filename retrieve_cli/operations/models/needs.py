@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
-from retrieve_cli.assemble.llm import ModelServer, model_servers
+from retrieve_cli.assemble.llm import model_servers
 from retrieve_cli.assemble.registry import asked_with
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -171,7 +171,16 @@ def listing(settings: Settings) -> dict[str, Json]:
     return {
         "schema_version": 1,
         "models": [_entry(need, settings) for need in needs(settings)],
-        "servers": [_server(server) for server in model_servers(settings)],
+        "servers": [
+            {
+                "stage": server.stage,
+                "model": server.model,
+                "base_url": server.address,
+                "api_key_env": server.api_key_env,
+                "hint": f"export {server.api_key_env}=..." if server.lacks_key else None,
+            }
+            for server in model_servers(settings)
+        ],
         "models_dir": None if folder is None else str(folder),
         "cache_dir": str(cache_dir(settings)),
     }
@@ -188,17 +197,6 @@ def _entry(need: ModelNeed, settings: Settings) -> dict[str, Json]:
     except (UsageError, OSError) as error:
         hint = error.hint if isinstance(error, UsageError) else "fix its permissions, or fetch it again"
         return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
-
-
-def _server(server: ModelServer) -> dict[str, Json]:
-    """A model that is not on this machine."""
-    return {
-        "stage": server.stage,
-        "model": server.model,
-        "base_url": server.address,
-        "api_key_env": server.api_key_env,
-        "hint": f"export {server.api_key_env}=..." if server.lacks_key else None,
-    }
 
 
 def described(model: Folder, digests: Digests) -> dict[str, Json]:

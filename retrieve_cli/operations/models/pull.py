@@ -44,9 +44,14 @@ def pull(
         Unavailable: the hub cannot be reached, or may not be; or the model on the hub is not complete.
         UsageError: the hub does not have the name, the folder holds no sound model, or another sound model exists.
     """
-    if from_dir is not None:
-        return [_copied(_single(settings, name), from_dir, settings, force=force, say=say)]
-    return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
+    if from_dir is None:
+        return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
+    if name is None and len(known := needs(settings)) > 1:
+        stages = ", ".join(need.stage for need in known)
+        raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
+    if not (needed := _needs_of(settings, name)):
+        raise UsageError("no configured stage needs a model", hint="name the model that the folder holds")
+    return [_copied(needed[0], from_dir, settings, force=force, say=say)]
 
 
 def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
@@ -56,16 +61,6 @@ def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
         if name is None or "/" not in name or not _HUB_NAME.fullmatch(name):
             raise
         return [ModelNeed("", name)]
-
-
-def _single(settings: Settings, name: str | None) -> ModelNeed:
-    if name is None and len(known := needs(settings)) > 1:
-        stages = ", ".join(need.stage for need in known)
-        raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
-    needed = _needs_of(settings, name)
-    if not needed:
-        raise UsageError("no configured stage needs a model", hint="name the model that the folder holds")
-    return needed[0]
 
 
 def _pulled(need: ModelNeed, settings: Settings, *, force: bool, say: Callable[[str], None]) -> dict[str, Json]:
@@ -97,10 +92,7 @@ def _copied(
     need: ModelNeed, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
 ) -> dict[str, Json]:
     if (models_dir := settings.models.dir) is None:
-        raise UsageError(
-            "there is no folder to copy the model into",
-            hint="name one in config.yaml: models.dir",
-        )
+        raise UsageError("there is no folder to copy the model into", hint="name one in config.yaml: models.dir")
     given, written = read(need.stage, source), _target(need, models_dir)
     if problems := damages(given):
         raise UsageError(f"{source} does not hold a sound model: {problems[0]}", hint="name another folder")
@@ -114,7 +106,12 @@ def _copied(
     say(f"copying {source}")
     with _scratch(written.parent) as scratch:
         made = scratch / "model"
-        _copy(source, made)
+        with watching(made, f"copying {source.name}", lambda: size_of(source)):
+            try:
+                shutil.copytree(source, made, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+            except shutil.Error as error:
+                reason = error.args[0][0][-1]
+                raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
         _admit(need, made, source=str(source.resolve()))
         _install(made, written)
     return _entry(need, "copied", find(need, settings), written, settings)
@@ -163,25 +160,9 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _fetch(name: str, scratch: Path, **place: Path) -> Path:
-    """Fetch a model into a place within a scratch folder; its bytes are counted."""
     wanted = {"allow_patterns": _NEEDED, "ignore_patterns": _UNUSED}
     with watching(scratch, f"fetching {name}", lambda: size_on_hub(name, **wanted)):
         return download(name, **wanted, **place)
-
-
-def _copy(source: Path, made: Path) -> None:
-    """Copy a folder; its bytes are counted.
-
-    Raises:
-        UsageError: a file cannot be copied.
-    """
-    ignored = shutil.ignore_patterns(*_NOT_COPIED)
-    with watching(made, f"copying {source.name}", lambda: size_of(source)):
-        try:
-            shutil.copytree(source, made, ignore=ignored)
-        except shutil.Error as error:
-            reason = error.args[0][0][-1]
-            raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
 
 
 def _check(need: ModelNeed, path: Path) -> None:
@@ -229,13 +210,13 @@ def _into_hub_cache(need: ModelNeed) -> Path:
         _check(need, snapshot)
         made = snapshot.parents[1]
         target = cache / made.name
-        if not os.path.lexists(target):
+        if os.path.lexists(target):
+            _merge(made, target, "blobs")
+            _install(snapshot, target / "snapshots" / snapshot.name)
+            _merge(made, target, "trees")
+            _merge(made, target, "refs")
+        else:
             made.rename(target)
-            return target / "snapshots" / snapshot.name
-        _merge(made, target, "blobs")
-        _install(snapshot, target / "snapshots" / snapshot.name)
-        _merge(made, target, "trees")
-        _merge(made, target, "refs")
         return target / "snapshots" / snapshot.name
 
 

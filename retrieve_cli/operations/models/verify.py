@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -54,7 +54,16 @@ def _checked(need: ModelNeed, settings: Settings) -> dict[str, Json]:
     except (UsageError, OSError) as error:
         return {**entry, "state": "damaged", "problems": [str(error)], "hint": again}
     entry |= {"path": str(model.path), "files_with_digest": len(published(model.path))}
-    if problems := damages(model) or _forgotten(model, Digests(cache_dir(settings))):
+    if not (problems := damages(model)):
+        # Bytes that changed while size and time did not are a disk's fault, which no query would notice.
+        digests = Digests(cache_dir(settings))
+        problems = [
+            f"{path} changed since it was first read, though its size and time are the same"
+            for part in model.transformers
+            for path in part.weights
+            if digests.sha1(path) != sha1_file(path)
+        ]
+    if problems:
         return {**entry, "state": "damaged", "problems": problems, "hint": again}
     export = export_of(model, cache_dir(settings), Digests(_AFRESH))
     if isinstance(export, str):
@@ -74,7 +83,11 @@ def damages(model: Folder) -> list[str]:
         Unavailable: the package that reads tokenizers is not installed.
     """
     require("tokenizers")
-    problems = [f"{path} differs from the published file" for path in _changed(model.path)]
+    problems = [
+        f"{path} differs from the published file"
+        for path, (kind, digest) in published(model.path).items()
+        if not path.is_file() or _digest(path, kind) != digest
+    ]
     for part in model.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
         problems += _tried(partial(read, safe))
@@ -103,23 +116,6 @@ def _tried(attempt: Callable[[], object]) -> list[str]:
     except (OSError, ValueError) as error:
         return [str(error)]
     return []
-
-
-def _forgotten(model: Folder, digests: Digests) -> list[str]:
-    """Weights whose bytes changed while their size and time did not: a disk's fault, which no query would notice."""
-    return [
-        f"{path} changed since it was first read, though its size and time are the same"
-        for part in model.transformers
-        for path in part.weights
-        if digests.sha1(path) != sha1_file(path)
-    ]
-
-
-def _changed(folder: Path) -> Iterator[Path]:
-    """Files that are gone, or have other bytes than were published."""
-    for path, (kind, digest) in published(folder).items():
-        if not path.is_file() or _digest(path, kind) != digest:
-            yield path
 
 
 def published(folder: Path) -> Mapping[Path, tuple[str, str]]:

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,23 +20,6 @@ from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.operations.snapshots import form
-from retrieve_cli.operations.snapshots.form import (
-    BLOCK,
-    CALIBRATION,
-    CONFIG_FILE,
-    CONFIGURATION,
-    EXTRAS,
-    FOLDER,
-    HEADER,
-    MANIFEST,
-    NAME,
-    SUFFIX,
-    SUMS,
-    SnapshotHeader,
-    summary,
-    tar_header,
-    zstd,
-)
 from retrieve_cli.operations.snapshots.reading import read_header, verify
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
@@ -46,7 +29,6 @@ from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.store import Store
 
 SCHEMA_VERSION = 1
@@ -57,7 +39,7 @@ class Created(Frozen):
     """A snapshot that was written, or existed already."""
 
     path: Path
-    header: SnapshotHeader
+    header: form.SnapshotHeader
     status: Literal["written", "unchanged"]
     bytes: int
     """Size of the file."""
@@ -70,7 +52,7 @@ class Created(Frozen):
             "status": self.status,
             "file": str(self.path),
             "bytes": self.bytes,
-            **summary(self.header),
+            **form.summary(self.header),
             "removed": list(self.removed),
         }
 
@@ -97,7 +79,16 @@ def create(
     """
     folder, manifest, hold = store.open(generation)
     extras = _extras(store, settings, config)
-    header = _header(store, manifest, extras)
+    header = form.SnapshotHeader(
+        generation=manifest.id,
+        created=datetime.now(UTC).isoformat(),
+        version=__version__,
+        store=sha1([os.uname().nodename, os.path.realpath(store.path)])[:12],
+        records=manifest.rows(RECORDS) or 0,
+        chunks=manifest.rows(CHUNKS) or 0,
+        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
+        extras={name: hashlib.sha256(content).hexdigest() for name, content in extras.items()},
+    )
     path = target
     if target.is_dir():
         sweep(target)
@@ -106,23 +97,17 @@ def create(
             verify(path)
             return Created(path, read_header(path), "unchanged", path.stat().st_size)
     with in_place_of(path, force=force) as file:
-        _write(file, folder, header, manifest, extras)
+        writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
+        writer.add(form.HEADER, _dumped(header.to_json()))
+        writer.add(form.MANIFEST, _dumped(form.public_manifest(manifest).to_json()))
+        with task("writing the snapshot", BYTES, header.index_bytes) as progress:
+            for name, entry in sorted(manifest.files.items()):
+                writer.add_file(form.FOLDER + name, folder / name, entry, progress)
+        for name, content in extras.items():
+            writer.add(name, content)
+        writer.finish()
     del hold
     return Created(path, header, "written", path.stat().st_size)
-
-
-def _write(
-    file: BinaryIO, folder: Path, header: SnapshotHeader, manifest: Manifest, extras: Mapping[str, bytes]
-) -> None:
-    writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
-    writer.add(HEADER, _dumped(header.to_json()))
-    writer.add(MANIFEST, _dumped(form.public_manifest(manifest).to_json()))
-    with task("writing the snapshot", BYTES, header.index_bytes) as progress:
-        for name, entry in sorted(manifest.files.items()):
-            writer.add_file(FOLDER + name, folder / name, entry, progress)
-    for name, content in extras.items():
-        writer.add(name, content)
-    writer.finish()
 
 
 def remove_old(created: Created, keep: int) -> Created:
@@ -135,7 +120,7 @@ def remove_old(created: Created, keep: int) -> Created:
     """
     others: list[tuple[str, Path]] = []
     for path in created.path.parent.iterdir():
-        if NAME.fullmatch(path.name) and path.is_file() and not path.samefile(created.path):
+        if form.NAME.fullmatch(path.name) and path.is_file() and not path.samefile(created.path):
             try:
                 header = read_header(path)
             except RetrieveError:
@@ -153,14 +138,14 @@ def remove_old(created: Created, keep: int) -> Created:
     return Created(created.path, created.header, created.status, created.bytes, removed)
 
 
-def _named(folder: Path, header: SnapshotHeader, *, force: bool) -> Path:
+def _named(folder: Path, header: form.SnapshotHeader, *, force: bool) -> Path:
     """Return the file of a snapshot in a folder.
 
     Raises:
         UsageError: something else has its name.
         IndexCorrupt: the snapshot of that name is damaged.
     """
-    path = folder / f"{header.generation}{SUFFIX}"
+    path = folder / f"{header.generation}{form.SUFFIX}"
     if force or not os.path.lexists(path):
         return path
     check_target(path, force=True)
@@ -169,38 +154,25 @@ def _named(folder: Path, header: SnapshotHeader, *, force: bool) -> Path:
         raise UsageError(f"{path} is a snapshot of generation {existing.generation}", hint="--force replaces it")
     if existing.extras == header.extras and existing.store == header.store:
         return path
-    return folder / f"{header.generation}-{sha1([dict(header.extras), header.store])[:_MARK]}{SUFFIX}"
+    return folder / f"{header.generation}-{sha1([dict(header.extras), header.store])[:_MARK]}{form.SUFFIX}"
 
 
 def _extras(store: Store, settings: Settings, config: Path | None) -> dict[str, bytes]:
     """Return the small members beside the generation."""
-    extras = {CONFIGURATION: form.decisive(settings)}
+    extras = {form.CONFIGURATION: form.decisive(settings)}
     if config is not None:
-        extras[CONFIG_FILE] = form.config_text(config)
+        extras[form.CONFIG_FILE] = form.config_text(config)
     try:
-        extras[CALIBRATION] = read_bytes(store.calibration, limit=LARGE)
+        extras[form.CALIBRATION] = read_bytes(store.calibration, limit=LARGE)
     except FileNotFoundError:
         pass
     except OSError as error:
         hint = "calibrate again: retrieve eval --gold FILE --calibrate; or remove it"
         raise UsageError(f"cannot read {store.calibration}: {error.strerror}", hint=hint) from error
     for name, content in extras.items():
-        if len(content) > EXTRAS[name]:
+        if len(content) > form.EXTRAS[name]:
             raise UsageError(f"{name} has {len(content)} bytes, too many for a snapshot", hint="make it smaller")
-    return {name: extras[name] for name in EXTRAS if name in extras}
-
-
-def _header(store: Store, manifest: Manifest, extras: Mapping[str, bytes]) -> SnapshotHeader:
-    return SnapshotHeader(
-        generation=manifest.id,
-        created=datetime.now(UTC).isoformat(),
-        version=__version__,
-        store=sha1([os.uname().nodename, os.path.realpath(store.path)])[:12],
-        records=manifest.rows(RECORDS) or 0,
-        chunks=manifest.rows(CHUNKS) or 0,
-        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
-        extras={name: hashlib.sha256(content).hexdigest() for name, content in extras.items()},
-    )
+    return {name: extras[name] for name in form.EXTRAS if name in extras}
 
 
 def _dumped(value: Json) -> bytes:
@@ -218,7 +190,7 @@ class SnapshotWriter:
     """Appends members to an archive; the last one lists the SHA-256 of all others."""
 
     def __init__(self, file: BinaryIO, mtime: int) -> None:
-        packer = zstd().ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=False)
+        packer = form.zstd().ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=False)
         self._out = packer.stream_writer(file, closefd=False)
         self._mtime = mtime
         self._sums: list[str] = []
@@ -250,15 +222,15 @@ class SnapshotWriter:
 
     def finish(self) -> None:
         """Append the checksums and the end of the archive."""
-        self.add(SUMS, "".join(self._sums).encode())
-        self._out.write(bytes(2 * BLOCK))
+        self.add(form.SUMS, "".join(self._sums).encode())
+        self._out.write(bytes(2 * form.BLOCK))
         self._out.close()
 
     def _begin(self, name: str, size: int) -> None:
-        self._out.write(tar_header(name, size, self._mtime))
+        self._out.write(form.tar_header(name, size, self._mtime))
 
     def _end(self, name: str, size: int, sha256: str) -> None:
-        self._out.write(bytes(-size % BLOCK))
+        self._out.write(bytes(-size % form.BLOCK))
         self._sums.append(f"{sha256}  {name}\n")
 
 
@@ -315,7 +287,7 @@ def check_target(path: Path, *, force: bool) -> None:
 def sweep(folder: Path) -> None:
     """Remove temporary files of killed processes from a folder; those that are being written are locked."""
     for path in folder.glob(f".*{_NEW}"):
-        if NAME.fullmatch(path.name[1 : -len(_NEW)]):
+        if form.NAME.fullmatch(path.name[1 : -len(_NEW)]):
             with suppress(OSError, Locked), _alone(path):
                 path.unlink(missing_ok=True)
 

@@ -236,9 +236,4 @@ def differing(here: bytes, there: bytes) -> Iterator[str]:
 
 
 def _public(text: str) -> str:
-    return _ADDRESS.sub(lambda found: _shown(found[0]), text)
-
-
-def _shown(address: str) -> str:
-    """Return the address for people; unchanged if there is nothing to hide."""
-    return address if not ("@" in address or "?" in address) else shown(address)
+    return _ADDRESS.sub(lambda found: shown(found[0]) if "@" in found[0] or "?" in found[0] else found[0], text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -17,22 +17,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.operations.snapshots.form import (
-    BLOCK,
-    EXTRAS,
-    FOLDER,
-    HEADER,
-    MANIFEST,
-    SUFFIX,
-    SUMS,
-    WINDOW,
-    BadSnapshot,
-    SnapshotHeader,
-    damaged,
-    read_tar_header,
-    summary,
-    zstd,
-)
+from retrieve_cli.operations.snapshots import form
 from retrieve_cli.storage import durable, sums
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
@@ -55,12 +40,12 @@ T = TypeVar("T")
 class Snapshot(Frozen):
     """Contents of a snapshot, completely verified."""
 
-    header: SnapshotHeader
+    header: form.SnapshotHeader
     manifest: Manifest
     extras: dict[str, bytes]
 
 
-def read_header(path: Path) -> SnapshotHeader:
+def read_header(path: Path) -> form.SnapshotHeader:
     """Return the header of a snapshot without reading the rest.
 
     Raises:
@@ -101,10 +86,10 @@ def _read(path: Path, read: Callable[[_Members], T]) -> T:
     with opened as file:
         try:
             return read(_Members(file))
-        except BadSnapshot as error:
-            raise damaged(path, str(error)) from error
-        except zstd().ZstdError as error:
-            raise damaged(path, f"it cannot be unpacked ({error})") from error
+        except form.BadSnapshot as error:
+            raise form.damaged(path, str(error)) from error
+        except form.zstd().ZstdError as error:
+            raise form.damaged(path, f"it cannot be unpacked ({error})") from error
 
 
 class _Unpacked:
@@ -112,14 +97,14 @@ class _Unpacked:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._unpacker = zstd().ZstdDecompressor(max_window_size=WINDOW).decompressobj()
+        self._unpacker = form.zstd().ZstdDecompressor(max_window_size=form.WINDOW).decompressobj()
         self._piece = memoryview(b"")
 
     def read(self, size: int) -> memoryview:
         """Return some of the bytes, at most `size`; none at the end. Raises: BadSnapshot: the file ends before."""
         while not self._piece and not self._unpacker.eof:
             if not (packed := self._packed()):
-                raise BadSnapshot("it is cut short")
+                raise form.BadSnapshot("it is cut short")
             self._piece = memoryview(self._unpacker.decompress(packed))
         found, self._piece = self._piece[:size], self._piece[size:]
         return found
@@ -127,13 +112,13 @@ class _Unpacked:
     def check_end(self) -> None:
         """Raises: BadSnapshot: the file continues after the frame."""
         if self._unpacker.unused_data or self._packed():
-            raise BadSnapshot("there is data after its end")
+            raise form.BadSnapshot("there is data after its end")
 
     def _packed(self) -> bytes:
         try:
             return self._file.read(_PACKED)
         except OSError as error:
-            raise BadSnapshot(f"it cannot be read ({error.strerror})") from error
+            raise form.BadSnapshot(f"it cannot be read ({error.strerror})") from error
 
 
 class _Members:
@@ -144,9 +129,9 @@ class _Members:
         self._seen: list[str] = []
         self._sums: list[str] = []
 
-    def header(self) -> SnapshotHeader:
+    def header(self) -> form.SnapshotHeader:
         """Read the first member."""
-        return SnapshotHeader.of(self._small(HEADER, CONFIG))
+        return form.SnapshotHeader.of(self._small(form.HEADER, CONFIG))
 
     def all(self, folder: Path | None) -> Snapshot:
         """Read every member; the files of the generation go into the folder, if there is one."""
@@ -157,73 +142,74 @@ class _Members:
         with task("reading the snapshot", BYTES, header.index_bytes) as progress:
             files = sorted(manifest.files.items())
             block_sums_by_file = {name: self._file(name, entry, folder, progress) for name, entry in files}
-        extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
+        extras = {}
+        for name in (name for name in form.EXTRAS if name in header.extras):
+            extras[name] = self._small(name, form.EXTRAS[name])
+            if hashlib.sha256(extras[name]).hexdigest() != header.extras[name]:
+                raise form.BadSnapshot(f"{name} is not what {form.HEADER} says")
         listed = "".join(self._sums).encode()
-        if self._small(SUMS, LARGE) != listed:
-            raise BadSnapshot(f"{SUMS} does not match the members")
-        self._end()
+        if self._small(form.SUMS, LARGE) != listed:
+            raise form.BadSnapshot(f"{form.SUMS} does not match the members")
+        if any(self._bytes(2 * form.BLOCK)) or self._stream.read(1):
+            raise form.BadSnapshot("there is data after its last member")
+        self._stream.check_end()
         if folder is not None:
             sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
 
-    def _manifest(self, header: SnapshotHeader) -> Manifest:
+    def _manifest(self, header: form.SnapshotHeader) -> Manifest:
         try:
-            text = self._small(MANIFEST, LARGE).decode("utf-8")
-            manifest = Manifest.of_text(text, MANIFEST)
+            text = self._small(form.MANIFEST, LARGE).decode("utf-8")
+            manifest = Manifest.of_text(text, form.MANIFEST)
         except UnicodeDecodeError as error:
-            raise BadSnapshot(f"{MANIFEST} is not UTF-8") from error
+            raise form.BadSnapshot(f"{form.MANIFEST} is not UTF-8") from error
         except IndexCorrupt as error:
-            raise BadSnapshot(error.message) from error
+            raise form.BadSnapshot(error.message) from error
         if manifest.id != header.generation:
-            raise BadSnapshot(f"it is of generation {manifest.id}, not {quoted(header.generation)}")
+            raise form.BadSnapshot(f"it is of generation {manifest.id}, not {quoted(header.generation)}")
         counts = (manifest.rows(RECORDS), manifest.rows(CHUNKS), sum(entry.bytes for entry in manifest.files.values()))
         if counts != (header.records, header.chunks, header.index_bytes):
-            raise BadSnapshot(f"the counts of {HEADER} and {MANIFEST} differ")
+            raise form.BadSnapshot(f"the counts of {form.HEADER} and {form.MANIFEST} differ")
         if reserved := sorted(set(_RESERVED) & manifest.files.keys()):
-            raise BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
+            raise form.BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
         return manifest
 
     def _file(self, name: str, entry: FileEntry, folder: Path | None, progress: Task) -> Sums:
         """Read a file of the generation, write it if there is a folder, and return the checksums of its blocks."""
-        self._begin(FOLDER + name, exactly=entry.bytes)
+        self._begin(form.FOLDER + name, exactly=entry.bytes)
         sha1 = hashlib.sha1(usedforsecurity=False)
         parts = [np.empty(0, np.uint64)]
-        with _opened(folder, name) as target:
-            for piece in counting(self._content(FOLDER + name, entry.bytes), progress):
+        with (folder / name).open("xb") if folder is not None else nullcontext() as target:
+            for piece in counting(self._content(form.FOLDER + name, entry.bytes), progress):
                 sha1.update(piece)
-                if target is not None and folder is not None:
+                if target is not None:
                     target.write(piece)
                     parts.append(block_sums(np.frombuffer(piece, np.uint8)))
         if sha1.hexdigest() != entry.sha1:
-            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}, not {entry.sha1} as in the manifest")
+            raise form.BadSnapshot(
+                f"{form.FOLDER}{name} has SHA-1 {sha1.hexdigest()}, not {entry.sha1} as in the manifest"
+            )
         if folder is not None:
             durable.sync(folder / name)
         return np.concatenate(parts)
 
-    def _extra(self, name: str, header: SnapshotHeader) -> bytes:
-        content = self._small(name, EXTRAS[name])
-        if hashlib.sha256(content).hexdigest() != header.extras[name]:
-            raise BadSnapshot(f"{name} is not what {HEADER} says")
-        return content
-
     def _small(self, name: str, limit: int) -> bytes:
-        """Read a member into memory."""
         size = self._begin(name)
         if size > limit:
-            raise BadSnapshot(f"{name} has {size} bytes, and at most {limit} are read")
+            raise form.BadSnapshot(f"{name} has {size} bytes, and at most {limit} are read")
         return b"".join(self._content(name, size))
 
     def _begin(self, name: str, *, exactly: int | None = None) -> int:
         """Read the block before a member, which must be of that name; return the member's size."""
-        block = self._bytes(BLOCK)
+        block = self._bytes(form.BLOCK)
         if not any(block):
-            raise BadSnapshot(f"{name} is missing")
-        member, size = read_tar_header(block)
+            raise form.BadSnapshot(f"{name} is missing")
+        member, size = form.read_tar_header(block)
         if member != name:
             where = "twice" if member in self._seen else f"in the place of {name}"
-            raise BadSnapshot(f"member {quoted(member)} is there {where}")
+            raise form.BadSnapshot(f"member {quoted(member)} is there {where}")
         if exactly not in (None, size):
-            raise BadSnapshot(f"{name} has {size} bytes, not {exactly} as in the manifest")
+            raise form.BadSnapshot(f"{name} has {size} bytes, not {exactly} as in the manifest")
         self._seen.append(name)
         return size
 
@@ -234,9 +220,9 @@ class _Members:
             piece = self._bytes(min(_PIECE, size - start))
             sha256.update(piece)
             yield piece
-        if any(self._bytes(-size % BLOCK)):
-            raise BadSnapshot(f"there is data after {name}")
-        if name != SUMS:
+        if any(self._bytes(-size % form.BLOCK)):
+            raise form.BadSnapshot(f"there is data after {name}")
+        if name != form.SUMS:
             self._sums.append(f"{sha256.hexdigest()}  {name}\n")
 
     def _bytes(self, size: int) -> bytes:
@@ -246,13 +232,8 @@ class _Members:
             parts.append(part)
             left -= len(part)
         if left:
-            raise BadSnapshot("it is cut short")
+            raise form.BadSnapshot("it is cut short")
         return b"".join(parts)
-
-    def _end(self) -> None:
-        if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
-            raise BadSnapshot("there is data after its last member")
-        self._stream.check_end()
 
 
 def _check_room(folder: Path, manifest: Manifest) -> None:
@@ -267,16 +248,6 @@ def _check_room(folder: Path, manifest: Manifest) -> None:
         raise RetrieveError(message, hint="free disk space there, or name another folder: --artifacts DIR")
 
 
-@contextmanager
-def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
-    """Open a new file in a folder, if there is a folder."""
-    if folder is None:
-        yield None
-        return
-    with (folder / name).open("xb") as file:
-        yield file
-
-
 SCHEMA_VERSION = 1
 
 
@@ -287,27 +258,24 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
         UsageError: the folder does not exist.
     """
     try:
-        paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())
+        paths = sorted(path for path in folder.iterdir() if path.name.endswith(form.SUFFIX) and path.is_file())
     except OSError as error:
         raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
-    snapshots = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
-    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": list(_generations(store))}
-
-
-def _of(path: Path) -> dict[str, Json]:
-    """Return the description of a snapshot; for another file, the fault."""
-    entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
-    try:
-        return {**entry, **summary(read_header(path))}
-    except RetrieveError as error:
-        return {**entry, "fault": error.message}
-
-
-def _generations(store: Store) -> Iterator[dict[str, Json]]:
-    for kept in reversed(store.kept()):
-        yield {
+    snapshots: list[dict[str, Json]] = []
+    for path in paths:
+        snapshots.append({"file": str(path), "bytes": path.stat().st_size})
+        try:
+            snapshots[-1] |= form.summary(read_header(path))
+        except RetrieveError as error:
+            snapshots[-1]["fault"] = error.message
+    generations = [
+        {
             "generation": kept.manifest.id,
             "current": kept.live,
             "at": kept.manifest.built.get("at"),
             "bytes": kept.bytes,
         }
+        for kept in reversed(store.kept())
+    ]
+    snapshots.sort(key=lambda entry: str(entry.get("created", "")), reverse=True)
+    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": generations}

@@ -14,14 +14,6 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageE
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.operations.snapshots import form
-from retrieve_cli.operations.snapshots.form import (
-    CALIBRATION,
-    CONFIG_FILE,
-    CONFIGURATION,
-    SnapshotHeader,
-    damaged,
-    summary,
-)
 from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage import durable
@@ -40,7 +32,7 @@ SCHEMA_VERSION = 1
 class Restored(Frozen):
     """A snapshot whose generation is the current one now."""
 
-    header: SnapshotHeader
+    header: form.SnapshotHeader
     status: Literal["published", "current"]
     """Published from the snapshot; or it existed already, is sound, and was made current."""
     calibrations: int
@@ -53,7 +45,7 @@ class Restored(Frozen):
         return {
             "schema_version": SCHEMA_VERSION,
             "status": self.status,
-            **summary(self.header),
+            **form.summary(self.header),
             "calibrations": self.calibrations,
             "configuration_differs": list(self.differing),
         }
@@ -69,25 +61,33 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         RetrieveError: there is too little disk space, or the store cannot be written; it is unchanged.
     """
     read_header(path)
+    differing: tuple[str, ...] = ()
     with _writing(store, settings, progress):
-        if _is_sound(store, read_header(path).generation):
+        generation = read_header(path).generation
+        try:
+            sound = not store.verify(generation)[1]
+        except IndexCorrupt:
+            sound = False
+        if sound:
             snapshot = verify(path)
             calibrations = _calibrations(path, snapshot)
             store.roll_back(snapshot.manifest.id)
             status: Literal["published", "current"] = "current"
         else:
-            snapshot, calibrations = _publish(path, store, settings)
+            with store.scratch() as scratch:
+                snapshot = unpack(path, scratch)
+                calibrations = _calibrations(path, snapshot)
+                _check_tables(path, scratch, snapshot.manifest, settings)
+                built = {key: value for key, value in snapshot.manifest.built.items() if key != "sequence"}
+                store.publish(scratch, snapshot.manifest, built)
             status = "published"
         if calibrations:
             calibration.write(store.calibration, calibrations)
         remove_old(store, settings.store.keep, progress)
-    return Restored(
-        snapshot.header,
-        status,
-        len(calibrations),
-        _differing(settings, snapshot),
-        snapshot.extras.get(CONFIG_FILE),
-    )
+    if (there := snapshot.extras.get(form.CONFIGURATION)) is not None:
+        with suppress(ValueError, RecursionError):
+            differing = tuple(form.differing(form.decisive(settings), there))
+    return Restored(snapshot.header, status, len(calibrations), differing, snapshot.extras.get(form.CONFIG_FILE))
 
 
 def write_config(restored: Restored, path: Path, *, force: bool) -> None:
@@ -98,22 +98,11 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
         OSError: it cannot be written.
     """
     if restored.config is None:
-        hint = f"its keys are in {CONFIGURATION} of the snapshot: tar --zstd -xOf FILE {CONFIGURATION}"
+        hint = f"its keys are in {form.CONFIGURATION} of the snapshot: tar --zstd -xOf FILE {form.CONFIGURATION}"
         raise UsageError("the snapshot has no configuration file", hint=hint)
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists already", hint="--force replaces it; or name another file")
     durable.put(path, restored.config.decode("utf-8", "replace"))
-
-
-def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, list[Calibration]]:
-    """Unpack a snapshot beside the generations, open its generation, and publish it."""
-    with store.scratch() as scratch:
-        snapshot = unpack(path, scratch)
-        calibrations = _calibrations(path, snapshot)
-        _check_tables(path, scratch, snapshot.manifest, settings)
-        built = {key: value for key, value in snapshot.manifest.built.items() if key != "sequence"}
-        store.publish(scratch, snapshot.manifest, built)
-    return snapshot, calibrations
 
 
 def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
@@ -123,34 +112,20 @@ def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settin
     except Unavailable:
         pass  # a package for one of its indexes is not installed
     except RetrieveError as error:
-        raise damaged(path, error.message.replace(f"{folder}/", "")) from error
+        raise form.damaged(path, error.message.replace(f"{folder}/", "")) from error
     except (OSError, MemoryError):
         raise
     except Exception as error:
-        raise damaged(path, f"its tables cannot be opened ({type(error).__name__})") from error
+        raise form.damaged(path, f"its tables cannot be opened ({type(error).__name__})") from error
 
 
 def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
     """Return the calibrations of a snapshot. Raises: IndexCorrupt: they are damaged."""
-    content = snapshot.extras.get(CALIBRATION)
+    content = snapshot.extras.get(form.CALIBRATION)
     try:
         return [] if content is None else calibration.of_bytes(content)
     except ValueError as error:
-        raise damaged(path, f"{CALIBRATION} holds no calibrations ({error})") from error
-
-
-def _differing(settings: Settings, snapshot: Snapshot) -> tuple[str, ...]:
-    there = snapshot.extras.get(CONFIGURATION)
-    with suppress(ValueError, RecursionError):
-        return tuple(form.differing(form.decisive(settings), there)) if there is not None else ()
-    return ()
-
-
-def _is_sound(store: Store, generation: str) -> bool:
-    try:
-        return not store.verify(generation)[1]
-    except IndexCorrupt:
-        return False
+        raise form.damaged(path, f"{form.CALIBRATION} holds no calibrations ({error})") from error
 
 
 @contextmanager
@@ -164,18 +139,14 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
                 yield
             except BaseException:
                 if fresh and not store.kept():
-                    _remove_traces(store)
+                    # The lock is held: a waiting process makes another one.
+                    with suppress(OSError):
+                        store.generations.rmdir()
+                        if [path.name for path in store.path.iterdir()] == [store.lock.name]:
+                            store.lock.unlink()
                 raise
     except BaseException:
         for folder in new:
             with suppress(OSError):
                 folder.rmdir()
         raise
-
-
-def _remove_traces(store: Store) -> None:
-    """Remove the files of a writer in an empty store. Its lock is held: a waiting process makes another one."""
-    with suppress(OSError):
-        store.generations.rmdir()
-        if [path.name for path in store.path.iterdir()] == [store.lock.name]:
-            store.lock.unlink()
