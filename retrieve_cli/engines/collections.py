@@ -3,21 +3,25 @@
 A generation has a collection as its home, with its record and the blocks of its files, and one for each part. The home
 is created first and dropped first: what an interruption leaves has no record, or one without a census, and is never
 taken for a complete generation.
+
+Answers of engines that are JSON of another shape than the server's: an error that names the server.
 """
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.contracts.engines import Staged
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Card
+
 
 _GENERATION = re.compile(r"[0-9a-f]{12}")
 _PART = re.compile(r"[a-z0-9_]{1,80}")
@@ -128,3 +132,31 @@ class CollectionLifeCycle(LifeCycle):
     @abstractmethod
     def drop_alias(self) -> None:
         """Remove the alias."""
+
+
+_Kind = TypeVar("_Kind", bound=type)
+_MISREAD = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
+"""Errors of the reading of such an answer."""
+
+
+def reading(product: str) -> Callable[[_Kind], _Kind]:
+    """Let public methods of a class raise Unavailable for an answer of its `_server` that they cannot read."""
+
+    def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *arguments: Any, **options: Any) -> Any:
+            try:
+                return method(self, *arguments, **options)
+            except _MISREAD as error:
+                message = f"{product} at {self._server.address} answers as no {product} does: {type(error).__name__}"
+                raise Unavailable(message, hint=f"check that this is the address of {product}, and its log") from error
+
+        return call
+
+    def decorate(kind: _Kind) -> _Kind:
+        for name, method in list(vars(kind).items()):
+            if callable(method) and not name.startswith("_"):
+                setattr(kind, name, guarded(method))
+        return kind
+
+    return decorate

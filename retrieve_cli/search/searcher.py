@@ -1,20 +1,21 @@
-"""The way out: Request -> Question -> rankings -> results -> Answer, over one generation. Reads top to bottom."""
+"""The way out: Request -> Question -> rankings -> results -> Answer, over one generation. Reads top to bottom.
+
+Sources that have changed since the build: reported (`warn`), or a reason to answer nothing (`fail`).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.contracts import Json, Query, Question, Request
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import Stale, Unavailable
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline
 from retrieve_cli.search.answer import Answer, Course
-from retrieve_cli.search.confidence import Confidence
-from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.pipelines import pipeline_of
@@ -22,13 +23,16 @@ from retrieve_cli.search.plan import plan
 from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranking import Ranked, rank
 from retrieve_cli.search.relaxation import Attempt, Relaxation
-from retrieve_cli.search.results import ResultReader, Shown
+from retrieve_cli.search.results import Confidence, ResultReader, Shown
 from retrieve_cli.search.rewording import rewording_of
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Watched
+    from retrieve_cli.search.answer import Result
     from retrieve_cli.search.facets import Facet
+    from retrieve_cli.storage.manifest import Manifest
 
 
 class Searcher:
@@ -257,3 +261,57 @@ class Searcher:
     def _freshness(self) -> Freshness:
         opened = self.opened
         return Freshness.of(opened.generation.manifest, opened.watched, opened.settings.freshness.policy)
+
+
+Policy = Literal["warn", "fail", "sync"]
+_HINT = "bring the index up to date: retrieve sync"
+
+
+class Freshness(NamedTuple):
+    """The sources of a generation, and the policy for changed ones."""
+
+    policy: Policy
+    sources: Sequence[tuple[str, Watched]]
+    """By name, in order."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, watched: Sequence[tuple[int, Watched]], policy: Policy) -> Freshness:
+        """Return the freshness of a generation; `watched` is empty if its manifest does not name its sources."""
+        named = zip(manifest.sources, watched, strict=False)
+        return cls(policy, [(entry.name, source) for entry, (_, source) in named])
+
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Compare the marks of all sources, before anything is searched.
+
+        Raises:
+            Stale: one has changed and the policy is `fail`. The message names it for no tenant: it may have none of it.
+        """
+        if self.policy != "fail":
+            return
+        if changed := [f"{name}: {said}" for name, source in self.sources if (said := source.stale())]:
+            named = f" ({', '.join(changed)})" if _all_see(requests) else ""
+            raise Stale(f"the sources have changed since the build{named}", hint=_HINT)
+
+    def notice(self, results: Sequence[Sequence[Result]], requests: Sequence[Request]) -> str | None:
+        """Return a sentence on the hits whose sources have changed; if none has, on changes that no hit can show.
+
+        Raises:
+            Stale: a hit's source has changed and the policy is `fail`.
+        """
+        states = [result.freshness for found in results for result in found]
+        if changed := len(states) - states.count("fresh"):
+            gone = states.count("deleted")
+            what = f"{changed} of {len(states)} hits" + (f" ({gone} of them deleted)" if gone else "")
+            sentence = f"the sources of {what} have changed since the build"
+            if self.policy == "fail":
+                raise Stale(sentence, hint=_HINT)
+            return f"{sentence}: retrieve sync"
+        if self.policy == "fail" or not _all_see(requests):
+            return None
+        grown = [f"{name}: {said}" for name, source in self.sources if (said := source.grown())]
+        return f"{', '.join(grown)} since the build: retrieve sync" if grown else None
+
+
+def _all_see(requests: Sequence[Request]) -> bool:
+    """True if every record is visible to each of the requests."""
+    return all(request.tenant is None for request in requests)

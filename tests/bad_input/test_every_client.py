@@ -17,7 +17,7 @@ from retrieve_cli.config.query_settings import PROVIDERS
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.trust import way_of
 from retrieve_cli.errors import Exit
-from retrieve_cli.server.auth.key_sets import KeySet, UrlOrigin
+from retrieve_cli.server.auth.web_tokens import KeySet, UrlOrigin
 
 _ONCE = {"timeout_s": 2, "retries": 0}
 BUILD = ("build", "--catalog", "tools.jsonl")

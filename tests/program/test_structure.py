@@ -94,7 +94,7 @@ def test_files_import_from_lower_floors_alone() -> None:
 
 
 def test_no_file_imports_the_top_of_the_package() -> None:
-    """It opens the Python API on demand: what imports it looks up the whole house. Version and folder are the ground."""
+    """It opens the Python API on demand, so importing it looks upward; version and folder are the ground."""
     importing = re.compile(r"^ *(?:from retrieve_cli import|import retrieve_cli$)", re.MULTILINE)
     assert [path for path, text in written(".") if path != "__init__.py" and importing.search(text)] == []
 

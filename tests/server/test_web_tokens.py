@@ -13,8 +13,7 @@ from signed_tokens import ISSUER, claims, forged, key_set, private_key, public_j
 from told_servers import Answer, Asked, Server, running
 
 from retrieve_cli.errors import RetrieveError, UsageError
-from retrieve_cli.server.auth.key_sets import KeySet, UrlOrigin, read_key_set
-from retrieve_cli.server.auth.web_tokens import TokenVerifier
+from retrieve_cli.server.auth.web_tokens import KeySet, TokenVerifier, UrlOrigin, read_key_set
 
 SECRET = "a secret that only the issuer and the server know"
 

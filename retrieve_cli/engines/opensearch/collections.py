@@ -10,7 +10,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
-from retrieve_cli.engines.answers import reading
+from retrieve_cli.engines.collections import reading
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing, corrupt
 from retrieve_cli.errors import Unavailable

@@ -16,8 +16,7 @@ import orjson
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
-from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.collections import CollectionLifeCycle
+from retrieve_cli.engines.collections import CollectionLifeCycle, reading
 from retrieve_cli.engines.lifecycle import GenerationRecord
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors

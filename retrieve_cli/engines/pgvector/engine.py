@@ -13,7 +13,7 @@ from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
-from retrieve_cli.engines.pgvector import building, publishing, tables
+from retrieve_cli.engines.pgvector import building, tables
 from retrieve_cli.engines.pgvector.building import IndexParameters
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.searching import TermTable, VectorTable, read_vectors, read_weights
@@ -97,7 +97,7 @@ class PgvectorEngine(LifeCycle):
     def set_alias(self, record: GenerationRecord) -> None:
         """Let the views show a generation, in one transaction. Raises: IndexCorrupt: there is no complete one."""
         generation, chosen = record.generation, self._tables(record.generation)
-        views = publishing.views(self._connections, chosen, record.parts, extension=self._index().extension)
+        views = building.views(self._connections, chosen, record.parts, extension=self._index().extension)
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
@@ -106,7 +106,7 @@ class PgvectorEngine(LifeCycle):
             if not connection.execute(still, [generation]).fetchall():
                 hint = "run `retrieve engines push`, which stores the current generation"
                 raise IndexCorrupt(f"PostgreSQL has no complete generation {generation}", hint=hint)
-            publishing.publish(connection, chosen, views)
+            building.publish(connection, chosen, views)
 
         self._connections.write(work)
 

@@ -12,8 +12,7 @@ from typing import Any
 from retrieve_cli.config.index_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
-from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.collections import CollectionLifeCycle, Names
+from retrieve_cli.engines.collections import CollectionLifeCycle, Names, reading
 from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord
 from retrieve_cli.engines.qdrant.parts import (
     KEYWORDS,

@@ -15,7 +15,7 @@ import orjson
 from retrieve_cli.contracts.engines import Batch, Label, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json, Unit
-from retrieve_cli.engines.answers import reading
+from retrieve_cli.engines.collections import reading
 from retrieve_cli.engines.qdrant.server import QdrantServer
 from retrieve_cli.errors import IndexCorrupt
 
