@@ -68,7 +68,7 @@ def lock_exclusively(folder: Path) -> Iterator[bool]:
 def _unhindered(descriptor: int, lock: int) -> bool:
     """Take a lock without waiting; return False if another process holds it.
 
-    A file system without locks hinders nobody: readers keep at least the files that they have open.
+    A file system without locks returns True: readers keep at least the files that they have open.
     """
     try:
         fcntl.flock(descriptor, lock | fcntl.LOCK_NB)

@@ -73,11 +73,8 @@ def router(state: State) -> APIRouter:
     described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
     shown = [PARAMETER, *PARAMETERS]
     routes.add_api_route("/search", search, **described("search", body=_REQUEST, parameters=shown))
-    link = [
-        parameter("q" if key == "query" else key, "query", row.schema, row.description)
-        for key, row in SEARCH.of_json.items()
-    ]
-    routes.add_api_route("/search", search_by_link, **described("search_by_link", parameters=[*link, *shown]))
+    linked = described("search_by_link", parameters=[*_parameters(), *shown])
+    routes.add_api_route("/search", search_by_link, **linked)
     requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
     several = {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
     routes.add_api_route("/search/batch", search_batch, **operation("search_batch", "BatchAnswer", body=several))
@@ -141,6 +138,12 @@ def from_parameters(request: Request) -> dict[str, Json]:
         else:
             item[key] = value
     return item
+
+
+def _parameters() -> list[dict[str, Json]]:
+    """Return the parameters of a link as OpenAPI describes them."""
+    rows = SEARCH.of_json.items()
+    return [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
 
 
 def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
