@@ -20,8 +20,7 @@ from websearch.generated import Made, generated, pairs
 
 from retrieve_cli.contracts.works import Found
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.merging import titles, works
-from retrieve_cli.websearch.merging import describing
+from retrieve_cli.websearch.merging import describing, titles, works
 
 PRECISION, RECALL = 0.999, 0.99
 _LETTERS = re.compile(r"\W+")

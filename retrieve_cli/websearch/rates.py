@@ -70,7 +70,7 @@ class Rates:
 
         Raises:
             ProviderFailed: it may not be asked in that time; `RateLimited`, and nothing was reserved.
-            Passing: no time is left.
+            TransientFailure: no time is left.
         """
         left = clock.patience()
         wait = self._change(server, lambda past, now: _reserved(past, rate, now, left), wait=left)

@@ -15,6 +15,7 @@ from samples import TOOLS, Program, write_catalog
 from servers import served, started
 from waiting import until
 
+from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.serve import syncs_of
 from retrieve_cli.config.loading import load
@@ -23,7 +24,8 @@ from retrieve_cli.http.secrets import Secret
 from retrieve_cli.server.http.callers import Callers
 from retrieve_cli.server.http.pool import Pool
 from retrieve_cli.server.http.state import State
-from retrieve_cli.server.http.syncing import SyncOptions
+from retrieve_cli.server.http.sync_command import STOPPED
+from retrieve_cli.server.http.syncing import Syncing, SyncOptions
 from retrieve_cli.storage.store import Store
 
 HASHED = {"RETRIEVE_ENCODER__KIND": "hashed"}
@@ -147,3 +149,16 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     until(lambda: state.syncing.state()["status"] == "build_failed", "the end of the build")
     assert "artifacts" in state.syncing.state()["error"]["message"]
     state.close()
+
+
+def test_every_job_that_waits_when_a_server_stops_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback is a command of its own: behind a sync it stayed queued."""
+    store = Store(tmp_path / "artifacts")
+    syncing = Syncing(store, Documents(store, load(None)))
+    with monkeypatch.context() as patch:
+        patch.setattr(syncing, "_begin", lambda: None)
+        jobs = [syncing.submit("sync"), syncing.submit("rollback"), syncing.submit("verify")]
+    syncing.close()
+    syncing._begin()
+    assert all(job.over.wait(30) for job in jobs)
+    assert [(job.error or {})["message"] for job in jobs] == [STOPPED] * 3

@@ -174,8 +174,9 @@ class Syncing:
                     self._sync_if(lambda: schedule.seconds_left(self._store, every_s) == 0)
                 if self._seconds_left() == 0:  # the time cannot be noted
                     self._stopping.wait(every_s)
-        for job in self._take():
-            self._end(job, Outcome(None, error_json(RetrieveError(STOPPED))))
+        while jobs := self._take():
+            for job in jobs:
+                self._end(job, Outcome(None, error_json(RetrieveError(STOPPED))))
 
     def _take(self) -> list[Job]:
         """Return the jobs of the next command: all jobs that a sync serves, or one job of another action."""

@@ -153,7 +153,6 @@ class NameReading(NamedTuple):
 
 Name: TypeAlias = frozenset[NameReading]
 """Readings of a name; empty: unknown."""
-NOBODY: Name = frozenset()
 
 
 def first_author(item: Item) -> Name:

@@ -1,7 +1,7 @@
 """One work for all its items from providers: versions, identifiers, fields, links and sources.
 
 The published article represents a work, else the latest version of the preprint. The work has its identifiers and its
-date, and its other fields as far as providers give them; see `fields.py` for the provider of each field,
+date, and its other fields as far as providers give them; see `versions.py` for the provider of each field,
 `matching.py` for the items of a work.
 
 A work is linked to the texts about it: reviews, comments, corrections and retractions. A link is declared by a
@@ -168,7 +168,7 @@ class _Titles:
                         self._by_word[word].add(place)
 
     def quoted(self, review: Description) -> set[int]:
-        """Return the groups whose titles a review quotes; of a year that permits it."""
+        """Return the groups whose titles a review quotes."""
         title = titles.read(review.title.quoted)
         if not title.distinct:
             return set()
