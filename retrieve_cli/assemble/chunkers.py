@@ -6,7 +6,7 @@ Facets of chunks, as configured: the maker, and the prompts.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,8 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
 
 
 class _Maker:
+    """Maker of the chunkers of one configuration."""
+
     def __init__(self, encoder: Encoder | None, settings: Settings) -> None:
         self._settings = settings
         self._tokenizer = encoder.tokenizer if encoder is not None else _words()
@@ -123,24 +125,41 @@ class _Maker:
                 f"chunking.rules: markers of {quoted(rule.match)} cannot be combined with the strategy `{strategy}`",
                 hint="use `strategy: section`, or remove the markers",
             )
-        if strategy == "section":
-            from retrieve_cli.sources.chunking.section import SectionChunker
-
-            return SectionChunker(self._tokenizer, **shared, markers=_markers(rule))
-        if strategy == "imrad":
-            from retrieve_cli.sources.chunking.section import ImradChunker
-
-            return ImradChunker(self._tokenizer, **shared)
-        if strategy == "window":
-            from retrieve_cli.sources.chunking.window import WindowChunker
-
+        if strategy in _CHUNKERS:
             overlap = chunking.overlap if rule.overlap is None else rule.overlap
-            return WindowChunker(self._tokenizer, overlap=overlap, **shared)
+            return _CHUNKERS[strategy](self._tokenizer, rule, overlap, shared)
         added: Chunker = extensions.make("chunker", strategy, self._tokenizer, self._settings)
         return added
 
 
+def _by_section(tokenizer: Tokenizer, rule: ChunkingRule, _: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.section import SectionChunker
+
+    return SectionChunker(tokenizer, **shared, markers=_markers(rule))
+
+
+def _by_imrad(tokenizer: Tokenizer, _: ChunkingRule, __: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.section import ImradChunker
+
+    return ImradChunker(tokenizer, **shared)
+
+
+def _by_window(tokenizer: Tokenizer, _: ChunkingRule, overlap: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.window import WindowChunker
+
+    return WindowChunker(tokenizer, overlap=overlap, **shared)
+
+
+_CHUNKERS: Mapping[str, Callable[[Tokenizer, ChunkingRule, int, Mapping[str, Any]], Chunker]] = {
+    "section": _by_section,
+    "imrad": _by_imrad,
+    "window": _by_window,
+}
+"""Constructors of the built-in chunkers, by strategy."""
+
+
 def _markers(rule: ChunkingRule) -> Markers | None:
+    """Return the marks of sections that a rule names."""
     from retrieve_cli.sources.chunking.markers import LABELS, Markers
 
     if isinstance(rule.markers, str):

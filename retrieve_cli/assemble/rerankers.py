@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.assemble.encoders import cache_dir, encoder_to_build, encoder_to_query
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
 from retrieve_cli.frozen import replace
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.token_table import TokenTable
 
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
-_SCORERS = ("cross_encoder", "remote", "llm")
-"""Backends that score pairs and are built in."""
 
 
 def reader(
@@ -96,28 +94,45 @@ def pair_scorer(settings: Settings, *, most: int | None = None, within: float | 
     if chosen.model is None:
         hint = "set rerank.model"
         raise UsageError(f"rerank.backend {chosen.backend} needs a model, but none is configured", hint=hint)
-    if chosen.backend == "remote":
-        from retrieve_cli.models.remote.rerank import RemoteScorer
+    return _SCORERS[chosen.backend](settings, chosen, chosen.model, most)
 
-        server = client(chosen, "rerank")
-        return RemoteScorer(server, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
-    if chosen.backend == "llm":
-        from retrieve_cli.models.remote.chat import ListwiseSelector
 
-        selector = ListwiseSelector(client(chosen, "rerank"), model=chosen.model)
-        return _Listwise(selector, chosen.model, chosen.prompt, most=most)
+def _remote(_: Settings, chosen: RerankSettings, model: str, __: int | None) -> PairScorer:
+    from retrieve_cli.models.remote.rerank import RemoteScorer
+
+    server = client(chosen, "rerank")
+    return RemoteScorer(server, model=model, form=chosen.form, batch_size=chosen.batch_size)
+
+
+def _chat_model(_: Settings, chosen: RerankSettings, model: str, most: int | None) -> PairScorer:
+    from retrieve_cli.models.remote.chat import ListwiseSelector
+
+    selector = ListwiseSelector(client(chosen, "rerank"), model=model)
+    return _Listwise(selector, model, chosen.prompt, most=most)
+
+
+def _cross_encoder(settings: Settings, chosen: RerankSettings, model: str, _: int | None) -> PairScorer:
     from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
     from retrieve_cli.models.rerankers.scorer import CrossScorer
     from retrieve_cli.models.runtimes.locate import locate
 
-    place = locate(chosen.model, settings.models.dir, download=settings.models.auto_download)
+    place = locate(model, settings.models.dir, download=settings.models.auto_download)
+    folder = read_cross_folder(place.path, name=place.name)
     return CrossScorer(
-        read_cross_folder(place.path, name=place.name),
+        folder,
         cache_dir=cache_dir(settings),
         device=chosen.device,
         max_tokens=chosen.max_tokens,
         batch_size=chosen.batch_size,
     )
+
+
+_SCORERS: Mapping[str, Callable[[Settings, RerankSettings, str, int | None], PairScorer]] = {
+    "cross_encoder": _cross_encoder,
+    "remote": _remote,
+    "llm": _chat_model,
+}
+"""Constructors of the built-in scorers of pairs, by backend."""
 
 
 class _Listwise:
@@ -231,7 +246,13 @@ def _late_interaction(
             raise Unavailable("the encoder of this index has no token vectors", hint="set rerank.backend: none")
         return model.encode_tokens([text])[0]
 
-    return LateInteraction(tokens=tokens, encode=encode, vectors_of=vectors, starts=generation.starts, unit=unit)
+    return LateInteraction(
+        tokens=tokens,
+        encode=encode,
+        vectors_of=vectors,
+        starts=generation.starts,
+        unit=unit,
+    )
 
 
 def query_encoder(settings: Settings) -> Encoder:

@@ -189,55 +189,45 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
     """
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
 
-    names: list[str] = []
-    for manifest in manifests:
-        with suppress(KeyError, TypeError, ValueError):
-            pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
-            names += [sha1([entry.name, built["digest"]]) for entry, built in pairs]
-    prune(cache / FOLDER, names)
+    prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
     for _, watched in watched_of(current, fetched=fetched, cache=cache):
         watched.remember()
 
 
+def _names_of_lines(manifest: Manifest) -> list[str]:
+    """Return the names of the cached line offsets of a generation's sources."""
+    try:
+        pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
+        return [sha1([entry.name, built["digest"]]) for entry, built in pairs]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
-    names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
-    if entry.kind == "docs":
-        from retrieve_cli.sources.folders.docs_folder import FolderSource
-
-        settings.expect_trusted("docs")
-        docs, reader = settings.docs, documents.reader_of(settings)
-        return FolderSource(
-            _path(entry),
-            reader,
-            name_weight=docs.name_weight,
-            follow_links=docs.follow_links,
-            selection=_selection(docs),
-            exclude=entry.exclude,
-            **names,
-        )
-    if entry.kind == KIND:
-        from retrieve_cli.sources.inbox import InboxSource, Parsing
-
-        parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
-        return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
-    if entry.kind == "catalog":
-        from retrieve_cli.sources.catalogs.catalog import CatalogSource
-
-        return CatalogSource(_path(entry), field_map(settings), **names)
-    if entry.kind in ("http", "sparql"):
-        from retrieve_cli.sources.remote.source import RemoteSource
-
-        mapping = field_map(settings)
-        try:
-            fetcher = _fetcher(entry)
-        except UsageError as error:
-            raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-        return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+    if entry.kind in _SOURCES:
+        return _SOURCES[entry.kind](entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix)
     added: Source = extensions.make("source", entry.kind, entry, settings)
     return added
 
 
+def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.folders.docs_folder import FolderSource
+
+    settings.expect_trusted("docs")
+    docs, reader = settings.docs, documents.reader_of(settings)
+    return FolderSource(
+        _path(entry),
+        reader,
+        name_weight=docs.name_weight,
+        follow_links=docs.follow_links,
+        selection=_selection(docs),
+        exclude=entry.exclude,
+        **names,
+    )
+
+
 def _selection(docs: DocsSettings) -> Selection:
+    """Return which files of a folder are read."""
     from retrieve_cli.sources.folders.ignore_rules import Selection
 
     return Selection(docs.include, docs.exclude, docs.gitignore)
@@ -250,6 +240,40 @@ def _rules(path: Path, docs: DocsSettings, exclude: Json) -> IgnoreRules:
     named = [pattern for pattern in exclude if isinstance(pattern, str)] if isinstance(exclude, list) else []
     chosen = _selection(docs)
     return IgnoreRules(path, replace(chosen, exclude=[*chosen.exclude, *named]))
+
+
+def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.inbox import InboxSource, Parsing
+
+    parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
+    return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
+
+
+def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.catalogs.catalog import CatalogSource
+
+    return CatalogSource(_path(entry), field_map(settings), **names)
+
+
+def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.remote.source import RemoteSource
+
+    mapping = field_map(settings)
+    try:
+        fetcher = _fetcher(entry)
+    except UsageError as error:
+        raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
+    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+
+
+_SOURCES: Mapping[str, Callable[..., Source]] = {
+    "docs": _folder,
+    KIND: _inbox,
+    "catalog": _catalog,
+    "http": _remote,
+    "sparql": _remote,
+}
+"""Constructors of the built-in sources, by kind."""
 
 
 def field_map(settings: Settings) -> FieldMap:
@@ -267,6 +291,7 @@ def _path(entry: SourceSetting) -> Path:
 
 
 def _fetcher(entry: SourceSetting) -> Any:
+    """Return the fetcher of a remote catalog."""
     shared: dict[str, Any] = {
         "timeout_s": entry.timeout_s,
         "deadline_s": entry.deadline_s,
@@ -301,6 +326,7 @@ def _public(origin: Json) -> Json:
 def _origin(entry: SourceSetting) -> Mapping[str, Json]:
     """Return the keys of an entry that differ from the defaults, as JSON, for the manifest."""
     default = asdict(SourceSetting(entry.kind))
-    differing = {key: value for key, value in asdict(entry).items() if key == "kind" or value != default[key]}
+    values = asdict(entry)
+    differing = {key: value for key, value in values.items() if key == "kind" or value != default[key]}
     public = {key: value for key, value in differing.items() if key not in CREDENTIALS}
     return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in public.items()}
