@@ -20,7 +20,7 @@ from websearch.generated import Made, generated, pairs
 
 from retrieve_cli.contracts.works import Found
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.merging import describing, titles, works
+from retrieve_cli.websearch.merging import names, titles, works
 
 PRECISION, RECALL = 0.999, 0.99
 _LETTERS = re.compile(r"\W+")
@@ -69,7 +69,7 @@ RULES: dict[str, Rule] = {
 
 def measured(rule: Rule, made: Made) -> tuple[float, float, float]:
     """Return precision, recall and CPU seconds of a rule, with nothing remembered from another one."""
-    for remembering in (titles.read, titles.spelling, ids.unversioned, ids.is_preprint, describing.read):
+    for remembering in (titles.read, titles.spelling, ids.unversioned, ids.is_preprint, names.read):
         remembering.cache_clear()
     start = time.process_time()
     labels = rule(made.found)

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 import sys
 
-from retrieve_cli.version import __version__
-
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
@@ -34,12 +32,14 @@ if TYPE_CHECKING:
     from retrieve_cli.api.answers import IndexAnswer as Answer, IndexResult as Result
     from retrieve_cli.api.rows import Records
     from retrieve_cli.api.writable import WritableIndex as Index
+    from retrieve_cli.version import __version__
 
 __all__ = ["Answer", "Index", "Result", "__version__", "build", "errors", "open", "read_artifact"]
 _ELSEWHERE = {
     "Answer": ("retrieve_cli.api.answers", "IndexAnswer"),
     "Index": ("retrieve_cli.api.writable", "WritableIndex"),
     "Result": ("retrieve_cli.api.answers", "IndexResult"),
+    "__version__": ("retrieve_cli.version", "__version__"),
     "errors": ("retrieve_cli.errors", ""),
 }
 """Names that are imported when they are first used: the module of each, and its name there."""

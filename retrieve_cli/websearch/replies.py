@@ -76,7 +76,7 @@ def none_listed(total: str | int) -> NoReturn:
 
 
 def rate_limited() -> NoReturn:
-    """Raises: ProviderFailed: the server permits no further request now, and does not say for how long."""
+    """Raises: ProviderFailed: the server permits no further request now, for a time that it does not name."""
     raise ProviderFailed(RateLimited(None))
 
 

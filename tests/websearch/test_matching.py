@@ -10,7 +10,7 @@ from websearch.generated import generated, pairs
 from websearch.samples_of_works import TITLE, found, merged
 
 from retrieve_cli.contracts.works import Found, Item
-from retrieve_cli.websearch.merging import describing, titles, works
+from retrieve_cli.websearch.merging import names, titles, works
 from retrieve_cli.websearch.merging.titles import Likeness, likeness
 
 PRECISION, RECALL = 0.999, 0.99
@@ -291,9 +291,9 @@ def test_titles_that_only_begin_like_those_are_of_works(title: str) -> None:
     ],
 )
 def test_first_authors_agree_in_family_name_and_initial(one: str, other: str, *, expected: bool) -> None:
-    first, second = (describing.first_author(Item("article", "x", (), (name,))) for name in (one, other))
-    assert describing.agree(first, second) is describing.agree(second, first) is expected
-    assert describing.differ(first, second) is not expected
+    first, second = (names.first_author(Item("article", "x", (), (name,))) for name in (one, other))
+    assert names.agree(first, second) is names.agree(second, first) is expected
+    assert names.differ(first, second) is not expected
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_first_authors_agree_in_family_name_and_initial(one: str, other: str, *,
     ],
 )
 def test_journals_agree_in_their_abbreviations(one: str, other: str, *, expected: bool) -> None:
-    assert describing.venues_agree(one, other) is describing.venues_agree(other, one) is expected
+    assert names.venues_agree(one, other) is names.venues_agree(other, one) is expected
 
 
 @given(st.text(max_size=80), st.text(max_size=80))

@@ -108,8 +108,8 @@ class Postings:
         return columns, self._rows.merged(old, origins, counts, old_groups=texts.of_old, groups=of_fresh)
 
     def _names(self, used: NDArray[np.bool_]) -> tuple[MergedTexts, Rows]:
-        """Return the terms of the older index that are `used` and those of new rows, merged, and for each new term its
-        number among them."""
+        """Return the terms of the older index that are `used`, merged with the terms of new rows, and for each new term
+        its number among them."""
         old = Vocabulary(self._old["terms"], self._old["term_ends"])
         words = [term.encode() for term in self._vocabulary]
         order = sorted(range(len(words)), key=words.__getitem__)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts.works import Id
 from retrieve_cli.websearch import dates, ids
-from retrieve_cli.websearch.merging import describing
+from retrieve_cli.websearch.merging import names
 from retrieve_cli.websearch.merging.describing import Abstracts, Description, by_identifier
 from retrieve_cli.websearch.merging.titles import Likeness, likeness
 
@@ -118,7 +118,7 @@ def _is_barred(one: Description, other: Description, level: _Level) -> bool:
     if "about" not in (one.subject, other.subject):
         return level is _Level.TITLE
     quoting = one.title.quoting or other.title.quoting  # else only one provider knows that it is a review
-    return bool(quoting) or level is not _Level.STRONG or not describing.agree(one.author, other.author)
+    return bool(quoting) or level is not _Level.STRONG or not names.agree(one.author, other.author)
 
 
 def _holds(one: Description, other: Description, alike: Likeness, level: _Level) -> bool:
@@ -126,10 +126,10 @@ def _holds(one: Description, other: Description, alike: Likeness, level: _Level)
     if "page" in (one.stage, other.stage):
         return True  # titles of pages name the site, and have no authors
     if level is not _Level.WEAK:
-        return alike > Likeness.UNLIKE or not describing.differ(one.author, other.author)
+        return alike > Likeness.UNLIKE or not names.differ(one.author, other.author)
     if alike is Likeness.UNLIKE:
-        return describing.agree(one.author, other.author) and _years_apart(one, other) <= 1
-    return not describing.differ(one.author, other.author)
+        return names.agree(one.author, other.author) and _years_apart(one, other) <= 1
+    return not names.differ(one.author, other.author)
 
 
 def _is_same_record(one: Description, other: Description, alike: Likeness, level: _Level) -> bool:
@@ -138,7 +138,7 @@ def _is_same_record(one: Description, other: Description, alike: Likeness, level
     if level is _Level.DECLARED:
         return one.stage == other.stage == "published"
     same = alike is Likeness.SAME and one.title.distinct and _years_apart(one, other) == 0
-    return same and describing.agree(one.author, other.author)
+    return same and names.agree(one.author, other.author)
 
 
 def _years_apart(one: Description, other: Description) -> int:
@@ -151,7 +151,7 @@ def _by_titles(descriptions: Sequence[Description], groups: _Groups) -> Iterator
         if groups.name(here) == groups.name(there):
             continue
         one, other = descriptions[here], descriptions[there]
-        if _is_barred(one, other, _Level.TITLE) or not describing.agree(one.author, other.author):
+        if _is_barred(one, other, _Level.TITLE) or not names.agree(one.author, other.author):
             continue
         apart = _years_apart(one, other)
         if apart > _YEARS or _is_repeated(one, other, recurrent):
@@ -196,7 +196,7 @@ def _is_repeated(one: Description, other: Description, recurrent: frozenset[tupl
         return False
     if one.title.recurrent and not dates.agree(one.item.date, other.item.date):
         return True
-    return _years_apart(one, other) > 0 and not describing.venues_agree(one.item.venue, other.item.venue)
+    return _years_apart(one, other) > 0 and not names.venues_agree(one.item.venue, other.item.venue)
 
 
 def _is_one_text(one: Description, other: Description, alike: Likeness, abstracts: Abstracts) -> bool:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from retrieve_cli.websearch.merging.describing import folded
+from retrieve_cli.websearch.merging.names import folded
 
 LEAST_RATIO = 93.0
 """Percentage of equal characters from which titles are similar: 2 × common / total, as rapidfuzz computes it."""

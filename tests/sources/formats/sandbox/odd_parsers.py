@@ -21,7 +21,7 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, Words
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.processes import child
+from retrieve_cli.sources.formats.processes import confinement
 
 HELD: list[bytes] = []
 
@@ -119,8 +119,8 @@ def _attempt(told: list[Any]) -> str:
     """Try something forbidden, past the guard of Python if the second word says so; return what came of it."""
     deed, native = told[0], "native" in told[1:]
     if native:
-        child._DENIED = ("nothing.",)
-        child._WRITES = 0
+        confinement._DENIED = ("nothing.",)
+        confinement._WRITES = 0
     try:
         return f"done: {(FORBIDDEN | ATTEMPTS)[deed](*told[2:])}"
     except OSError as error:

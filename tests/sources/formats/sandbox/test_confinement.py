@@ -69,8 +69,8 @@ def test_a_process_that_parses_has_a_session_of_its_own(pool: ParserPool, tmp_pa
 GUARDED = """
 import sys
 from sources.formats.sandbox import odd_parsers
-from retrieve_cli.sources.formats.processes import child
-sys.addaudithook(child._guard)
+from retrieve_cli.sources.formats.processes import confinement
+sys.addaudithook(confinement._guard)
 print(odd_parsers._attempt([sys.argv[1], "", *sys.argv[2:]]))
 """
 
