@@ -160,5 +160,5 @@ def test_every_job_that_waits_when_a_server_stops_is_ended(tmp_path: Path, monke
         jobs = [syncing.submit("sync"), syncing.submit("rollback"), syncing.submit("verify")]
     syncing.close()
     syncing._begin()
-    assert all(job.over.wait(30) for job in jobs)
+    until(lambda: all(job.over.is_set() for job in jobs))
     assert [(job.error or {})["message"] for job in jobs] == [STOPPED] * 3
