@@ -12,7 +12,7 @@ import typer
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.options import Shared, argument, flag_of, group, keys_of, option, shared
-from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.errors import Exit, UsageError, printable
 from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
@@ -350,4 +350,4 @@ def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = N
     elif lines is None:
         print(console_tables.outline(value), end="")
     else:
-        print("\n".join(lines).rstrip("\n"))
+        print(printable("\n".join(lines).rstrip("\n"), "\n\t"))

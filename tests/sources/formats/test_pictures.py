@@ -140,6 +140,15 @@ def test_a_page_shows_its_blocks_in_reading_order(tmp_path: Path, retrieve: Prog
     assert heading["box"][0] == pytest.approx(50, abs=2)
 
 
+def test_a_page_of_a_file_with_an_odd_name_is_shown_without_its_controls(tmp_path: Path, retrieve: Program) -> None:
+    file = tmp_path / "ears\x1b]0;owned\x07\u202e.pdf"
+    file.write_bytes(pdf())
+    done = retrieve("inspect", "page", file, "2")
+    assert done.code == 0
+    assert "page 2 of 2" in done.out
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+
+
 def test_a_page_is_named_by_number_or_printed_label(tmp_path: Path, retrieve: Program) -> None:
     file = tmp_path / "ears.pdf"
     file.write_bytes(pdf(labels=True))
