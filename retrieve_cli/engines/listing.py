@@ -104,8 +104,12 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         self._most_rows = capabilities.most_rows
         self._statistics = statistics
         self._lock = Lock()
-        self.completed = 0
+        self._completed = 0
+
+    @property
+    def completed(self) -> int:
         """Number of lists that the engine left short, and that were completed exactly."""
+        return self._completed
 
     def __len__(self) -> int:
         return self._rows
@@ -179,7 +183,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         """Return the best units after the engine left a list short: by an exact search, or else from the scores of all
         rows that may be listed."""
         with self._lock:
-            self.completed += 1
+            self._completed += 1
         units = wanted.units
         if scope.sent:
             rows, scores = ask.nearest(2 * wanted.depth + _SLACK, within=scope.within, exact=True)
