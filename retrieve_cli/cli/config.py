@@ -167,8 +167,11 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
 
 
 def _get(key: str | None, shared: Shared) -> None:
-    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints. Raises:
-    UsageError: no key is given, or it does not exist."""
+    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints.
+
+    Raises:
+        UsageError: no key is given, or it does not exist.
+    """
     from retrieve_cli.config.loading import load
 
     if key is None:

@@ -167,8 +167,11 @@ def _writing(shared: Shared, settings: Settings, *, reports: bool = False) -> It
 
 
 def _check_before_writing(shared: Shared, settings: Settings) -> None:
-    """Before the artifacts folder is made for the first time, check that there is something to put into it. Raises:
-    IndexMissing, SourceFailed, UsageError: there is not."""
+    """Before the artifacts folder is made for the first time, check that there is something to put into it.
+
+    Raises:
+        IndexMissing, SourceFailed, UsageError: there is not.
+    """
     if not shared.store.path.exists():
         from retrieve_cli.api.building import present_entries
 

@@ -164,8 +164,11 @@ class MappedFile:
             self.check_spans([self.span(part) for part in parts])
 
     def check_spans(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Verify the blocks of several stretches of the file, each from its first byte up to its end. Raises:
-        IndexCorrupt."""
+        """Verify the blocks of several stretches of the file, each from its first byte up to its end.
+
+        Raises:
+            IndexCorrupt: a block differs from its sum.
+        """
         for first, end in spans:
             self.check(first, end)
 

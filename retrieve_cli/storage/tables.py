@@ -117,8 +117,11 @@ class JsonlTable:
             first = end
 
     def check(self, rows: Iterable[int]) -> None:
-        """Verify some rows that are read next: of a file that is elsewhere they are fetched together. Raises:
-        IndexCorrupt."""
+        """Verify some rows that are read next: of a file that is elsewhere they are fetched together.
+
+        Raises:
+            IndexCorrupt: a block differs from its sum.
+        """
         spans = []
         for row in rows:
             spans.append((int(self._offsets[row]), int(self._offsets[row + 1])))

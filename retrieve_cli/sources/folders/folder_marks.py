@@ -67,8 +67,12 @@ def changed_folders(
 
 
 def _names(path: Path, folder: str, suffixes: Collection[str], rules: IgnoreRules) -> tuple[str, list[str], bool]:
-    """Return the SHA-1 of the names in a folder that count, the folders among them, and True if it has rules. Raises:
-    OSError: the folder cannot be read; UnicodeEncodeError: a name is not UTF-8."""
+    """Return the SHA-1 of the names in a folder that count, the folders among them, and True if it has rules.
+
+    Raises:
+        OSError: the folder cannot be read.
+        UnicodeEncodeError: a name is not UTF-8.
+    """
     prefix = f"{folder}/" if folder else ""
     with os.scandir(path / folder) as entries:
         visible = [(entry, entry.is_dir(follow_symlinks=False)) for entry in entries if not entry.name.startswith(".")]

@@ -116,8 +116,11 @@ def _answers(
 
 
 def _described(doi: str, server: str, response: Response) -> Item | None:
-    """Return a preprint with its latest title and the date of its first version; None if there is no record. Raises:
-    ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint."""
+    """Return a preprint with its latest title and the date of its first version; None if there is no record.
+
+    Raises:
+        ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint.
+    """
     answer = read_object(response)
     status = next((text(message, "status") for message in objects(answer, "messages")), "")
     if status.lower().startswith("no posts found"):
