@@ -39,7 +39,7 @@ ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _INSTALL = "pip install 'retrieve-cli[serve]'"
 
 
-class Token(NamedTuple):
+class Credential(NamedTuple):
     """A valid credential."""
 
     caller: Caller
@@ -94,7 +94,7 @@ class TokenVerifier:
         if self._keys is not None:
             self._keys.reload()
 
-    def verify(self, token: str) -> Token | None:
+    def verify(self, token: str) -> Credential | None:
         """Return a token if it is valid, else None, for any defect."""
         import jwt
 
@@ -133,7 +133,7 @@ class TokenVerifier:
         fits = isinstance(kind, str) and kind.lower() in _TYPES and header.get("alg") in self._settings.algorithms
         return header if fits else None
 
-    def _read(self, claims: Mapping[str, Any]) -> Token | None:
+    def _read(self, claims: Mapping[str, Any]) -> Credential | None:
         """Return the token of verified claims; None if a claim has a value of another type."""
         times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
         if not all(isinstance(time, int | float) and not isinstance(time, bool) for time in times):
@@ -149,7 +149,8 @@ class TokenVerifier:
         subject = subject if isinstance(subject, str) else ""
         scopes = claimed_scopes(claims.get(self._settings.scope_claim))
         account = sha256(f"{tenant or ''}\0{subject}".encode("utf-8", "replace")).hexdigest()
-        return Token(Caller(tenant, scopes, shortened(printable(subject)) or "token", account), account, self._rate)
+        caller = Caller(tenant, scopes, shortened(printable(subject)) or "token", account)
+        return Credential(caller, account, self._rate)
 
 
 def wanted(settings: JwtSettings) -> bool:

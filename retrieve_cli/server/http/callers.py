@@ -25,7 +25,7 @@ from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import is_loopback
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing
 from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Buckets, Caller
-from retrieve_cli.server.auth.web_tokens import Token, TokenVerifier, wanted
+from retrieve_cli.server.auth.web_tokens import Credential, TokenVerifier, wanted
 from retrieve_cli.server.http.answers import OPENAI
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest
@@ -116,16 +116,16 @@ class Callers:
             raise _challenged(403, message, code="forbidden", hint=hint, error=error)
         return credential.caller
 
-    def _credential(self, text: str) -> Token | None:
+    def _credential(self, text: str) -> Credential | None:
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
-            return Token(Caller(None, frozenset(SCOPES), "key"), "", None)
+            return Credential(Caller(None, frozenset(SCOPES), "key"), "", None)
         if self._ring is not None and (key := self._ring.find(text)) is not None:
-            return Token(key.caller, key.id, key.rate)
+            return Credential(key.caller, key.id, key.rate)
         return None if self._tokens is None else self._tokens.verify(text)
 
-    def _count(self, request: Request, credential: Token) -> None:
+    def _count(self, request: Request, credential: Credential) -> None:
         """Count a request, once even if several scopes are asked for. Raises: RejectedRequest if there are too many."""
         if credential.rate is None or LIMIT in request.scope:
             return
