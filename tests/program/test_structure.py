@@ -15,7 +15,7 @@ from package_text import FLOORS, PACKAGE, imports, package, room
 pytestmark = pytest.mark.usefixtures("parsed_package")
 
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-MOST_ROOMS, MOST_FILES_ON_TOP, MOST_LINES = 20, 6, 400
+MOST_ROOMS, MOST_FILES_ON_TOP, MOST_LINES = 20, 6, 600
 MOST_OF_A_FUNCTION = 45
 CONCRETE = ("models", "retrieval.retrievers", "engines", "sources")
 """Folders with many of one kind behind one promise of contracts."""
