@@ -17,7 +17,6 @@ TESTS   := $(BIN)/python -m pytest --dist worksteal
 OPTIONS ?=
 # Kernels of OpenBLAS that answers must not depend on. Those that this processor cannot run are skipped, and those that it
 # takes by itself: the tiers run with them.
-CORES  ?= Haswell SkylakeX
 # How long `make fuzz` goes on; SEED repeats what an earlier one printed.
 SECONDS ?= 300
 SEED    ?=
@@ -27,7 +26,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-engines bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-engines bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -70,11 +69,6 @@ test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost 
 	$(TESTS) -n $(WORKERS) --tier=default --dearest=40 $(OPTIONS)
 
 quick: test
-
-bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
-	found=$$($(BIN)/python tests/processors.py); for core in $(CORES); do \
-		test $$core = "$$found" || OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits $$(grep -rl --include='test_*.py' mark.bits tests) || exit 1; \
-	done
 
 fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"

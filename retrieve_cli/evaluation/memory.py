@@ -45,7 +45,7 @@ class RetrievalMemory:
     def accounts(self, retrieval: Retrieval, queries: Sequence[Query]) -> list[_Remembered]:
         """Return the account of each query; the retriever runs once per text and filter."""
         keys = [
-            (query.text, b"/".join(map(_digest, (query.records, query.visible, query.population, query.chunks))))
+            (query.text, b"/".join(map(_digest, (query.records, query.visible, query.own, query.chunks))))
             for query in queries
         ]
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in self._known}

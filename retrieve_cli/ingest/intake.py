@@ -241,17 +241,14 @@ class Intake:
         """Link the files of the older generation that would come out the same."""
         older = reuse.generation
         known = sums.read(older.folder) or {}
-        for files in reuse.same(texts, self._parts.writers):
-            if not known.keys() >= set(files):
+        for file in reuse.same(texts):
+            if file not in known:
                 continue
             try:
-                for file in files:
-                    (self._scratch / file).hardlink_to(older.folder / file)
+                (self._scratch / file).hardlink_to(older.folder / file)
             except OSError:  # not every file system has links
-                for file in files:  # the next write must not go into a file of the older generation
-                    (self._scratch / file).unlink(missing_ok=True)
                 continue
-            self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
+            self.linked[file] = (older.manifest.files[file], known[file])
 
     def close(self) -> None:
         """Close the files, finished or not."""

@@ -21,8 +21,6 @@ from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles
 
-pytestmark = pytest.mark.bits
-
 ROWS = 10_000
 DIM = 8
 QUERIES = 10

@@ -22,8 +22,6 @@ from retrieve_cli.storage import pickles, token_table
 from retrieve_cli.storage.bitmap import POPULATION_ROWS
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
 
-pytestmark = pytest.mark.bits
-
 WORDS = "ct lung liver scan mask".split()
 Make = Callable[[Path, Sequence[Sequence[int]]], Any]
 """From rows, each a few numbers, to an index of them."""

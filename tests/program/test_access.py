@@ -185,7 +185,6 @@ LAYOUTS: Mapping[str, Row] = {
     **{variant: {"bm25": {"variant": variant}} for variant in ("robertson", "atire", "okapi")},
     "rank_bm25": {"bm25": {"backend": "rank_bm25"}},
     "hnsw": {"dense": {"index": "hnsw"}},
-    "quantised": {"dense": {"quantized_from": 1}, "chunking": {"size": 24}},
     "splade": {"splade": {"model": "tiny-splade"}},
     "maxsim": {"encoder": {"kind": "auto"}, "chunking": {"size": 24}},
 }

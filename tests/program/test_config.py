@@ -218,7 +218,6 @@ SHOWN = [
     ("fusion", "rrf_k", "test_the_constant_of_reciprocal_ranks"),
     ("dense", "hnsw_ef_search", "tests/indexes"),
     ("dense", "device", "tests/indexes/test_gpu_scan.py"),
-    ("dense", "quantized_from", "tests/indexes/test_quantized.py"),
     ("encoder", "model precision batch_size", "tests/models/encoders"),
     ("encoder", "device policy build_timeout_s", "tests/program/test_policies.py"),
     ("encoder", "query_prefix", "test_the_prefix_of_queries_changes_the_scores"),

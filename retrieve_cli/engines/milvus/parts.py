@@ -10,7 +10,6 @@ from retrieve_cli.contracts.engines import Within
 from retrieve_cli.engines.milvus import entities
 from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, VECTOR, expression
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +142,7 @@ class MilvusVectors:
             values[np.searchsorted(wanted, found)] = scores
         if len(unseen := wanted[np.isnan(values)]):
             # A search of the graph may miss rows although they are the only ones allowed.
-            values[np.isnan(values)] = products(self.vectors(unseen), query.astype(np.float32))
+            values[np.isnan(values)] = np.einsum("ij,j->i", self.vectors(unseen), query.astype(np.float32))
         return values[np.searchsorted(wanted, rows)]
 
     def vectors(self, rows: Rows) -> Vectors:
@@ -163,7 +162,7 @@ class MilvusVectors:
             numbers, values = self._collection.query(condition, VECTOR)
             if len(numbers):
                 vectors = np.array(values, np.float32)[:, : self._dim]
-                inner = products(vectors, query.astype(np.float32))
+                inner = np.einsum("ij,j->i", vectors, query.astype(np.float32))
                 rows, scores = best(np.concatenate([rows, numbers]), np.concatenate([scores, inner]), limit)
         return rows, scores
 
