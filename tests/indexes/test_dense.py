@@ -160,21 +160,6 @@ def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> No
     assert shared / 200 >= 0.95
 
 
-@pytest.mark.parametrize("width", [None, 3], ids=["rows", "groups"])
-def test_mean_and_deviation_of_a_graph_are_near_those_of_all_rows_or_groups(
-    width: int | None, graph: Any, vectors: Any
-) -> None:
-    starts = None if width is None else np.append(np.arange(0, 3000, width), 3000)
-    queries = list(clustered(5, seed=10))
-
-    for near, exact in zip(
-        graph.search(queries, depth=5, starts=starts),
-        FlatIndex(vectors).search(queries, depth=5, starts=starts),
-        strict=True,
-    ):
-        assert (near.mean, near.deviation) == pytest.approx((exact.mean, exact.deviation), abs=0.02)
-
-
 def test_an_answer_of_a_graph_does_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
     index = build(tmp_path, unit_vectors(2000), Parameters("hnsw", hnsw_m=4, hnsw_ef_construction=10), ef_search=1)
     queries = list(unit_vectors(40, seed=1))
