@@ -31,7 +31,6 @@ from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
-from retrieve_cli.storage.records.columns import TENANTS_FILE, write_samples
 from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
@@ -228,8 +227,6 @@ class Intake:
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
-        if samples := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
-            rows[TENANTS_FILE] = samples
         self.recipe = self._parts.recipe_of(columns)
         if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
             rows[GRAPH], notes = written

@@ -16,7 +16,6 @@ import numpy as np
 from retrieve_cli.contracts import Correction
 from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, script_of
 from retrieve_cli.contracts.terms.words import fold, is_plain
-from retrieve_cli.storage.bitmap import of_members
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -76,7 +75,7 @@ class WordSpelling:
         self._is_word = is_word
 
     def of(self, own: Mask) -> WordSpelling:
-        rows = own if self._words.unit == "record" else of_members(own, self._generation.starts)
+        rows = own if self._words.unit == "record" else np.repeat(own, np.diff(self._generation.starts))
         return WordSpelling(self._words, self._generation, is_word=self._is_word, own=rows)
 
     def corrected(self, text: str) -> tuple[str, tuple[Correction, ...]]:
