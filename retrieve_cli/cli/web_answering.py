@@ -1,5 +1,5 @@
-"""From the flags of `retrieve web` to an answer on stdout, a saved run, and documents of the index; and the section of
-the web below the answer of `retrieve query --web`."""
+"""From the flags of `retrieve web` to an answer on stdout and documents of the index; and the section of the web
+below the answer of `retrieve query --web`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
 
 
-def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
+def answer(shared: Shared, options: WebOptions) -> WebAnswer:
     """Return the answer to a search; the first search prints where questions are sent.
 
     Raises:
@@ -66,11 +66,6 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
         shared.talk.say(f"note: {notice}")
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")
-    if save_run:
-        from retrieve_cli.output import journal
-
-        run_id = journal.save_web(shared.store.runs, searched.answer, searched.tape, settings)
-        shared.talk.say(f"note: saved as run {run_id}: retrieve replay {run_id}")
     return searched.answer
 
 
@@ -149,7 +144,7 @@ class WebSection:
             printing.print_answers(answers, shared, shape)
             sys.stdout.flush()  # it is not withheld until providers answer
         options = WebOptions(local.question.clean or local.query.text)
-        found = self._answer = answer(shared, options, save_run=False)
+        found = self._answer = answer(shared, options)
         if shared.format == "json":
             print(formats.dump({**formats.answer_json(local), "web": web_works.web_json(found)}))
             return
