@@ -264,8 +264,9 @@ class RecordIds:
 
 
 def rises(ends: Rows, last: int, *, least: int) -> bool:
-    """Return True if `ends` go from 0 to `last` in steps of at least `least`."""
-    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] - ends[:-1] >= least).all())
+    """Return True if `ends` go from 0 to `last` in steps of at least `least`, which is 0 or 1."""
+    rising = ends[1:] > ends[:-1] if least else ends[1:] >= ends[:-1]
+    return bool(ends[0] == 0 and ends[-1] == last and rising.all())
 
 
 _HASH = 0xFFFFFFFF

@@ -284,8 +284,7 @@ def columns_of(generation: Generation) -> Columns:
 def _open(generation: Generation) -> Columns:
     if FILE not in generation.manifest.files:
         raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
-    columns = stored_columns(generation, FILE, len(generation.records), "records")
-    return columns
+    return stored_columns(generation, FILE, len(generation.records), "records")
 
 
 def stored_columns(generation: Generation, name: str, rows: int, unit: str) -> Columns:
