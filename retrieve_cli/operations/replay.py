@@ -16,7 +16,6 @@ from retrieve_cli.errors import IndexMissing, Unavailable, UsageError, quoted, s
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.output import run_account
 from retrieve_cli.output.journal import calibration_digest
-from retrieve_cli.output.run_account import Texts
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -40,7 +39,6 @@ class SavedRun(Frozen):
 
     name: str
     generation: str
-    texts: Texts
     version: Json
     calibration: Json
     options: Mapping[str, Json]
@@ -58,12 +56,9 @@ class SavedRun(Frozen):
             raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], _INPUTS)
         kinds = {"options": dict, "requests": list, "generation": str, "configuration": dict, "answers": list}
         values = {key: typed(inputs if key in _INPUTS else run, key, kind, name) for key, kind in kinds.items()}
-        values["texts"] = run.get("texts")
-        answers, texts = values["answers"], values["texts"]
+        answers = values["answers"]
         if not all(isinstance(each, dict) for each in answers) or len(answers) != len(values["requests"]):
             raise UsageError(f"{name} does not have an answer for each request", hint=AGAIN)
-        if texts not in get_args(Texts):
-            raise unknown(f"value {quoted(texts)} of `texts` in {name}", "", get_args(Texts))
         return cls(name=name, version=run.get("version"), calibration=run.get("calibration"), **values)
 
 
@@ -154,7 +149,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
         raise UsageError(f"{run.name} does not name its number of results (k)", hint=AGAIN)
     options = replace(SearchOptions(**given), deadline_ms=None)
     answers = Searcher(Opened.of(store, under, run.generation), options).answer(requests)
-    again = [json.loads(json.dumps(run_account.entry(answer, run.texts))) for answer in answers]
+    again = [json.loads(json.dumps(run_account.entry(answer))) for answer in answers]
     for was, answer in zip(run.answers, answers, strict=True):
         _check_models(was, answer)
     pairs = [(_compared(was), _compared(now)) for was, now in zip(run.answers, again, strict=True)]

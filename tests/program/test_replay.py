@@ -61,7 +61,6 @@ REQUESTS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "plain": (("segment lungs in CT",), {}),
     "by one retriever": (("count cells", "--mode", "dense", "-k", "3"), {}),
     "by some retrievers": (("count cells", "--retrievers", "bm25", "--expand"), {}),
-    "naive": (("brain volumes", "--engine", "naive"), {"SEARCH__SIMILARITY_TOP_K": "3"}),
     "narrowed": (
         ("scan [EXCLUDE:ribs] [FORMAT:TIFF]", "--filter", "license=MIT", "--filter", "!group=x", "--doc-id", "brain"),
         {},
@@ -69,25 +68,24 @@ REQUESTS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "of a tenant": (("chest scan", "--tenant", "acme"), {"SEARCH__REQUIRE_TENANT": "true"}),
     "in other words": (("count cells", "--also", "stained tissue", "--also", "follow them", "-k", "4"), {}),
     "in fewer words": (("tiles quokka zebra lynx", "--mode", "bm25"), {"BROADENING__MAX_RETRIES": "2"}),
-    "gated": (("brain scans", "--gate"), {"GATING__TOP_GROUPS": "2", "GATING__PER_GROUP": "1"}),
+    "gated": (("brain scans", "--route"), {"GATING__TOP_GROUPS": "2", "GATING__PER_GROUP": "1"}),
     "in context, within a budget": (("lung", "--chunks", "--context", "1", "--max-tokens", "200"), {}),
     "configured": (("chest CT",), {"FUSION__METHOD": "rrf", "DIVERSITY__MMR": "0.4", "SEARCH__DEPTH": "4"}),
-    "reranked by nothing": (("chest CT", "--no-rerank", "--no-expand", "--bundle"), {}),
+    "reranked by nothing": (("chest CT", "--no-rerank", "--no-expand", "--with-dependencies"), {}),
     "hurried": (("brain volumes", "--deadline-ms", "100000"), {}),
     "without an answer": (("quokka", "--mode", "bm25"), {}),
 }
 
 
-@pytest.mark.parametrize("flag", ["--save-run", "--save-run=full"])
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_run_is_answered_again_to_the_byte_whatever_is_configured_today(
-    name: str, flag: str, tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    name: str, tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, keys = REQUESTS[name]
     with monkeypatch.context() as then:
         for key, value in keys.items():
             then.setenv(f"RETRIEVE_{key}", value)
-        run = keep(retrieve, *words, flag=flag)
+        run = keep(retrieve, *words)
     for key, value in OTHERWISE.items():
         monkeypatch.setenv(f"RETRIEVE_{key}", value)
     done = retrieve("replay", run.name)
