@@ -14,7 +14,6 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.options import Shared, option, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import UsageError
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -70,10 +69,7 @@ def evaluate(
         float | None, option("--latency-budget-ms", "With --ablate: recommend the best run within MS (p95).", "MS")
     ] = None,
     tune: Annotated[
-        bool, option("--tune", "Search better settings; the gain is measured on held-out queries.")
-    ] = False,
-    write: Annotated[
-        bool, option("--write", "With --tune: write the recommended settings to the configuration.")
+        bool, option("--tune", "Try a grid of settings; the gain is measured on held-out queries.")
     ] = False,
     calibrate: Annotated[bool, option("--calibrate", "Calibrate scores; query then reports a confidence.")] = False,
     gate: Annotated[
@@ -107,7 +103,7 @@ def evaluate(
     wanted = _gates(gate or (), settings, topics, chosen, retrieving=not run)
     before = judged.baseline(baseline, tolerance)
     asked = {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_}
-    companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None, "--write": write}
+    companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None}
     _check_company(asked, companions)
     written = _Written(run_out, per_query_out, report)
     written.check([gold, queries, qrels, *(run or ())])
@@ -126,8 +122,6 @@ def evaluate(
     summary.FORMATS[shared.format](outcome, shared.console())
     for note in trial.notes:
         shared.talk.say(f"note: {note}")
-    if tuned and write:
-        _write(tuned, shared)
     if calibration and index:
         _keep(calibration, index, shared)
     _expect_gates(trial, wanted, before, tolerance)
@@ -204,7 +198,6 @@ def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[s
 _COMPANION = {
     "--compare": "--with",
     "--latency-budget-ms": "--ablate",
-    "--write": "--tune",
 }
 """Options that need another one."""
 
@@ -223,22 +216,7 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
     from retrieve_cli.evaluation.evaluate import looked_at
     from retrieve_cli.evaluation.tuning import tune
 
-    return tune(index.opened, index.settings, topics, measures[0], k=looked_at(topics, measures))
-
-
-def _write(tuned: Tuned, shared: Shared) -> None:
-    from retrieve_cli.config import editing
-    from retrieve_cli.config.loading import DEFAULT_FILE
-    from retrieve_cli.storage import durable
-
-    path = shared.config or DEFAULT_FILE
-    if not tuned.recommended:
-        shared.talk.say("nothing written: the gain is not significant")
-        return
-    text = files.read_bytes(path, limit=files.CONFIG).decode() if path.exists() else ""
-    durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
-    later = "; run retrieve sync to apply the changes of the index" if tuned.changes_index else ""
-    shared.talk.say(f"wrote {path}{later}")
+    return tune(index, topics, measures[0], k=looked_at(topics, measures))
 
 
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:

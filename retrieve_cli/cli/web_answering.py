@@ -1,4 +1,4 @@
-"""From the flags of `retrieve web` to an answer on stdout, a saved run, and documents of the index."""
+"""From the flags of `retrieve web` to an answer on stdout and documents of the index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
 
 
-def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
+def answer(shared: Shared, options: WebOptions) -> WebAnswer:
     """Return the answer to a search; the first search prints where questions are sent.
 
     Raises:
@@ -60,11 +60,6 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
         shared.talk.say(f"note: {notice}")
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")
-    if save_run:
-        from retrieve_cli.output import journal
-
-        run_id = journal.save_web(shared.store.runs, searched.answer, searched.tape, settings)
-        shared.talk.say(f"note: saved as run {run_id}: retrieve replay {run_id}")
     return searched.answer
 
 

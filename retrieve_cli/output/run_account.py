@@ -34,23 +34,6 @@ def configuration(settings: Settings) -> dict[str, Json]:
     return value
 
 
-def web_section(settings: Settings) -> dict[str, Json]:
-    """Return the section `web` of the configuration, its addresses without possible secrets."""
-    section = asdict(settings.web)
-    section["endpoints"] = {shown(origin): shown(other) for origin, other in settings.web.endpoints.items()}
-    value: dict[str, Json] = json.loads(json.dumps(section))
-    return value
-
-
-def encoder_card(settings: Settings) -> Json:
-    """Return everything about the encoder that decides the scores of a reranker of the web; None if it uses none."""
-    from retrieve_cli.assemble import rerankers
-
-    if not rerankers.needs_encoder(settings):
-        return None
-    return json.loads(json.dumps(asdict(rerankers.query_encoder(settings).card)))
-
-
 def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:
     """Return the requests, and the options that hold for all of them."""
     requests = [_request(answer.query, answer) for answer in answers]

@@ -10,7 +10,6 @@
     artifacts/web/                        answers of web and literature providers, see websearch/stored.py
     artifacts/tasks/                      tasks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
-    artifacts/judgments/                  votes of people on results, see evaluation/votes.py
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
     artifacts/sent.txt                    generations that were sent to engines, see ingest/pushing.py

@@ -168,7 +168,7 @@ QUERY_KEYS = {
 }
 """Keys that change the answer from one and the same index, each with another value than its default."""
 
-ENGINES = ("engines", "pgvector", "qdrant", "milvus", "opensearch")
+ENGINES = ("engines", "pgvector", "qdrant", "opensearch")
 
 
 def keys_of(section: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import answered, edit, indexed
+from program.asking import answered, indexed
 from samples import Program, collection
 from servers import sent, state_of
 
@@ -200,21 +200,6 @@ def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Pr
     assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
     shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
     assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
-
-
-def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:
-    run = asked(retrieve, "--save-run")["run_id"]
-    assert retrieve("replay", run).out == "identical\n"
-    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0]["related"].pop())
-    assert "related[1]" in retrieve("replay", run).out
-
-
-def test_a_run_from_before_there_were_related_records_is_replayed_as_it_was(tools: Path, retrieve: Program) -> None:
-    run = asked(retrieve, "--save-run", PLACEMENT="blend")["run_id"]
-    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0].pop("related"))
-    for key in ("placement", "support_rank", "max_related"):
-        edit(tools / "runs" / run / "run.json", lambda kept, key=key: kept["configuration"]["expansion"].pop(key))
-    assert retrieve("replay", run).out == "identical\n"
 
 
 def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(

@@ -149,16 +149,6 @@ def test_a_head_that_is_not_what_its_name_says_is_a_notice_and_no_error(opened: 
     assert len([notice for notice in answer.notices if "\u202e" not in notice]) >= len(odd)
 
 
-def test_a_run_with_the_beginning_of_a_file_is_repeated_without_it(
-    index: Path, retrieve: Program, stdin: Stdin
-) -> None:
-    head = base64.b64encode(b"cell,area\n1,20\n").decode()
-    stdin(json.dumps({"query": "cells", "files": [{"name": "cells.csv", "head_base64": head}]}))
-    run = retrieve("query", "-", "--save-run", "--json").json
-    assert run["enhanced_query"] == "cells format:CSV"
-    assert retrieve("replay", run["run_id"]).out == "identical\n"
-
-
 # ------------------------------------------------------------------------------------------------- pages
 
 WAYS: list[dict[str, Any]] = [
