@@ -98,8 +98,8 @@ class Bm25(Retriever[str]):
         Package(("rank-bm25",), "backend", "rank_bm25"),
     )
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
-        "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
-        "b": (0.2, 0.4, 0.6, 0.75, 0.9),
+        "k1": (0.9, 1.2, 2.0),
+        "b": (0.4, 0.75),
     }
     _FORMULA = ("variant", "k1", "b")
 
