@@ -39,10 +39,10 @@ def _evil(retrieve: Program) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *((("query", f"lungs {EVIL}", "--bundle", "--explain", "--format", form)) for form in ("text", "table", "json", "jsonl", "csv", "md", "trec")),  # noqa: E501
+        *((("query", f"lungs {EVIL}", "--with-dependencies", "--explain", "--format", form)) for form in ("text", "table", "json", "jsonl", "csv", "md", "trec")),  # noqa: E501
         ("query", "lungs", "--list"),
-        ("query", "lungs", "-v", "--timing", "--log-json"),
-        ("query", "nothing", "--filter", f"license={EVIL}", "--explain-empty"),
+        ("query", "lungs", "-v", "--timing"),
+        ("query", "nothing", "--filter", f"license={EVIL}"),
         ("inspect", "status"),
         ("inspect", "status", "--json"),
         ("inspect", "records"),

@@ -91,7 +91,7 @@ def images(dice: Random) -> Try:
     else:
         files[path] = dice.choice(SPECIAL)
     asked = ("query", "segment this", f"--file={path}", "--format", dice.choice(FORMATS))
-    more = dice.choice(((), ("-v",), ("--explain",), ("--log-json",)))
+    more = dice.choice(((), ("-v",), ("--explain",)))
     return Try("images", ((*asked, *more),), files, index="tools")
 
 

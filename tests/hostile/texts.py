@@ -23,7 +23,7 @@ DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite"
 
 _GRAPHS = ((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))
 _OTHER_LOOKS = (("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))
-_MORE = ((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",))
+_MORE = ((), ("--chunks",), ("--explain",), ("--with-dependencies",), ("--expand",), ("--context", "1"), ("-v",))
 
 
 def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
@@ -239,9 +239,6 @@ _LINKS = (
     *((f"artifacts/{name}", f"../../{SECRET}/file") for name in ("calibration.json", "quarantine.jsonl", "keys.json")),
     *((f"artifacts/{name}", f"../../{SECRET}") for name in ("cache", "fetched", "inbox")),
     ("artifacts/inbox/documents.jsonl", f"../../../{SECRET}/file"),
-    *(
-        (f"{CURRENT}/{name}", f"../../../../{SECRET}/file")
-        for name in ("bm25.pkl", "sums.pkl", "SHA1SUMS", "records.jsonl")
-    ),
+    *((f"{CURRENT}/{name}", f"../../../../{SECRET}/file") for name in ("bm25.pkl", "SHA1SUMS", "records.jsonl")),
 )
 """Links in an index, and where they lead."""

@@ -158,7 +158,6 @@ QUERY_KEYS = {
     "fusion.normalization": "minmax",
     "fusion.weights": {"dense": 0.1, "bm25": 0.9},
     "search.retrievers": ["dense"],
-    "search.engine": "naive",
     "search.grade": 0.2,
     "search.max_distance": 0.8,
     "search.min_score": 0.0,

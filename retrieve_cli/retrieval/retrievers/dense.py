@@ -72,7 +72,6 @@ class Dense(Retriever["Vectors"]):
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
         file = generation.file(self.file)
-        file.fetch()  # each search reads all of it
         chosen = settings.dense
         index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, device=chosen.device)
         dim = generation.manifest.recipe.encoder_card.dim

@@ -29,7 +29,6 @@ from retrieve_cli.retrieval.retrievers.term_postings import (
     stored_columns,
 )
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import Exported, PostingTable
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
-    from retrieve_cli.storage.mapped import Check
 
     Floats = NDArray[np.float64]
 
@@ -143,21 +141,16 @@ class TermIndex(ScoringIndex[str]):
     analyzer: TextAnalyzer
 
 
-LATER = ("rows", "impacts", "frequencies", "lengths", "languages")
-"""Large arrays of `bm25.pkl` of which a query reads little or nothing: each part is checked when it is read."""
-
-
 class Bm25Index(TermIndex):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Open the contents from `Bm25Writer`; `check` verifies the parts of the `LATER` arrays that are read.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `Bm25Writer`.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
         self._stored = stored
-        self._check = check
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -177,8 +170,7 @@ class Bm25Index(TermIndex):
 
     def reweighted(self, formula: Formula) -> Bm25Index:
         """Return the index that a build with another formula would give; in memory, without reading the texts."""
-        self._check(*(self._stored[name] for name in LATER if name in self._stored))
-        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check)
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
 
     def __len__(self) -> int:
         return self._length
@@ -217,7 +209,7 @@ class Bm25Index(TermIndex):
 
     def rows_by_language(self) -> dict[str, int]:
         """Return the number of rows by the code of their language; of an index of version 1 nothing."""
-        self._check(languages := self._stored.get("languages", np.zeros(0, np.int32)))
+        languages = self._stored.get("languages", np.zeros(0, np.int32))
         numbers, counts = np.unique(languages, return_counts=True)
         return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
@@ -239,17 +231,17 @@ class Bm25Index(TermIndex):
             return int(self._starts[place + 1] - self._starts[place])
         return int(np.count_nonzero(own[self._rows_of(place)]))
 
-    def _rows_of(self, place: int) -> NDArray[np.int32]:
-        """Return the rows with a term, by its number."""
-        rows = self._rows[int(self._starts[place]) : int(self._starts[place + 1])]
-        self._check(rows)
-        return rows
+    def _rows_of(self, place: int) -> NDArray[np.uint32]:
+        """Return the rows with a term, by its number.
+
+        As unsigned numbers, negative rows of a damaged file are out of range instead of counted from the end.
+        """
+        return self._rows[int(self._starts[place]) : int(self._starts[place + 1])].view(np.uint32)
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)
         return Exported(Part(name, self.unit, self._length), postings=table)
 
@@ -257,9 +249,8 @@ class Bm25Index(TermIndex):
         scores = np.zeros(self._length, np.float32)
         try:
             for term, weights in self._weighted(query).items():
-                column = slice(int(self._starts[term]), int(self._starts[term + 1]))
-                rows, parts = self._rows[column], self._impacts[column]
-                self._check(rows, parts)
+                rows = self._rows_of(term)
+                parts = self._impacts[int(self._starts[term]) : int(self._starts[term + 1])]
                 count = weights if isinstance(weights, int | float) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
                 scores[rows] += parts * np.float32(count)
@@ -267,10 +258,10 @@ class Bm25Index(TermIndex):
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
 
-    def _languages_of(self, rows: NDArray[np.int32]) -> Rows:
+    def _languages_of(self, rows: NDArray[np.uint32]) -> Rows:
         """Return for each row the place of its language in `languages` of the analyzer."""
-        self._check(languages := self._stored["languages"])
-        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages[rows])
+        languages = self._stored["languages"][rows]
+        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages)
         return places
 
     def place_of(self, term: str) -> int | None:

@@ -19,7 +19,7 @@ from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex, faiss_package, score_rows
 from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread
-from retrieve_cli.storage.mapped import MappedFile, unchecked
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -92,10 +92,8 @@ def open_index(
         file = MappedFile.of(source)
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    file.check(0, min(_FLAT_HEADER.size, len(file)))
     head = file.data[: _FLAT_HEADER.size].tobytes()
     if head[:4] != _FLAT:
-        file.check()  # faiss follows the links of the graph without checking them
         return HnswIndex(path, ef_search=hnsw_ef_search)
     if len(head) < _FLAT_HEADER.size:
         raise IndexCorrupt(f"{path} is truncated", hint=_HINT)
@@ -103,7 +101,7 @@ def open_index(
     if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
         raise IndexCorrupt(f"{path} does not contain the {rows} rows of {dim} numbers of its header", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
-    return FlatIndex(vectors, file, device=device)
+    return FlatIndex(vectors, device=device)
 
 
 class _Wanted(NamedTuple):
@@ -120,10 +118,8 @@ class FlatIndex:
 
     unit: Unit = "chunk"
 
-    def __init__(
-        self, vectors: Vectors, file: MappedFile | None = None, *, device: Literal["auto", "cpu", "cuda"] = "cpu"
-    ) -> None:
-        """Wrap (n, dim) float32 vectors, usually of a mapped file, whose blocks are checked when they are read.
+    def __init__(self, vectors: Vectors, *, device: Literal["auto", "cpu", "cuda"] = "cpu") -> None:
+        """Wrap (n, dim) float32 vectors, usually of a mapped file.
 
         A GPU scans batches.
 
@@ -131,8 +127,6 @@ class FlatIndex:
             Unavailable: the device is `cuda`, and faiss finds no GPU.
         """
         self._vectors = vectors
-        self._file = file
-        self._check = unchecked if file is None else file.check_parts
         self._device = device
         if device == "cuda":
             from retrieve_cli.retrieval.retrievers.gpu_scan import pairwise_on_gpu
@@ -147,10 +141,8 @@ class FlatIndex:
         return int(self._vectors.shape[1])
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
-        if self._file is None:
-            return self._vectors[rows]
-        return self._file.rows(_FLAT_HEADER.size, 4 * self.dim, rows).view("<f4")
+        """Return the vectors of rows, (n, dim) float32."""
+        return self._vectors[rows]
 
     def search(
         self,
@@ -169,7 +161,6 @@ class FlatIndex:
         from retrieve_cli.retrieval.retrievers import gpu_scan  # only needed for batches
 
         if len(queries) >= gpu_scan.WORTH_QUERIES and (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is not None:
-            self._check(self._vectors)
             scanned = gpu_scan.scores_on_gpu(pairwise, queries, self._vectors)
             return [_chosen(*each) for each in zip(scanned, wanted, strict=True)]
         from concurrent.futures import ThreadPoolExecutor  # not needed for a single query
@@ -195,7 +186,6 @@ class FlatIndex:
         with one_blas_thread:
             for start in range(0, rows, _BLOCK):
                 block = self._vectors[start : start + _BLOCK]
-                self._check(block)  # this also brings it into the cache
                 np.copyto(scratch[: len(block)], block)
                 np.dot(scratch[: len(block)], query, out=scores[start : start + len(block)])
         return scores
