@@ -11,18 +11,10 @@ import pytest
 from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
 from samples import Program, write_catalog
 from sync.state import mounted
-from waiting import PATIENCE_S, brought_about, pause
+from waiting import PATIENCE_S, brought_about
 
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.errors import Terminated
-
-
-@pytest.fixture
-def _heeded() -> Iterator[None]:
-    """A job in the background ignores SIGINT, and so would what it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def begun(*arguments: object) -> subprocess.Popen[bytes]:
@@ -68,29 +60,6 @@ def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_
     assert retrieve("inspect", "verify").code == 0
     assert retrieve("build", "--catalog", catalog).code == 0
     assert not list(Path("artifacts/generations").glob(".scratch-*"))
-
-
-def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build: subprocess.Popen[bytes]) -> None:
-    long_build.send_signal(signal.SIGINT)
-    _, err = long_build.communicate(timeout=PATIENCE_S)
-    assert long_build.returncode == 130
-    assert "error: interrupted" in err.decode()
-
-
-@pytest.mark.parametrize("moment", range(8))
-@pytest.mark.usefixtures("index", "_heeded")
-def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
-    """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
-    for step in range(3):
-        child = begun("query", "lungs")
-        pause(0.04 + 0.04 * moment + 0.013 * step, why="some moment of the start, of the query or after it")
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=PATIENCE_S)
-        if "Traceback" in err.decode():
-            assert "retrieve_cli/cli" not in err.decode(), err.decode()
-        else:
-            assert child.returncode in (0, 130), err.decode()
-            assert err.decode().count("error:") == (child.returncode == 130)
 
 
 @pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
@@ -183,27 +152,12 @@ def test_a_disk_that_is_read_only_answers_and_does_not_build(disk: Path, catalog
     assert "--artifacts" in said(retrieve("build", "--catalog", catalog, "--artifacts", disk / "a"), 1)
 
 
-def test_a_limit_on_the_size_of_files_ends_a_build_with_a_sentence(index: Path, tmp_path: Path) -> None:
-    write_catalog(tmp_path / "many.jsonl", [{"id": str(number), "name": f"Many {number}"} for number in range(500)])
-    done = shell("ulimit -f 20; retrieve build --catalog many.jsonl")
-    said(done, 1)
-    assert shell("retrieve query lungs -l").out.startswith("lungs")
-
-
 def test_a_lock_that_is_held_by_somebody_unknown_is_still_a_lock(index: Path, catalog: Path, retrieve: Program) -> None:
     with (index / "lock").open("wb") as file:
         file.write(b"\xff\xfe")
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         said(retrieve("build", "--catalog", catalog, "--wait", "0.2"), 7)
-
-
-def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
-    place = tmp_path / "gone"
-    place.mkdir()
-    done = shell(f"cd {place}; rmdir {place}; retrieve query lungs")
-    assert done.code == 4
-    assert not unforeseen(done.err)
 
 
 @pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)

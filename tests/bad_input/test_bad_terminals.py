@@ -36,37 +36,6 @@ def _evil(retrieve: Program) -> None:
 
 
 @pytest.mark.usefixtures("_evil")
-@pytest.mark.parametrize(
-    "words",
-    [
-        *((("query", f"lungs {EVIL}", "--bundle", "--explain", "--format", form)) for form in ("text", "table", "json", "jsonl", "csv", "md", "trec")),  # noqa: E501
-        ("query", "lungs", "--list"),
-        ("query", "lungs", "-v", "--timing", "--log-json"),
-        ("query", "nothing", "--filter", f"license={EVIL}", "--explain-empty"),
-        ("inspect", "status"),
-        ("inspect", "status", "--json"),
-        ("inspect", "records"),
-        ("inspect", "records", "--json"),
-        ("inspect", "graph"),
-        ("inspect", "graph", "b"),
-        ("inspect", "graph", "b", "--dot"),
-        ("inspect", "graph", "b", "--picture", "drawn.svg"),
-        ("inspect", "record", "b"),
-        ("inspect", "why", "lungs", "b"),
-        ("inspect", "history"),
-        ("build", "--catalog", "evil.jsonl"),
-        ("sync", "--dry-run"),
-    ],
-    ids=lambda words: " ".join(map(ascii, words))[:60],
-)  # fmt: skip
-def test_nothing_that_is_printed_drives_a_terminal(retrieve: Program, words: tuple[str, ...]) -> None:
-    done = retrieve(*words)
-    assert not unforeseen(done.err), done.err
-    shown = (done.out + done.err).replace("\r\n", "\n")
-    assert not RAW_CONTROLS & set(shown), RAW_CONTROLS & set(shown)
-
-
-@pytest.mark.usefixtures("_evil")
 def test_json_still_holds_the_very_characters(retrieve: Program) -> None:
     answer = json.loads(retrieve("query", "lungs", "--json").out)
     assert EVIL in {result["name"] for result in answer["results"]}
@@ -106,8 +75,3 @@ def test_no_command_prints_what_it_was_given_as_it_came(retrieve: Program, name:
                 assert not unforeseen(done.err), (names, given, done.err)
                 raw = {each for each in shown if category(each) in ("Cc", "Cf", "Co", "Cs") and each not in "\n\t"}
                 assert not (raw & RAW_CONTROLS if form else raw), (names, given, raw)
-
-
-def test_a_path_of_blanks_is_quoted(retrieve: Program) -> None:
-    done = retrieve("query", "lungs", "--artifacts", " " * 500)
-    assert (done.code, done.err.startswith("error: ' ")) == (2, True)

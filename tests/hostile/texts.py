@@ -8,9 +8,7 @@ from random import Random
 from typing import Any
 
 from hostile import odd, prepared
-from hostile.limits import WATCHED
-from hostile.tries import CURRENT, Content, Try
-from program.clones import COMMANDS, SECRET, VARIABLE, configuration, reaching_keys
+from hostile.tries import Content, Try
 
 FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 LENIENT = ("--max-fail", "1000")
@@ -209,39 +207,3 @@ def _raw_yaml(dice: Random) -> bytes:
     key = dice.choice(("a", "search", "sources", "graph", "fusion", "plugins", "catalog"))
     text = dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")) + yaml_value(dice)
     return text.encode("utf-8", "replace")
-
-
-def clones(dice: Random) -> Try:
-    """Return commands in a folder whose configuration reaches out of it, and that the user has not agreed to."""
-    settings = configuration(dice, _REACHING)
-    files: dict[str, Content] = {
-        "config.yaml": json.dumps({"encoder": {"kind": "hashed"}, **settings}).encode(),
-        f"../{SECRET}/file": b"secret\n",
-        "link": ("link", f"../{SECRET}"),
-        "gold.jsonl": b'{"query": "segment lungs", "relevant": ["tool0"]}\n',
-        "models/evil/config.json": b"{}",
-    }
-    own = len(files)
-    if dice.random() < 0.4:
-        place = ("built", "sources", dice.randrange(2), "origin", dice.choice(("path", "query", "url", "endpoint")))
-        target = dice.choice((f"../{SECRET}/file", f"../{SECRET}", "link", "http://127.0.0.1:9/x"))
-        files["artifacts"] = ("forge", ((place, target),))
-    elif dice.random() < 0.4:
-        link, target = dice.choice(_LINKS)
-        files[link] = ("link", target)
-    commands = tuple(tuple(words) for words in dice.sample(COMMANDS, dice.choice((1, 1, 2))))
-    variables = {"RETRIEVE_TRUST": "", "RETRIEVE_ENCODER__KIND": "", VARIABLE: "secret", WATCHED: f"../{SECRET}"}
-    return Try("clones", commands, files, index="tools", environment=variables, control=len(files) == own)
-
-
-_REACHING = list(reaching_keys())
-_LINKS = (
-    *((f"artifacts/{name}", f"../../{SECRET}/file") for name in ("calibration.json", "quarantine.jsonl", "keys.json")),
-    *((f"artifacts/{name}", f"../../{SECRET}") for name in ("cache", "fetched", "inbox")),
-    ("artifacts/inbox/documents.jsonl", f"../../../{SECRET}/file"),
-    *(
-        (f"{CURRENT}/{name}", f"../../../../{SECRET}/file")
-        for name in ("bm25.pkl", "sums.pkl", "SHA1SUMS", "records.jsonl")
-    ),
-)
-"""Links in an index, and where they lead."""
