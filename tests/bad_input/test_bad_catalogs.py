@@ -44,20 +44,6 @@ def test_a_bad_line_is_refused_by_its_number_and_the_rest_is_built(
     assert len(retrieve("query", "lungs", "-k", 50, "-l").out.splitlines()) == len(GOOD)
 
 
-@pytest.mark.parametrize("id_", ["a\nb", "a b/c#0", "../../etc", "🧠", "עב", "-k", "a#0", "x" * 1000])
-def test_an_odd_id_is_found_again(tmp_path: Path, retrieve: Program, id_: str) -> None:
-    records = [{"id": id_, "name": "Odd", "description": "one"}, {"id": "a", "name": "Plain", "description": "two"}]
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records)).code == 0
-    assert retrieve("inspect", "record", "--json", "--", id_).json["name"] == "Odd"
-    assert retrieve("inspect", "chunk", "--json", "--", f"{id_}#0").json["doc_id"] == id_
-
-
-def test_an_id_that_each_chunk_would_repeat_at_length_is_refused(tmp_path: Path, retrieve: Program) -> None:
-    line = json.dumps({"id": "i" * 1_000_000, "name": "n", "description": "x"}).encode()
-    (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line)))
-    assert "its id has 1,000,000 characters; the limit is 4,096" in piece["reason"]
-
-
 def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:
     lines = [b'{"id": 1, "name": "n", "description": "x"}', b'{"id": "1", "name": "n", "description": "y"}']
     (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", *lines)))
@@ -134,27 +120,3 @@ def test_a_stream_is_read_whole_or_refused_and_never_in_part(tmp_path: Path, lin
         assert "no records in" not in said(done, 2)
     else:
         assert f"{records} records" in done.out
-
-
-def test_metadata_does_not_replace_the_columns_of_a_csv(tmp_path: Path, retrieve: Program) -> None:
-    other = dict.fromkeys(("score", "rank", "content", "doc_id", "query_id", "section"), "other")
-    record = {"id": "x", "name": "X", "description": "lungs", **other, "metadata": {"id": "other", "url": "other"}}
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", [record])).code == 0
-    header, row = retrieve("query", "lungs", "--format", "csv").out.splitlines()
-    assert header.startswith("query_id,rank,id,doc_id,score")
-    assert row.startswith("1,1,x#0,x,")
-    assert "other" not in row
-
-
-@pytest.mark.parametrize("id_", ["a\nb", "a\tb", "a\r\nb", "a\u2028b", "a b"])
-def test_a_line_of_trec_has_six_columns_whatever_the_id(tmp_path: Path, retrieve: Program, id_: str) -> None:
-    catalog = write_catalog(tmp_path / "tools.jsonl", [{"id": id_, "name": "X", "description": "lungs"}])
-    assert retrieve("build", "--catalog", catalog).code == 0
-    (line,) = retrieve("query", "lungs", "--format", "trec").out.splitlines()
-    assert len(line.split()) == 6
-    assert len(retrieve("query", "lungs", "-l").out.splitlines()) == 1
-
-
-def test_a_build_in_part_in_json_counts_what_was_refused(tmp_path: Path, retrieve: Program) -> None:
-    done = retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", b"{"), "--json")
-    assert (done.code, done.json["status"], done.json["quarantined"]) == (8, "partial", 1)

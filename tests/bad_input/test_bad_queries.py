@@ -4,7 +4,7 @@ import json
 
 import pytest
 from bad_input.speech import RAW_CONTROLS, said, said_in_json
-from samples import TOOLS, Program
+from samples import Program
 
 pytestmark = pytest.mark.usefixtures("index")
 
@@ -33,14 +33,6 @@ def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(retrieve
 def test_a_number_of_results_that_is_none_is_refused_by_the_name_of_its_flag(retrieve: Program, k: str) -> None:
     sentence = said(retrieve("query", "lungs", "-k", k), 2)
     assert "-k" in sentence
-
-
-@pytest.mark.parametrize("k", ["1000000", str(2**31), str(2**63), "9" * 30])
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_more_results_than_there_are_gives_all_of_them(retrieve: Program, mode: str, k: str) -> None:
-    done = retrieve("query", "lungs", "-k", k, "--mode", mode, "-l")
-    assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == (1 if mode == "bm25" else len(TOOLS))
 
 
 @pytest.mark.parametrize(
@@ -114,19 +106,6 @@ def test_a_mixed_batch_is_answered_line_by_line_in_order(retrieve: Program, stdi
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
     assert [answer["query"] for answer in answers] == ["lungs", "brain", '"quoted"', "[1]", "a\0b"]
     assert [answer["query_id"] for answer in answers] == ["1", "q2", "4", "5", "7"]
-
-
-def test_a_byte_order_mark_before_a_batch_makes_no_difference(retrieve: Program, stdin) -> None:
-    stdin(b'\xef\xbb\xbf{"id": "q", "query": "lungs"}\n')
-    assert retrieve("query", "-", "--json").json["query_id"] == "q"
-
-
-@pytest.mark.parametrize("id_", ["a b", "a\nb", "a\tb", ""])
-def test_a_line_of_trec_has_six_columns_whatever_the_query_is_called(retrieve: Program, stdin, id_: str) -> None:
-    stdin(json.dumps({"id": id_, "query": "lungs"}))
-    lines = retrieve("query", "-", "--format", "trec").out.splitlines()
-    assert len(lines) == len(TOOLS)
-    assert {len(line.split()) for line in lines} == {6}
 
 
 @pytest.mark.parametrize("words", [["-", "lungs"], ["lungs", "-"], ["-", "-"]], ids=str)

@@ -42,12 +42,6 @@ def test_a_configuration_that_cannot_be_is_a_usage_error(index: Path, retrieve: 
     assert not Path("canary").exists()
 
 
-@pytest.mark.parametrize("place", [".", "missing.yaml", "/proc/self/mem", "", "x" * 5000, "odd.yaml/inside"])
-def test_a_place_without_a_configuration_is_a_usage_error(index: Path, retrieve: Program, place: str) -> None:
-    Path("odd.yaml").write_text("")
-    said(retrieve("query", "lungs", "--config", place), 2)
-
-
 @pytest.mark.parametrize("content", ["", "# nothing\n", "search:\n", "---\n", "{}"], ids=repr)
 def test_an_empty_configuration_is_the_default_one(index: Path, retrieve: Program, content: str) -> None:
     Path("config.yaml").write_text(content)
@@ -82,11 +76,6 @@ def test_an_environment_variable_that_cannot_be_is_named(
 ) -> None:
     monkeypatch.setenv(name, text)
     assert name in said(retrieve("query", "lungs"), 2)
-
-
-def test_help_and_version_need_no_sound_configuration(retrieve: Program) -> None:
-    Path("config.yaml").write_text("- broken")
-    assert retrieve("--help").code == retrieve("query", "--help").code == retrieve("--version").code == 0
 
 
 ODD: tuple[Any, ...] = (None, -1, "x", [[1]], [{"a": [1]}], {"a": {"b": [1]}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from hostile import asking, damage, given, judged, remote, texts
+from hostile import asking, damage, judged, remote, texts
 from hostile.tries import Try
 
 GENERATORS: dict[str, Callable[[Random], Try]] = {
@@ -13,11 +13,9 @@ GENERATORS: dict[str, Callable[[Random], Try]] = {
     "documents": texts.documents,
     "config": texts.config,
     "queries": asking.queries,
-    "images": given.images,
     "judgments": judged.judgments,
     "edges": judged.edges,
     "pickles": damage.pickles,
-    "manifests": damage.manifests,
     "artifacts": damage.artifacts,
     "flips": damage.flips,
     "inbox": damage.inbox,

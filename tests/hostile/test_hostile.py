@@ -12,8 +12,8 @@ from hostile.generators import GENERATORS, attack
 from hostile.running import Runner
 from hostile.tries import Try
 
-SAMPLE = dict.fromkeys(GENERATORS, 22) | {"flips": 30}
-BATCH = 11
+SAMPLE = dict.fromkeys(GENERATORS, 15) | {"flips": 30}
+BATCH = 15
 SEED = "sample"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from random import Random
 from typing import Any
 
@@ -157,7 +156,7 @@ def yaml_value(dice: Random) -> str:
 
 def config(dice: Random) -> Try:
     """Return a configuration that is odd."""
-    content = dice.choice((_settings, _settings, _mutated_settings, _raw_yaml))(dice)
+    content = dice.choice((_mutated_settings, _raw_yaml))(dice)
     special: Content = content
     if dice.random() < 0.08:
         links = (("link", "config.yaml"), ("link", "/dev/tty"))
@@ -169,33 +168,6 @@ def config(dice: Random) -> Try:
     gold = b'{"query": "lungs", "relevant": ["tool0"]}\n'
     commands = (first, ("query", "cells", *dice.choice(((), ("-v",), ("--explain",)))))
     return Try("config", commands, {"gold.jsonl": gold, "config.yaml": special}, index="tools", control=True)
-
-
-@cache
-def _known_keys() -> tuple[tuple[str, str], ...]:
-    from retrieve_cli.config.bounds import SettingsSection
-    from retrieve_cli.config.settings import Settings
-
-    settings = Settings()
-    sections = [(name, getattr(settings, name)) for name in settings.__struct_fields__]
-    return tuple(
-        (name, key) for name, each in sections if isinstance(each, SettingsSection) for key in each.__struct_fields__
-    )
-
-
-_SETTINGS = (*"0 1 2 3.5 -1 true null [] {} rrf x".split(), "[a, b]", "1000000")
-
-
-def _settings(dice: Random) -> bytes:
-    chosen: dict[str, list[str]] = {}
-    for _ in range(dice.randint(1, 4)):
-        section, key = dice.choice(_known_keys())
-        if (section, key) not in (("encoder", "kind"), ("models", "auto_download")):
-            value = dice.choice(_SETTINGS) if dice.random() < 0.6 else yaml_value(dice)
-            chosen.setdefault(section, []).append(f"  {key}: {value}")
-    text = "".join(f"{section}:\n" + "\n".join(lines) + "\n" for section, lines in chosen.items())
-    usual = "" if {"sources", "graph"} & chosen.keys() else prepared.CONFIG
-    return usual.encode() + text.encode("utf-8", "replace")
 
 
 def _mutated_settings(dice: Random) -> bytes:
