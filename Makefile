@@ -3,11 +3,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# What is installed: the program; what `make test` needs; all that developers need; servers that tests of engines start.
+# What is installed: the program; what `make test` needs; all that developers need.
 PROGRAM := $(VENV)/.program
 TESTED  := $(VENV)/.tested
 READY   := $(VENV)/.ready
-SERVERS := build/engines/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= $(shell nproc)
 # Tests of the complete tier spend half of their time waiting for servers and processes: more of them run at once.
@@ -27,7 +26,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-engines bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -52,16 +51,10 @@ demo: $(PROGRAM)  ## Build the index of catalogs/ and ask it something
 	$(BIN)/retrieve build --catalog catalogs/tools.jsonl
 	$(BIN)/retrieve query "segment lungs in CT"
 
-# Servers and jars that tests of engines start, and that are no libraries of the program: 0.5 GB in build/engines.
-$(SERVERS): pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/milvus milvus==2.3.5
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/lucene pyserini==1.6.0
-	touch $(SERVERS)
-
 test: $(TESTED)  ## Run the default tier of the tests: those that take up to half a second
 	$(TESTS) -n $(WORKERS) --tier=default $(OPTIONS)
 
-test-complete: $(READY) $(SERVERS)  ## Run the complete tier: kills, servers, models, pages of the documentation
+test-complete: $(READY)  ## Run the complete tier: kills, servers, models, pages of the documentation
 	$(TESTS) -n $(WAITING) --tier=complete $(OPTIONS)
 
 test-all: test test-complete  ## Run both tiers
@@ -107,10 +100,6 @@ bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ..
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
-
-bench-engines: SIZES = 10000 100000 400000
-bench-engines: $(READY)  ## Searches through engines by size, beside local files and the server's own (SIZES="10000 100000")
-	PYTHONPATH=tests $(BIN)/python -m benchmarks.engines --sizes "$(SIZES)" $(FLAGS)
 
 bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside other servers (FLAGS="--rounds 3 --only retrieve,naive")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')

@@ -255,7 +255,6 @@ _ARGUMENTS: Mapping[str, Source] = {
     "inspect why": _first(_ids, 1),
     "inspect run": _first(_runs),
     "inspect diff": _generations,
-    "replay": _first(_runs),
     "sync": _first(_generations),
     "config": _actions_and_keys,
     "completion": _first(lambda typed: _starting(("bash", "zsh", "fish"), typed.word)),

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -36,9 +36,7 @@ class OnDemand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """Return the context of the command itself, as its file defines it."""
-        module = import_module(f"{__package__}.{self.name}")
-        given = with_values(args, getattr(module, "WITHOUT_VALUE", {}))
-        return self.load().make_context(info_name, given, parent, **extra)
+        return self.load().make_context(info_name, args, parent, **extra)
 
     def load(self) -> Command:
         """Return the command itself."""
@@ -96,18 +94,6 @@ def program() -> TyperGroup:
     for alias, name in ALIASES.items():
         group.add_command(OnDemand(name, short_help=COMMANDS[name], hidden=True), alias)
     return group
-
-
-def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the arguments, flags without their value with the one that they have then: the parser would take the next
-    argument for it, though that is the question."""
-    flags = list(arguments)
-    for at, word in enumerate(flags):
-        if word == "--":
-            break
-        if word in values:
-            flags[at] = f"{word}={values[word]}"
-    return flags
 
 
 def with_shared_last(arguments: Sequence[str]) -> list[str]:

@@ -18,7 +18,6 @@ COMMANDS: Mapping[str, str] = {
     "models": "List, pull, verify or export models.",
     "engines": "Manage indexes in engines: push, verify, status, drop, snapshot, attach.",
     "snapshot": "Save an index as one file: create, list, verify, restore.",
-    "replay": "Repeat a saved run and compare.",
     "serve": "Serve search, the index and its documents over HTTP, with a page.",
     "inbox": "Repair the log of the documents that were added one at a time.",
     "keys": "Create, list and revoke keys of the server's callers.",

@@ -265,7 +265,7 @@ class SpladeSettings(SettingsSection):
 
 LOCAL = "local"
 """Place of an index that lives in files."""
-SERVERS = ("pgvector", "qdrant", "milvus", "opensearch")
+SERVERS = ("pgvector", "qdrant", "opensearch")
 """Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
 
 
@@ -293,19 +293,6 @@ class QdrantSettings(SettingsSection):
     collection: str = "chunks_vectors"
     quantize: Literal["none", "int8"] = "int8"
     hnsw_m: int = bounded(16, 4, 512)
-    hnsw_ef_construction: int = bounded(128, 4, 4096)
-    hnsw_ef_search: int = bounded(400, 1, 10_000)
-    timeout_s: float = bounded(30.0, 0.1)
-
-
-class MilvusSettings(SettingsSection):
-    """Milvus."""
-
-    url: str = "http://localhost:19530"
-    token_env: str | None = None
-    collection: str = "chunks"
-    index: Literal["hnsw", "flat"] = "hnsw"
-    hnsw_m: int = bounded(16, 2, 2048)
     hnsw_ef_construction: int = bounded(128, 4, 4096)
     hnsw_ef_search: int = bounded(400, 1, 10_000)
     timeout_s: float = bounded(30.0, 0.1)

@@ -41,8 +41,6 @@ class Request(Frozen):
     """Query variants: other wordings of the same query."""
     files: tuple[str, ...] = ()
     """Paths of files that the query is about."""
-    known: tuple[KnownFile, ...] = ()
-    """Files that were already read: they are not read again."""
     heads: tuple[FileHead, ...] = ()
     """Beginnings of files that came with the query."""
     filters: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ def test_an_empty_query_is_a_usage_error(retrieve: Program, words: list[str]) ->
 
 
 def test_a_query_or_flag_of_a_length_that_nobody_types_is_a_usage_error(retrieve: Program, stdin) -> None:
-    assert len(said(retrieve("query", "lungs", "--max-chunks", "9" * 100_000 + "x"), 2)) < 3000
+    assert len(said(retrieve("query", "lungs", "--max-tokens", "9" * 100_000 + "x"), 2)) < 3000
     assert "more than 100,000 characters" in said(retrieve("query", "y" * 100_001), 2)
     assert "more than 100,000 characters" in said(retrieve("query", "lungs", "--also", "y" * 100_001), 2)
     stdin("lungs\n" + "y" * (2**20 + 1))

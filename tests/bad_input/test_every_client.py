@@ -84,7 +84,6 @@ WAITING = ("web", "executors")
 """Clients that wait between requests, or start a model: fewer bodies."""
 SILENT = {
     "pgvector.url": "no HTTP: a server of another protocol, once",
-    "milvus.url": "no HTTP: a server of another protocol, once",
 }
 
 

@@ -34,10 +34,10 @@ def argument(dice: Random) -> str:
 
 
 _FLAGS = ("--filter", "--filter", "--doc-id", "--tenant", "--file", "--also", "-k", "--mode", "--retrievers",
-          "--context", "--max-chunks", "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence", "--engine",
+          "--context", "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence",
           "--color", "--artifacts")  # fmt: skip
-_SWITCHES = ("--bundle", "--expand", "--gate", "--chunks", "-l", "--explain", "--explain-empty", "--timing",
-    "--save-run", "--save-run=full", "--log-json",
+_SWITCHES = ("--with-dependencies", "--expand", "--route", "--chunks", "-l", "--explain", "--timing",
+             "--save-run",
              "--strict-fresh", "--exit-status", "-v", "-q", "--no-rerank")  # fmt: skip
 
 

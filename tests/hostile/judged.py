@@ -127,7 +127,7 @@ def edges(dice: Random) -> Try:
     looks = (("inspect", "graph"), ("inspect", "graph", "--json"), ("inspect", "graph", "tool1", "--dot"), ("inspect",
         "graph", "lung"), ("query", "lungs", "--expand", "--explain"),
              ("inspect", "graph", "tool1", "--picture", "around.svg"), ("inspect", "graph", "tool3", "--radius", "3",
-             "--dot"), ("query", "lungs", "--bundle", "--json"))  # fmt: skip
+             "--dot"), ("query", "lungs", "--with-dependencies", "--json"))  # fmt: skip
     files = {name: content, "config.yaml": settings.encode()}
     commands = (("sync", *dice.choice(((), ("--json",)))), dice.choice(looks))
     return Try("edges", commands, files, index="tools", control=True)

@@ -126,8 +126,6 @@ class Runner:
             return
         if attack.control:
             yield from self._controlled(attack, folder)
-        if attack.category == "flips":
-            yield from self._noticed(ended)
         if attack.category in ("inbox", "keys"):
             yield from self._as_before(ended)
 
@@ -141,13 +139,6 @@ class Runner:
         if before["generation"] == after["generation"] and before != after:
             yield Finding("control", "the same generation answers otherwise", ended.command, ended.tail)
         yield from command_findings(ended)
-
-    def _noticed(self, ended: list[Ended]) -> Iterator[Finding]:
-        """Damage that changes the answer is said."""
-        for one in ended:
-            quiet = one.command == prepared.CONTROL and one.code == 0 and not one.err
-            if quiet and answer_of(one) != self._before["tools"]:
-                yield Finding("silent damage", "an answer changed without a word", one.command)
 
     def _as_before(self, ended: list[Ended]) -> Iterator[Finding]:
         """Damaged files give the same as before, or exit code 5."""

@@ -69,9 +69,7 @@ UNPROVOKED = {
     "completion": "the text of a script, for the file of a shell",
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
-    "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
-    "replay": "the next step after `retrieve web --save-run`: tests/websearch run it",
     "serve": "it does not end: tests/cli/warm/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }

@@ -28,7 +28,7 @@ from retrieve_cli.server.http.callers import Callers
 from retrieve_cli.websearch.providers.web_engines import SERPER
 from retrieve_cli.websearch.stored import Stored, digest_of, request_key
 
-SCOPES = ("search", "documents:write", "judge", "web")
+SCOPES = ("search", "documents:write", "web")
 """Scopes that a tenant's key may have without figures of the whole index."""
 WEB_QUESTION: dict[str, Any] = {"query": TEXT, "k": 30, "kind": "web"}
 VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "traceresponse"}

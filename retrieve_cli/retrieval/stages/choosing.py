@@ -62,9 +62,6 @@ class ChoosingRetrieval(Described):
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
 
-    def at_depth(self, depth: int) -> ChoosingRetrieval:
-        return replace(self, depth=depth)
-
     def _accounts(self, queries: Sequence[Query]) -> list[ChoiceAccount]:
         chooser, total = self.chooser(), len(self.layout.starts) - 1
         found = []

@@ -98,9 +98,6 @@ class Retrieval(Protocol):
     def ask(self, queries: Sequence[Query]) -> Sequence[Account]:
         """Return the account of each query. Raises: NotAsked: its model or server is not available."""
 
-    def at_depth(self, depth: int) -> Retrieval:
-        """Return the same retriever asked to another depth."""
-
 
 class IndexRetrieval(Described, Generic[Q]):
     """A retriever's index as a pipeline sees it: it returns the unit of the ranking, records or chunks."""
@@ -189,9 +186,6 @@ class IndexRetrieval(Described, Generic[Q]):
         (found,) = self.index.search([query], depth=self.depth, allowed=allowed, **counted)
         listed = self._as_chunks(found, chunks) if self.spreads else found
         return IndexAccount(self, query, listed, allowed[0], chunks=chunks)
-
-    def at_depth(self, depth: int) -> IndexRetrieval[Q]:
-        return replace(self, depth=depth)
 
     @property
     def starts(self) -> Rows:
