@@ -20,7 +20,7 @@ DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite"
 
 _GRAPHS = ((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))
 _OTHER_LOOKS = (("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))
-_MORE = ((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",))
+_MORE = ((), ("--chunks",), ("--explain",), ("--expand",), ("--context", "1"), ("-v",))
 
 
 def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
