@@ -27,7 +27,7 @@ from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
-from retrieve_cli.storage import sums, token_table
+from retrieve_cli.storage import token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from retrieve_cli.ingest.cached_source import ItemBatch
     from retrieve_cli.ingest.inventory import Reuse
     from retrieve_cli.storage.key_rows import Keys
-    from retrieve_cli.storage.mapped import Sums
 
 
 class Intake:
@@ -100,7 +99,7 @@ class Intake:
         self.origins: list[dict[str, Json]] = []
         self.recipe = parts.recipe
         """The recipe of the generation; complete after `write`."""
-        self.linked: dict[str, tuple[FileEntry, Sums]] = {}
+        self.linked: dict[str, FileEntry] = {}
         """Files that are links to files of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
@@ -226,7 +225,7 @@ class Intake:
         if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
             dim = self._vectors.encoder.card.dim
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
-        rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
+        rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
         if samples := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
             rows[TENANTS_FILE] = samples
@@ -240,10 +239,7 @@ class Intake:
     def _link(self, reuse: Reuse, texts: Keys) -> None:
         """Link the files of the older generation that would come out the same."""
         older = reuse.generation
-        known = sums.read(older.folder) or {}
         for files in reuse.same(texts, self._parts.writers):
-            if not known.keys() >= set(files):
-                continue
             try:
                 for file in files:
                     (self._scratch / file).hardlink_to(older.folder / file)
@@ -251,7 +247,7 @@ class Intake:
                 for file in files:  # the next write must not go into a file of the older generation
                     (self._scratch / file).unlink(missing_ok=True)
                 continue
-            self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
+            self.linked |= {file: older.manifest.files[file] for file in files}
 
     def close(self) -> None:
         """Close the files, finished or not."""

@@ -20,14 +20,12 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.bitmap import sampled_groups
-from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.pickles import Later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
-    from retrieve_cli.storage.mapped import Check
 
     Codes = NDArray[np.uint8]
 
@@ -145,20 +143,15 @@ def _frequencies(stretch: Stretch, size: int) -> Rows:
     return np.bincount(pairs[first] % size, minlength=size)
 
 
-LATER = ("ids", "codes")
-"""Large arrays of `tokens.pkl` of which a query reads little: each part is checked when it is read."""
-
-
 class TokenTable:
     """Opened `tokens.pkl`: the tokens of any chunk, and their document frequencies."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Open the contents from `write`; `check` verifies the parts of the `LATER` arrays that are read.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `write`.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
-        self._check = check
         try:
             self.dim: int = stored["dim"]
             self._ids: Terms = stored["ids"]
@@ -180,7 +173,6 @@ class TokenTable:
     def stretch(self, first: int, end: int) -> Stretch:
         """Return the tokens of the chunks from row `first` to `end`, packed."""
         own = slice(int(self._starts[first]), int(self._starts[end]))
-        self._check(self._ids[own], self._codes[own])
         return Stretch(PackedTokens(self._ids[own], self._codes[own]), np.diff(self._starts[first : end + 1]))
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, UnitVectors, Rows]:
@@ -190,7 +182,6 @@ class TokenTable:
         stretches = list(zip(starts.tolist(), stops.tolist(), strict=True))
         ids = [self._ids[start:stop] for start, stop in stretches]
         codes = [self._codes[start:stop] for start, stop in stretches]
-        self._check(*ids, *codes)
         ends = np.cumsum(stops - starts)
         return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
 
@@ -209,7 +200,6 @@ class TokenTable:
         ends = np.append(runs[1:], len(rows)) - 1
         stretches = zip(self._starts[rows[runs]].tolist(), self._starts[rows[ends] + 1].tolist(), strict=True)
         parts = [np.empty(0, np.int32), *(self._ids[start:stop] for start, stop in stretches)]
-        self._check(*parts[1:])
         ids = np.concatenate(parts)
         view = copy(self)
         view._counted = len(rows)  # noqa: SLF001  a copy of this very object

@@ -165,8 +165,6 @@ class Runner:
             return
         if attack.control:
             yield from self._controlled(attack, folder)
-        if attack.category == "flips":
-            yield from self._noticed(result)
         if attack.category in ("inbox", "keys"):
             yield from self._as_before(result)
 
@@ -180,13 +178,6 @@ class Runner:
         if before["generation"] == after["generation"] and before != after:
             yield Finding("control", "the same generation answers otherwise", ended.command, _tail(ended))
         yield from command_findings(ended)
-
-    def _noticed(self, result: Result) -> Iterator[Finding]:
-        """Damage that changes the answer is said."""
-        for ended in result.ended:
-            quiet = ended.command == prepared.CONTROL and ended.code == 0 and not ended.err
-            if quiet and answer_of(ended) != self._before["tools"]:
-                yield Finding("silent damage", "an answer changed without a word", ended.command)
 
     def _as_before(self, result: Result) -> Iterator[Finding]:
         """Damaged files give the same as before, or exit code 5."""

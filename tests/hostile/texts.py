@@ -239,9 +239,6 @@ _LINKS = (
     *((f"artifacts/{name}", f"../../{SECRET}/file") for name in ("calibration.json", "quarantine.jsonl", "keys.json")),
     *((f"artifacts/{name}", f"../../{SECRET}") for name in ("cache", "fetched", "inbox")),
     ("artifacts/inbox/documents.jsonl", f"../../../{SECRET}/file"),
-    *(
-        (f"{CURRENT}/{name}", f"../../../../{SECRET}/file")
-        for name in ("bm25.pkl", "sums.pkl", "SHA1SUMS", "records.jsonl")
-    ),
+    *((f"{CURRENT}/{name}", f"../../../../{SECRET}/file") for name in ("bm25.pkl", "SHA1SUMS", "records.jsonl")),
 )
 """Links in an index, and where they lead."""

@@ -13,7 +13,7 @@ from indexes.searches import unit_vectors
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.contracts import Candidates
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrieval.retrievers import gpu_scan
 from retrieve_cli.retrieval.retrievers.gpu_scan import WORTH_QUERIES, GpuScan, pairwise_on_gpu
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
@@ -85,14 +85,6 @@ def test_few_queries_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_scan, "GpuScan", None)  # which would fail if it was made
     index = FlatIndex(_vectors(100), device="auto")
     assert len(index.search(list(_vectors(WORTH_QUERIES - 1, seed=1)), depth=5)) == WORTH_QUERIES - 1
-
-
-def test_a_damaged_row_is_found_before_it_is_sent_to_a_gpu() -> None:
-    def damaged(block: np.ndarray) -> None:
-        raise IndexCorrupt("row 0 is damaged", hint="")
-
-    with pytest.raises(IndexCorrupt):
-        next(GpuScan(_vectors(10), _products, damaged).scores(list(_vectors(2))))
 
 
 @pytest.mark.skipif(faiss.get_num_gpus() > 0, reason="there is a GPU")

@@ -14,7 +14,7 @@ from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, l
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
 from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
-from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import (
     Postings,
@@ -56,8 +56,7 @@ class _Writer:
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
-        file = older.file(RETRIEVER.file)
-        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # the whole file was verified
+        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -124,18 +123,14 @@ class Bm25(Retriever[str]):
         return _Writer(rows, unit, facets=self._facets(building), language=language)
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
-        file = generation.file(self.file)
-        stored = pickles.load(file, later=LATER)
+        stored = pickles.load(generation.file(self.file))
         backend = stored.get("backend") if isinstance(stored, dict) else None
         if backend == "impacts":
             card = generation.manifest.recipe.retrievers[self.name]
             with reading_cards():
                 formula = Formula(**keys_of(card, self._FORMULA))
-            index = Bm25Index(stored, file.check_parts, formula=formula)
-            index.release = generation.release(self.file)
-            return index
+            return Bm25Index(stored, formula=formula)
         if backend == "rank_bm25":
-            file.check()
             return RankBm25Index(stored)
         message = f"{self.file} is from an unknown backend {quoted(backend)}"
         raise IndexCorrupt(message, hint="build again: retrieve build")

@@ -77,7 +77,6 @@ class Dense(Retriever["Vectors"]):
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
         file = generation.file(self.file)
         codes = generation.file(scan.CODES_FILE) if scan.CODES_FILE in generation.manifest.files else None
-        (codes or file).fetch()  # each search reads all of it
         chosen = settings.dense
         index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
         dim = generation.manifest.recipe.encoder_card.dim

@@ -18,11 +18,9 @@ import numpy as np
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.numerics import rounding_bound
 from retrieve_cli.retrieval.retrievers.hnsw_index import faiss_package
-from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
-    from retrieve_cli.storage.mapped import Check
 
     Pairwise = Callable[[Vectors, Vectors], Vectors]
     """Function from (q, dim) and (n, dim) to (q, n) inner products, all float32."""
@@ -79,11 +77,10 @@ def _why_faiss_has_none() -> str:
 class GpuScan:
     """Approximate inner products of queries with every row, for selecting candidates."""
 
-    def __init__(self, vectors: Vectors, pairwise: Pairwise, check: Check = unchecked) -> None:
-        """`vectors` is (n, dim) float32; `check` detects damaged rows."""
+    def __init__(self, vectors: Vectors, pairwise: Pairwise) -> None:
+        """`vectors` is (n, dim) float32."""
         self._vectors = vectors
         self._pairwise = pairwise
-        self._check = check
 
     def scores(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]]:
         """Yield for each query (n,) float32 scores and a bound on their distance from `products`.
@@ -95,7 +92,6 @@ class GpuScan:
         squares = [0.0]
         for start in range(0, rows, _ROWS):
             part = self._vectors[start : start + _ROWS]
-            self._check(part)
             squares.append(float(np.einsum("ij,ij->i", part, part).max()))
         longest = math.sqrt(float(np.max(squares)))
         size = max(1, _SCORES // max(rows, 1))

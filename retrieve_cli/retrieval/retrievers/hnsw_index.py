@@ -54,6 +54,8 @@ class HnswIndex(Restricted):
             raise IndexCorrupt(f"{path} cannot be read by faiss", hint=_HINT) from error
         if not isinstance(self._index, faiss.IndexHNSWFlat) or self._index.metric_type != faiss.METRIC_INNER_PRODUCT:
             raise IndexCorrupt(f"{path} is neither a flat nor an HNSW index of inner products", hint=_HINT)
+        if not _is_sound(faiss, self._index):
+            raise IndexCorrupt(f"the graph in {path} is damaged", hint=_HINT)
         self._index.hnsw.efSearch = ef_search
 
     def __len__(self) -> int:
@@ -135,3 +137,24 @@ class HnswIndex(Restricted):
             rows = groups[np.argsort(first)[:depth]]  # faiss lists rows best first
         rows = np.sort(rows)
         return rows, self.score(query, rows, starts=starts)
+
+
+def _is_sound(faiss: Any, index: Any) -> bool:
+    """Return True if every link of the graph leads to a row: faiss follows links without checking them."""
+    graph, rows = index.hnsw, int(index.ntotal)
+    links = faiss.rev_swig_ptr(graph.neighbors.data(), graph.neighbors.size()) if rows else np.empty(0, np.int32)
+    ends, levels = faiss.vector_to_array(graph.offsets), faiss.vector_to_array(graph.levels)
+    steps = faiss.vector_to_array(graph.cum_nneighbor_per_level)
+    if (len(ends), len(levels), int(index.storage.ntotal)) != (rows + 1, rows, rows):
+        return False
+    if not rows:
+        return True
+    return bool(
+        ((levels >= 1) & (levels < len(steps))).all()
+        and ends[0] == 0
+        and (np.diff(ends.astype(np.int64)) == steps[levels]).all()
+        and int(ends[-1]) == len(links)
+        and ((links >= -1) & (links < rows)).all()
+        and 0 <= graph.entry_point < rows
+        and graph.max_level + 1 == levels[graph.entry_point]
+    )

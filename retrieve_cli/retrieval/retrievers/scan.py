@@ -27,13 +27,12 @@ import numpy as np
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import one_blas_thread, products, rounding_bound
 from retrieve_cli.retrieval.retrievers.selection import best_of_groups, rows_of, spread
-from retrieve_cli.storage.mapped import unchecked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
-    from retrieve_cli.storage.mapped import Check, MappedFile
+    from retrieve_cli.storage.mapped import MappedFile
 
 T = TypeVar("T")
 
@@ -53,9 +52,8 @@ class Scan:
     rows, have the same alignment, and are multiplied on one thread. So mean and deviation of the scores are comparable.
     """
 
-    def __init__(self, vectors: Vectors, check: Check = unchecked) -> None:
-        """`vectors` is (n, dim) float32, usually a view of a mapped file; `check` detects damaged rows."""
-        self._check = check
+    def __init__(self, vectors: Vectors) -> None:
+        """`vectors` is (n, dim) float32, usually a view of a mapped file."""
         self._vectors = vectors
         self._copies = not (vectors.flags.c_contiguous and vectors.ctypes.data % _ALIGNMENT == 0)
         """True if blocks must be copied for alignment: the vectors of a faiss flat file begin at byte 45."""
@@ -78,7 +76,6 @@ class Scan:
             scratch, squares = aligned_empty(BLOCK, dim), [0.0]
             for start in range(begin, end, BLOCK):
                 block = self._vectors[start : min(start + BLOCK, end)]
-                self._check(block)  # this also brings it into the cache
                 if self._copies:
                     np.copyto(scratch[: len(block)], block)
                     block = scratch[: len(block)]
@@ -212,13 +209,12 @@ class QuantizedScan:
     """Approximate inner products of a query with every row, from one byte per number, for selecting candidates."""
 
     def __init__(self, file: MappedFile, *, rows: int, dim: int) -> None:
-        """`file` belongs to (rows, dim) vectors; its blocks are checked when they are read.
+        """`file` belongs to (rows, dim) vectors.
 
         Raises:
             IndexCorrupt: it belongs to other vectors.
         """
         first = _HEADER.size + 8 * dim + _COUNT.size
-        file.check(0, min(first, len(file)))
         head = file.data[: _HEADER.size].tobytes()
         fields = _HEADER.unpack(head) if len(head) == _HEADER.size and len(file) == first + rows * dim else (b"",)
         expected = ((b"IxSQ", dim, rows), (_INNER_PRODUCT, _QT_8BIT), (dim, dim, 2 * dim))
@@ -227,7 +223,6 @@ class QuantizedScan:
         trained = np.frombuffer(file.data[_HEADER.size : first - _COUNT.size].tobytes(), "<f4")
         self._low, self._width = trained[:dim], trained[dim:]
         self._codes: NDArray[np.uint8] = file.data[first:].reshape(rows, dim)
-        self._check = file.check_parts
 
     def scores(self, query: Vectors, *, threads: int = 1) -> tuple[Vectors, float]:
         """Return (n,) float32 scores and a bound on their distance from `products`.
@@ -245,7 +240,6 @@ class QuantizedScan:
             scratch = aligned_empty(_ROWS, dim)
             for start in range(begin, end, _ROWS):
                 block = self._codes[start : min(start + _ROWS, end)]
-                self._check(block)  # this also brings it into the cache
                 numbers = scratch[: len(block)]
                 np.copyto(numbers, block, casting="unsafe")
                 np.dot(numbers, weights, out=scores[start : start + len(block)])

@@ -34,7 +34,7 @@ from retrieve_cli.retrieval.retrievers.scan import (
 )
 from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread
 from retrieve_cli.storage.bitmap import Restricted, spread_within, total
-from retrieve_cli.storage.mapped import MappedFile, unchecked
+from retrieve_cli.storage.mapped import MappedFile
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -132,10 +132,8 @@ def open_index(
         file = MappedFile.of(source)
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    file.check(0, min(_FLAT_HEADER.size, len(file)))
     head = file.data[: _FLAT_HEADER.size].tobytes()
     if head[:4] != _FLAT:
-        file.check()  # faiss follows the links of the graph without checking them
         return HnswIndex(path, ef_search=hnsw_ef_search)
     if len(head) < _FLAT_HEADER.size:
         raise IndexCorrupt(f"{path} is truncated", hint=_HINT)
@@ -144,7 +142,7 @@ def open_index(
         raise IndexCorrupt(f"{path} does not contain the {rows} rows of {dim} numbers of its header", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
     scan = None if codes is None else QuantizedScan(codes, rows=rows, dim=dim)
-    return FlatIndex(vectors, file, scan, device=device)
+    return FlatIndex(vectors, scan, device=device)
 
 
 class _Wanted(NamedTuple):
@@ -164,12 +162,11 @@ class FlatIndex(Restricted):
     def __init__(
         self,
         vectors: Vectors,
-        file: MappedFile | None = None,
         scan: QuantizedScan | None = None,
         *,
         device: Literal["auto", "cpu", "cuda"] = "cpu",
     ) -> None:
-        """Wrap (n, dim) float32 vectors, usually of a mapped file, whose blocks are checked when they are read.
+        """Wrap (n, dim) float32 vectors, usually of a mapped file.
 
         `scan` selects the candidates; by default the vectors themselves are scanned. A GPU scans batches.
 
@@ -177,9 +174,7 @@ class FlatIndex(Restricted):
             Unavailable: the device is `cuda`, and faiss finds no GPU.
         """
         self._vectors = vectors
-        self._file = file
-        self._check = unchecked if file is None else file.check_parts
-        self._scan = scan or Scan(vectors, self._check)
+        self._scan = scan or Scan(vectors)
         self._device = device
         if device == "cuda":
             from retrieve_cli.retrieval.retrievers.gpu_scan import pairwise_on_gpu
@@ -194,10 +189,8 @@ class FlatIndex(Restricted):
         return int(self._vectors.shape[1])
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
-        if self._file is None:
-            return self._vectors[rows]
-        return self._file.rows(_FLAT_HEADER.size, 4 * self.dim, rows).view("<f4")
+        """Return the vectors of rows, (n, dim) float32."""
+        return self._vectors[rows]
 
     def search(
         self,
@@ -217,7 +210,7 @@ class FlatIndex(Restricted):
         from retrieve_cli.retrieval.retrievers import gpu_scan  # only needed for batches
 
         if len(queries) >= gpu_scan.WORTH_QUERIES and (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is not None:
-            scanned = gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
+            scanned = gpu_scan.GpuScan(self._vectors, pairwise).scores(queries)
             plain = partial(self._chosen, spread_of=lambda scores, _: spread(scores, len(scores)))
             return [
                 plain(query, limits, *scores) for query, limits, scores in zip(queries, wanted, scanned, strict=True)
