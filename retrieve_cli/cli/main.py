@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
 # It must be said before NumPy is imported.
@@ -74,8 +74,7 @@ def command_of(name: str) -> Command:
 def program(given: Sequence[str] = ()) -> TyperGroup:
     """Return the program with all its commands, without importing them; if a command is `given`, without the options
     that install completion, which take a millisecond."""
-    group = get_group(app) if given and given[0] in COMMANDS else get_command(app)
-    assert isinstance(group, TyperGroup)
+    group = cast("TyperGroup", get_group(app) if given and given[0] in COMMANDS else get_command(app))
     for name, short_help in COMMANDS.items():
         group.add_command(OnDemand(name, short_help=short_help))
     for alias, name in ALIASES.items():
