@@ -14,9 +14,7 @@ WAITING ?= $(shell echo $$((2 * $(WORKERS))))
 TESTS   := $(BIN)/python -m pytest --dist worksteal
 # More options of pytest, for `make test` and its sisters: OPTIONS="-k filters --dearest 10".
 OPTIONS ?=
-# Kernels of OpenBLAS that answers must not depend on. Those that this processor cannot run are skipped, and those that it
-# takes by itself: the tiers run with them.
-# How long `make fuzz` goes on; SEED repeats what an earlier one printed.
+# How long `make fuzz` goes on; SEED repeats the attacks of another run.
 SECONDS ?= 300
 SEED    ?=
 # What `make bench-scale` measures: numbers of records (a million when asked), and options of benchmarks/scale.py, such as
@@ -63,8 +61,8 @@ test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost 
 
 quick: test
 
-fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
-	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
+fuzz: $(READY)  ## Attack the program for SECONDS with attacks drawn from SEED
+	$(BIN)/python -m pytest tests/hostile/test_hostile.py -k campaign --attack-seconds $(SECONDS) --attack-seed "$(or $(SEED),$$RANDOM)" $(OPTIONS)
 
 fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
 	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/server/test_openapi.py

@@ -26,6 +26,8 @@ def pytest_report_header() -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.add_option(parser)
     costs.add_options(parser)
+    parser.addoption("--attack-seconds", type=float, help="attack the program so long: make fuzz")
+    parser.addoption("--attack-seed", default="0", help="repeats the attacks of another campaign")
 
 
 @pytest.hookimpl(wrapper=True)
