@@ -124,12 +124,9 @@ def evaluate(
     k = looked_at(topics, measures)
     if k > opened.settings.search.depth:
         notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
-    answered = _rank(opened, queries, edit, k=k)
+    answered = rank(opened, queries, edit, k=k)
     check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
-    run = {
-        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
-        for ranking in answered.rankings
-    }
+    run = run_of(opened, answered)
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
@@ -137,7 +134,7 @@ def evaluate(
     further |= related_measures(opened.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:
         # Those chunks are relevant that a file, a heading or a quote selects.
-        by_chunk = _rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
+        by_chunk = rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
         run_of_chunks = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in by_chunk.rankings}
         values = per_query(measures, passages.chunks, run_of_chunks)
         further |= {f"chunk {name}": each for name, each in values.items()}
@@ -152,7 +149,17 @@ def evaluate(
     )
 
 
-def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
+def run_of(opened: Opened, ranked: Ranked) -> Run:
+    """Return the records of each ranking, with their scores."""
+    return {
+        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        for ranking in ranked.rankings
+    }
+
+
+def rank(
+    opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int, unit: Unit = "record"
+) -> Ranked:
     """Return the rankings of queries, without a deadline."""
     return rank_all(opened, queries, replace(opened.options(k=k, unit=unit), deadline_ms=None), edit)
 
@@ -223,7 +230,7 @@ def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = Non
     with task("timing", "queries", len(queries)) as timing:
         for query in queries:
             begun = time.perf_counter()
-            answered = _rank(opened, [query], edit, k=k)
+            answered = rank(opened, [query], edit, k=k)
             spent = (answered.encode, answered.search, answered.rerank, time.perf_counter() - begun)
             for stage, seconds in zip(found, spent, strict=True):
                 found[stage].append(seconds * 1000.0)

@@ -84,7 +84,6 @@ WAITING = ("web",)
 SILENT = {
     "executors.executor": "no HTTP: the cluster of a package",
     "pgvector.url": "no HTTP: a server of another protocol, once",
-    "milvus.url": "no HTTP: a server of another protocol, once",
 }
 
 

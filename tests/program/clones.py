@@ -39,7 +39,6 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("query", "brain", "--explain", "--json"),
     ("query", "brain", "--mode", "bm25", "--rerank"),
     ("query", "brain", "--max-tokens", "50"),
-    ("query", "brain", "--web"),
     ("query", "-"),
     ("build",),
     ("sync",),
@@ -92,9 +91,7 @@ def values_of(key: Key) -> Sequence[Any]:
         "access": ("evil.example",),
     }
     special: Mapping[tuple[str, str], Sequence[Any]] = {
-        **{
-            ("engines", role): ("qdrant", "opensearch", "pgvector", "milvus") for role in ("dense", "lexical", "sparse")
-        },
+        **{("engines", role): ("qdrant", "opensearch") for role in ("dense", "lexical", "sparse")},
         ("web", "enabled"): (True,),
         ("web", "endpoints"): ({"https://api.tavily.com": "http://127.0.0.1:9"},),
         ("models", "auto_download"): (True,),

@@ -158,7 +158,6 @@ QUERY_KEYS = {
     "fusion.normalization": "minmax",
     "fusion.weights": {"dense": 0.1, "bm25": 0.9},
     "search.retrievers": ["dense"],
-    "search.engine": "naive",
     "search.grade": 0.2,
     "search.max_distance": 0.8,
     "search.min_score": 0.0,
@@ -169,7 +168,7 @@ QUERY_KEYS = {
 }
 """Keys that change the answer from one and the same index, each with another value than its default."""
 
-ENGINES = ("engines", "pgvector", "qdrant", "milvus", "opensearch")
+ENGINES = ("engines", "pgvector", "qdrant", "opensearch")
 
 
 def keys_of(section: str) -> list[str]:
@@ -218,7 +217,6 @@ SHOWN = [
     ("fusion", "rrf_k", "test_the_constant_of_reciprocal_ranks"),
     ("dense", "hnsw_ef_search", "tests/indexes"),
     ("dense", "device", "tests/indexes/test_gpu_scan.py"),
-    ("dense", "quantized_from", "tests/indexes/test_quantized.py"),
     ("encoder", "model precision batch_size", "tests/models/encoders"),
     ("encoder", "device policy build_timeout_s", "tests/program/test_policies.py"),
     ("encoder", "query_prefix", "test_the_prefix_of_queries_changes_the_scores"),
