@@ -17,10 +17,10 @@ from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.contracts.models import Executor
+from retrieve_cli.cores import available_cores
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import Described, replace
-from retrieve_cli.numerics import available_cores
-from retrieve_cli.retrieval.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
+from retrieve_cli.retrieval.retrievers.retriever import IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
 from retrieve_cli.storage.records import columns
@@ -96,11 +96,6 @@ def keep(writers: Writers, records: range) -> None:
         else:
             for record in records:
                 writer.keep(record)
-
-
-def companions(writer: IndexWriter, rows: int) -> Sequence[str]:
-    """Return the names of the files that an index with this number of rows has beside its artifact."""
-    return writer.companions(rows) if isinstance(writer, CompanionWriter) else ()
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:

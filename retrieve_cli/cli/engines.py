@@ -113,27 +113,6 @@ def snapshot(
     shared.show({"generation": generation.id, "snapshots": found}, lines)
 
 
-@app.command()
-@shared("text", "json")
-def attach(
-    generation: Annotated[
-        str | None, argument("[GENERATION]", "Its id; by default the one that the alias names.")
-    ] = None,
-    *,
-    shared: Shared,
-) -> None:
-    """Make an index of which everything is in an engine (engines.store: engine) current in this folder.
-
-    Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
-    """
-    from retrieve_cli.ingest.attaching import attach as attached
-
-    settings = _configured(shared)
-    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
-        name = attached(shared.store, settings, generation=generation)
-    shared.show({"generation": name}, [f"attached {name}"])
-
-
 def _configured(shared: Shared) -> Settings:
     """The settings. Raises: UsageError: every index is in local files."""
     from retrieve_cli.assemble.engines import expect_some

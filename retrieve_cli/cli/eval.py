@@ -51,10 +51,6 @@ def evaluate(
     ] = None,
     mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
     run_out: Annotated[Path | None, option("--run-out", "Write the run as a TREC run file.", "FILE")] = None,
-    trec_ids: Annotated[
-        Path | None,
-        option("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out.", "FILE"),
-    ] = None,
     per_query_out: Annotated[
         Path | None, option("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]", "FILE")
     ] = None,
@@ -96,7 +92,7 @@ def evaluate(
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import measures, summary
-    from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
+    from retrieve_cli.evaluation.runs import Runs, named_run
     from retrieve_cli.evaluation.trial import Trial, ablations
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
@@ -108,16 +104,15 @@ def evaluate(
     before = judged.baseline(baseline, tolerance)
     asked = {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_}
     companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None}
-    companions |= {"--trec-ids": trec_ids is not None}
-    _check_company(asked | {"--run or --run-out": run or run_out}, companions)
-    written = _Written(run_out, None if run else trec_ids, bool(run and trec_ids), per_query_out, report)
-    written.check([gold, queries, qrels, *(run or ()), trec_ids if run else None])
-    runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
+    _check_company(asked, companions)
+    written = _Written(run_out, per_query_out, report)
+    written.check([gold, queries, qrels, *(run or ())])
+    rrf_k = settings.fusion.rrf_k
     with judged.corpus_hint(beir, shared):
         index, topics = (None, topics) if run else judged.opened(shared, settings, topics)
-        base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
+        base = index or Runs.of(", ".join(map(str, run or ())), run or (), rrf_k=rrf_k)
         without = ablations(index) if index and ablate else []
-        others = [named_run(text, index, **runs) for text in with_ or ()]
+        others = [named_run(text, index, rrf_k=rrf_k) for text in with_ or ()]
         trial = Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None if latency_budget_ms is None else _advice(trial, without, latency_budget_ms)
     tuned = _tune(index, topics, chosen) if index and tune else None
@@ -136,10 +131,6 @@ class _Written(NamedTuple):
     """Files that an evaluation writes, by their flags."""
 
     run: Path | None
-    ids: Path | None
-    """Percent-encoded ids of the run."""
-    known_ids: bool
-    """True if a file that is read has them."""
     per_query: Path | None
     report: Path | None
 
@@ -147,7 +138,7 @@ class _Written(NamedTuple):
         """Raises: UsageError if a file cannot be written, or is one of those that are read."""
         from retrieve_cli.evaluation.trial import check_places
 
-        names = {"--run-out": self.run, "--per-query-out": self.per_query, "--trec-ids": self.ids}
+        names = {"--run-out": self.run, "--per-query-out": self.per_query}
         check_places(self.report, names, read)
 
     def write(
@@ -157,8 +148,6 @@ class _Written(NamedTuple):
         per_query = trial.write_per_query(self.per_query, shared.store.runs if index else None)
         if self.run is not None:
             trial.write_run(self.run)
-            if not self.known_ids:
-                trial.write_ids(self.ids)
         if self.report is not None:
             command = shlex.join(["retrieve", *sys.argv[1:]])
             page = trial.write_report(self.report, index, settings, command=command, judgments=judgments)
@@ -209,7 +198,6 @@ def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[s
 _COMPANION = {
     "--compare": "--with",
     "--latency-budget-ms": "--ablate",
-    "--trec-ids": "--run or --run-out",
 }
 """Options that need another one."""
 

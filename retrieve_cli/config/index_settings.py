@@ -233,7 +233,6 @@ class DenseSettings(SettingsSection):
     hnsw_m: int = bounded(32, 2, 512)
     hnsw_ef_construction: int = bounded(200, 1, 10_000)
     hnsw_ef_search: int = bounded(128, 1, 10_000)
-    quantized_from: int | None = bounded(250_000, 0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 

@@ -1,5 +1,5 @@
 """Conversion of configuration values to the types of their keys, or an error that names valid values; and a list of
-all keys with the values that each takes, for completion and for the reference.
+all keys with the values that each takes, for the reference.
 
 Environment variables that set keys of the configuration: `RETRIEVE_<SECTION>__<KEY>`, and aliases that some
 deployments already use.

@@ -19,7 +19,7 @@ from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import faults
-from retrieve_cli.storage.token_table import CARD, LATER, Stretch, TokenTable
+from retrieve_cli.storage.token_table import CARD, Stretch, TokenTable
 from retrieve_cli.storage.vector_cache import TokenCache, VectorCache
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class VectorEncoding:
         if older.manifest.recipe.tokens != CARD:
             return np.union1d(unknown, self.tokens.lacks(texts.keys))
         tokens = older.file(TOKENS)
-        self.tokens.lend(TokenTable(pickles.load(tokens, later=LATER)), texts, tokens.release)
+        self.tokens.lend(TokenTable(pickles.load(tokens)), texts, tokens.release)
         return unknown
 
     def lacks(self, keys: Keys) -> Rows:

@@ -27,11 +27,10 @@ from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
-from retrieve_cli.storage import sums, token_table
+from retrieve_cli.storage import token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
-from retrieve_cli.storage.records.columns import TENANTS_FILE, write_samples
 from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from retrieve_cli.ingest.cached_source import ItemBatch
     from retrieve_cli.ingest.inventory import Reuse
     from retrieve_cli.storage.key_rows import Keys
-    from retrieve_cli.storage.mapped import Sums
 
 
 class Intake:
@@ -100,7 +98,7 @@ class Intake:
         self.origins: list[dict[str, Json]] = []
         self.recipe = parts.recipe
         """The recipe of the generation; complete after `write`."""
-        self.linked: dict[str, tuple[FileEntry, Sums]] = {}
+        self.linked: dict[str, FileEntry] = {}
         """Files that are links to files of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
@@ -226,10 +224,8 @@ class Intake:
         if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
             dim = self._vectors.encoder.card.dim
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
-        rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
+        rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
-        if samples := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
-            rows[TENANTS_FILE] = samples
         self.recipe = self._parts.recipe_of(columns)
         if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
             rows[GRAPH], notes = written
@@ -240,18 +236,12 @@ class Intake:
     def _link(self, reuse: Reuse, texts: Keys) -> None:
         """Link the files of the older generation that would come out the same."""
         older = reuse.generation
-        known = sums.read(older.folder) or {}
-        for files in reuse.same(texts, self._parts.writers):
-            if not known.keys() >= set(files):
-                continue
+        for file in reuse.same(texts):
             try:
-                for file in files:
-                    (self._scratch / file).hardlink_to(older.folder / file)
+                (self._scratch / file).hardlink_to(older.folder / file)
             except OSError:  # not every file system has links
-                for file in files:  # the next write must not go into a file of the older generation
-                    (self._scratch / file).unlink(missing_ok=True)
                 continue
-            self.linked |= {file: (older.manifest.files[file], known[file]) for file in files}
+            self.linked[file] = older.manifest.files[file]
 
     def close(self) -> None:
         """Close the files, finished or not."""

@@ -24,7 +24,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
 from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.reasons import why
-from retrieve_cli.output.run_account import INDEXED, Texts
+from retrieve_cli.output.run_account import INDEXED
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage import durable
@@ -45,23 +45,21 @@ def save(
     options: SearchOptions,
     *,
     recipe: Json,
-    texts: Texts = "brief",
     mode: str = INDEXED,
 ) -> str:
-    """Write a run of these answers and return its id. `recipe` is the recipe of their index; `texts` decides how much
-    of the texts of the results is kept.
+    """Write a run of these answers, without the texts of their results, and return its id. `recipe` is the recipe of
+    their index.
 
     Raises:
         RetrieveError: the folder cannot be written to.
     """
     at = datetime.now(UTC)
-    retrieval = run_account.retrieval(answers, settings, options, mode=mode, texts=texts)
+    retrieval = run_account.retrieval(answers, settings, options, mode=mode)
     run = {
         **_begun(at, retrieval),
         "generation": answers[0].generation if answers else None,
         "queries": len(answers),
         "mode": mode,
-        "texts": texts,
         "inputs": run_account.inputs(answers, options),
         "configuration": run_account.configuration(settings),
         "recipe": recipe,

@@ -7,7 +7,7 @@
 
 Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over
 everything before it. The log is the only copy of its documents: a line that does not fit its sum or the line before it
-stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
+stops readers and writers, and only `retrieve doctor --repair` sets it aside. Logs of version 1 have no sums: the next
 writer rewrites them. A line without its line feed was never acknowledged: it is ignored, the next writer removes it.
 """
 
@@ -32,7 +32,7 @@ _SEAL = len(_AFTER) + _HEX + 1 + len(_SUM) + _HEX + len(_CLOSE)
 """Bytes at the end of a line that hold the two sums."""
 _FORMER = slice(len(_AFTER) - _SEAL, len(_AFTER) + _HEX - _SEAL)
 """Place in a line of the sum of the line before it."""
-REPAIR = "set it aside, and go on with the rest: retrieve inbox repair"
+REPAIR = "set it aside, and go on with the rest: retrieve doctor --repair"
 
 
 class LinePlace(NamedTuple):

@@ -24,7 +24,7 @@ from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, Say, as_keys
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.mapped import MappedFile, unreleased
+from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.recipe import of_passages
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable
 
@@ -145,12 +145,12 @@ class TokenCache:
         self._cache = ContentCache(folder, token_card(asdict(card)), TOKEN_LAYOUT, say=say)
         self._older: TokenTable | None = None
         self._rows = KeyRows(as_keys([]))
-        self._release: Callable[[], None] = unreleased
+        self._release: Callable[[], None] | None = None
 
-    def lend(self, table: TokenTable, rows: KeyRows, release: Callable[[], None] = unreleased) -> None:
+    def lend(self, table: TokenTable, rows: KeyRows, release: Callable[[], None] | None = None) -> None:
         """Use the tokens of an older generation: its intact table, and the row of each text there.
 
-        `release` frees the memory in which the table is mapped.
+        `release` frees the memory in which the table is mapped: 10 GB for a million texts of 100 words.
         """
         self._older, self._rows, self._release = table, rows, release
 
@@ -193,7 +193,8 @@ class TokenCache:
                     yield self._cached(keys[start:stop])
                 else:
                     yield self._older.stretch(int(rows[start]), int(rows[start]) + stop - start)
-                    self._release()
+                    if self._release is not None:
+                        self._release()
 
     def _cached(self, keys: Keys) -> Stretch:
         parts, numbers, places = self._cache.locate(keys)

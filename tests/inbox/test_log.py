@@ -116,7 +116,7 @@ def test_a_damaged_line_stops_readers_and_writers_until_it_is_set_aside(inbox: I
     for reads in (contents, lambda inbox: inbox.write([put("c")]), lambda inbox: inbox.entry("a")):
         with pytest.raises(IndexCorrupt, match="line 3") as stopped:
             reads(Inbox(inbox.folder))
-        assert "retrieve inbox repair" in stopped.value.hint
+        assert "retrieve doctor --repair" in stopped.value.hint
     assert inbox.path.read_bytes() == damaged
     repaired = Inbox(inbox.folder).repair()
     assert repaired is not None

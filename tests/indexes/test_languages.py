@@ -240,20 +240,6 @@ def test_a_word_of_another_language_counts_only_in_records_of_that_language() ->
     assert area[9] < 1.5 * area[0]  # its French stem, `are`, is in one record alone
 
 
-def test_languages_are_kept_with_rows_and_a_part_of_them_knows_its_own(tmp_path: Path) -> None:
-    rows = [(code, text) for code, text in ROWS if code in ("de", "en", "ja", "ru")]
-    own = np.array([code != "de" for code, _ in rows])
-    for index, alone in (
-        (impacts_of(rows), impacts_of([row for row in rows if row[0] != "de"])),
-        (rank_bm25_of(rows, tmp_path), rank_bm25_of([row for row in rows if row[0] != "de"], tmp_path)),
-    ):
-        assert index.analyzer.languages == ("de", "en", "ja", "ru")
-        part = index.within(own)
-        assert part.analyzer.languages == alone.analyzer.languages == ("en", "ja", "ru")
-        for query in ("die Lungen", "human rights", "人間は自由", "права человека"):
-            assert np.allclose(part._scores(query)[own], alone._scores(query), rtol=1e-6)
-
-
 def test_a_word_of_a_query_counts_once_in_an_engine_too() -> None:
     index = impacts_of([("de", "Lungen"), ("en", "lungs"), ("fr", "poumons lung")])
     weights = index.weights_of("lung Lungen")

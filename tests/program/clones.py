@@ -39,7 +39,6 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("query", "brain", "--explain", "--json"),
     ("query", "brain", "--mode", "bm25", "--rerank"),
     ("query", "brain", "--max-tokens", "50"),
-    ("query", "brain", "--web"),
     ("query", "-"),
     ("build",),
     ("sync",),

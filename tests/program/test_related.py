@@ -151,11 +151,16 @@ def test_a_least_score_is_about_results_which_related_records_need(tools: Path, 
     assert (none := asked(retrieve, "--min-score", best + 1))["results"] == none["related"] == []
 
 
-def test_related_records_take_what_the_results_leave_of_a_budget(tools: Path, retrieve: Program) -> None:
-    full = asked(retrieve, "--max-chunks", "4")
+def test_related_records_take_what_the_results_leave_of_a_budget(
+    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "4")
+    full = asked(retrieve)
     assert (full["budget"]["chunks"], full["related"]) == (4, [])
-    some = asked(retrieve, "--max-chunks", "5")
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "5")
+    some = asked(retrieve)
     assert (some["budget"]["chunks"], ids(some, "related"), some["budget"]["cut"]) == (5, ["doublets"], [])
+    monkeypatch.delenv("RETRIEVE_BUDGET__MAX_CHUNKS")
     words = asked(retrieve, "--max-tokens", "500")["budget"]["tokens"]
     assert words > asked(retrieve, "--max-tokens", "500", MAX_RELATED=0)["budget"]["tokens"]
 
@@ -168,7 +173,7 @@ def test_where_no_result_fits_into_a_budget_nothing_is_related(tools: Path, retr
 
 
 def test_what_a_result_lists_among_its_dependencies_is_not_listed_again(tools: Path, retrieve: Program) -> None:
-    answer = asked(retrieve, "--bundle")
+    answer = asked(retrieve, "--with-dependencies")
     needed = {need["id"] for each in answer["results"] for need in each["bundle"]["needs"]}
     assert needed >= {"doublets", "loader"}
     assert answer["related"] == []

@@ -216,12 +216,6 @@ def test_it_can_be_inspected_examined_and_measured(lexical: Path, retrieve: Prog
     assert retrieve("query", "brain", "--context", "1", "--max-tokens", "40", "--json").json["budget"]["tokenizer"]
 
 
-def test_the_naive_engine_has_nothing_to_search_there_and_says_so(lexical: Path, retrieve: Program) -> None:
-    err = refused(retrieve, "query", "brain", "--engine", "naive", code=6)
-    assert "the naive engine needs vectors, and the index has none" in err
-    assert "hint: set dense.enabled: true" in err
-
-
 def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(
     index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
