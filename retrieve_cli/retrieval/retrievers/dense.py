@@ -58,7 +58,6 @@ class Dense(Retriever["Vectors"]):
     cost = (0.15, 0.01)
     similarity = True
     role = "dense"
-    replaced = ("dense.faiss",)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 
