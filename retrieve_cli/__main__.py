@@ -27,11 +27,6 @@ def run() -> None:
 
         complete(sys.argv[2:])
         return
-    if sys.argv[1:2] in (["query"], ["search"]):
-        from retrieve_cli.cli.warm.client import answer
-
-        if (code := answer()) is not None:
-            os._exit(code)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     from retrieve_cli.cli.main import main
 

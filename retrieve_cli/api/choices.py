@@ -205,8 +205,8 @@ SEARCH = Table(
            _NOWHERE_ELSE),
     Choice("exit_status", _SWITCH, "Exit with 3 if there are no results.", SCRIPTS, "--exit-status", _NOWHERE_ELSE),
     Choice("log_json", _SWITCH, "Log each answer to stderr as a line of JSON.", SCRIPTS, "--log-json", _HERE),
-    Choice("server", _text(_LONGEST_NAME), "Process or server that answers.", SCRIPTS, "--server auto|never|URL",
-           _NOWHERE_ELSE, "query.server", default="a process that is ready"),
+    Choice("server", _text(_LONGEST_NAME), "Ask this `retrieve serve` instead of an index here.", SCRIPTS,
+           "--server URL", _NOWHERE_ELSE, "query.server"),
     Choice("docs_dir", _PATH, "Search this folder without an index.", SCRIPTS, "--docs-dir DIR", _HERE),
     # In JSON alone
     Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON | {PAGE}),

@@ -72,7 +72,7 @@ UNPROVOKED = {
     "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
     "replay": "the next step after `retrieve web --save-run`: tests/websearch run it",
-    "serve": "it does not end: tests/cli/warm/test_elsewhere.py asks a server that was started",
+    "serve": "it does not end: tests/server/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }
 """Commands that messages name and no provoker here makes the program name, and why."""
