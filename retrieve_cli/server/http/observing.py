@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,13 +26,13 @@ import orjson
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened, unwritable
-from retrieve_cli.server.http.metrics import Metrics, served_ms
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from retrieve_cli.search.answer import Answer
+    from retrieve_cli.server.http.metrics import Metrics
 
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:+=/@")
@@ -43,6 +43,14 @@ _UNTRACED = {"fastapi.telemetry": None, "starlette.opentelemetry": True}
 _LOGGED_TEXTS = 8
 """Texts of one request that the access log has, if it has any."""
 _LONGEST_TEXT = 300
+_OPENED = "open"
+"""The stage that a server does once and not for each query."""
+
+
+def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
+    """Return milliseconds by stage of a query to an index that was open already."""
+    spent = {stage: ms for stage, ms in timings_ms.items() if stage not in (_OPENED, "total")}
+    return {**spent, "total": round(sum(spent.values()), 3)}
 
 
 @dataclass(slots=True, eq=False)
