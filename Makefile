@@ -3,11 +3,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# What is installed: the program; what `make test` needs; all that developers need; servers that tests of engines start.
+# What is installed: the program; what `make test` needs; all that developers need.
 PROGRAM := $(VENV)/.program
 TESTED  := $(VENV)/.tested
 READY   := $(VENV)/.ready
-SERVERS := build/engines/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= $(shell nproc)
 # Tests of the complete tier spend half of their time waiting for servers and processes: more of them run at once.
@@ -15,10 +14,7 @@ WAITING ?= $(shell echo $$((2 * $(WORKERS))))
 TESTS   := $(BIN)/python -m pytest --dist worksteal
 # More options of pytest, for `make test` and its sisters: OPTIONS="-k filters --dearest 10".
 OPTIONS ?=
-# Kernels of OpenBLAS that answers must not depend on. Those that this processor cannot run are skipped, and those that it
-# takes by itself: the tiers run with them.
-CORES  ?= Haswell SkylakeX
-# How long `make fuzz` goes on; SEED repeats what an earlier one printed.
+# How long `make fuzz` goes on; SEED repeats the attacks of another run.
 SECONDS ?= 300
 SEED    ?=
 # What `make bench-scale` measures: numbers of records (a million when asked), and options of benchmarks/scale.py, such as
@@ -27,7 +23,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-engines bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -52,16 +48,10 @@ demo: $(PROGRAM)  ## Build the index of catalogs/ and ask it something
 	$(BIN)/retrieve build --catalog catalogs/tools.jsonl
 	$(BIN)/retrieve query "segment lungs in CT"
 
-# Servers and jars that tests of engines start, and that are no libraries of the program: 0.5 GB in build/engines.
-$(SERVERS): pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/milvus milvus==2.3.5
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/engines/lucene pyserini==1.6.0
-	touch $(SERVERS)
-
 test: $(TESTED)  ## Run the default tier of the tests: those that take up to half a second
 	$(TESTS) -n $(WORKERS) --tier=default $(OPTIONS)
 
-test-complete: $(READY) $(SERVERS)  ## Run the complete tier: kills, servers, models, pages of the documentation
+test-complete: $(READY)  ## Run the complete tier: kills, servers, models, pages of the documentation
 	$(TESTS) -n $(WAITING) --tier=complete $(OPTIONS)
 
 test-all: test test-complete  ## Run both tiers
@@ -71,13 +61,8 @@ test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost 
 
 quick: test
 
-bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
-	found=$$($(BIN)/python tests/processors.py); for core in $(CORES); do \
-		test $$core = "$$found" || OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits $$(grep -rl --include='test_*.py' mark.bits tests) || exit 1; \
-	done
-
-fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
-	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
+fuzz: $(READY)  ## Attack the program for SECONDS with attacks drawn from SEED
+	$(BIN)/python -m pytest tests/hostile/test_hostile.py -k campaign --attack-seconds $(SECONDS) --attack-seed "$(or $(SEED),$$RANDOM)" $(OPTIONS)
 
 fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
 	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/server/test_openapi.py
@@ -107,10 +92,6 @@ bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ..
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
-
-bench-engines: SIZES = 10000 100000 400000
-bench-engines: $(READY)  ## Searches through engines by size, beside local files and the server's own (SIZES="10000 100000")
-	PYTHONPATH=tests $(BIN)/python -m benchmarks.engines --sizes "$(SIZES)" $(FLAGS)
 
 bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside other servers (FLAGS="--rounds 3 --only retrieve,naive")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.process import DATA, ENVIRONMENT, RETRIEVE, WORK, run
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import TermWeights, Unit
-from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index
 from retrieve_cli.retrieval.retrievers.term_postings import vocabulary_of
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, open_index
 from retrieve_cli.search.encoding import QueryModels
@@ -86,7 +86,7 @@ def _folder(collection: str) -> Path:
 def opened(collection: str, kind: str, encoder: str) -> Layout:
     """Open what `built` made, and prepare the queries."""
     with open_generation(Store(FOLDER / encoder / f"{collection}-{kind}")) as generation:
-        stored = pickles.load(generation.file("bm25.pkl"), later=LATER)
+        stored = pickles.load(generation.file("bm25.pkl"))
         index = open_index(generation.file("dense.faiss"), hnsw_ef_search=1)
         assert isinstance(index, FlatIndex)
         vectors = index.vectors(np.arange(len(index)))

@@ -90,12 +90,6 @@ def page(body: Body) -> Ask:
     return get("/", q=body["query"], f=filters if isinstance(filters, list) else [])
 
 
-def compared(body: Body) -> Ask:
-    return page(body)._replace(
-        route="/compare", path=f"/compare{page(body).path[1:]}&a.mode=dense&b.mode=hybrid&b.rerank=no"
-    )
-
-
 def mcp_search(body: Body) -> Ask:
     return mcp("tools/call", name="search", arguments=body)
 
@@ -131,7 +125,7 @@ def mcp(method: str, **parameters: Any) -> Ask:
 
 
 FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
-    *(search, link, batch, passages, rag, vector_store, external_knowledge, page, compared, mcp_search),
+    *(search, link, batch, passages, rag, vector_store, external_knowledge, page, mcp_search),
 )
 FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, picture, record_page, mcp_fetch)
 OF_FILES = ("/files/{id:path}", "/pictures/{id:path}")
@@ -168,7 +162,6 @@ UNASKED: Mapping[tuple[str, str], str] = {
     ("POST", "/signout"): "about a credential",
     ("GET", "/info"): "about models",
     ("GET", "/v1/models"): "about models",
-    ("POST", "/judgments"): "writes: the way back to the page",
     ("POST", "/embed_sparse"): "about models",
     ("POST", "/embed"): "about models",
     ("POST", "/v1/embeddings"): "about models",

@@ -45,5 +45,4 @@ WEB = Table(
     Choice("add", _SWITCH, "Add the results to the documents of the index; sync makes them searchable.", "", "--add",
            _IN_JSON, more="Needs the scope documents:write."),
     Choice("explain", _SWITCH, "Explain each score, and report on every provider.", "", "--explain", _FLAG),
-    Choice("save_run", _SWITCH, "Save the run for retrieve replay.", "", "--save-run", _FLAG),
 )  # fmt: skip

@@ -95,7 +95,7 @@ def expect_some(settings: Settings) -> None:
     """Raises: UsageError: every index is in local files, or the user did not agree to an engine."""
     settings.expect_trusted("engines")
     if not settings.engines.in_use:
-        hint = "name one, for example: RETRIEVE_ENGINES__LEXICAL=pgvector, or in config.yaml (docs/engines.md)"
+        hint = "name one, for example: RETRIEVE_ENGINES__DENSE=pgvector, or in config.yaml (docs/engines.md)"
         raise UsageError("no engine is configured: every index is in local files", hint=hint)
 
 

@@ -219,7 +219,6 @@ class PairReranker:
 
 def _chunk_texts(generation: Generation, hits: Sequence[Hit]) -> list[str]:
     """Return the text of each hit's chunk, header included."""
-    generation.chunks.check(hit.row for hit in hits)
     return [f"{chunk['header']}{chunk['text']}" for chunk in (generation.chunks[hit.row] for hit in hits)]
 
 
@@ -229,14 +228,13 @@ def _late_interaction(
     """Return late interaction over the token vectors of the index, with the encoder that made them."""
     from retrieve_cli.models.rerankers.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.token_table import LATER, TokenTable
+    from retrieve_cli.storage.token_table import TokenTable
 
     if TOKENS not in generation.manifest.files:
         raise Unavailable("this index has no token vectors", hint=BUILD)
 
     def tokens() -> TokenTable:
-        file = generation.file(TOKENS)
-        table = TokenTable(pickles.load(file, later=LATER), file.check_parts)
+        table = TokenTable(pickles.load(generation.file(TOKENS)))
         generation.expect(TOKENS, len(table))
         return table
 

@@ -1,6 +1,6 @@
 """Records of answers: saved runs, the log of queries, the stage that emptied an answer, and the log lines of `-v`.
 
-The lines are candidates by stage and `key=value` pairs of each query; JSON with `--log-json`.
+The lines are candidates by stage and `key=value` pairs of each query.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, printable, quoted, shortened
+from retrieve_cli.errors import RetrieveError, printable, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import journal
 from retrieve_cli.output.journal import numbers
@@ -20,27 +20,14 @@ from retrieve_cli.search.answer import Answer
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.output.run_account import Texts
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
 
 
-def texts_of(given: str) -> Texts:
-    """Return the value of --save-run. Raises: UsageError for one that is unknown."""
-    values: Mapping[str, Texts] = {"brief": "brief", "full": "full"}
-    if given not in values:
-        from retrieve_cli.config.values import unknown
-
-        raise unknown(f"value {quoted(given)} of --save-run", given, values)
-    return values[given]
-
-
-def saved(
-    answers: Sequence[Answer], shared: Shared, *, opened: Opened, options: SearchOptions, texts: Texts
-) -> list[Answer]:
+def saved(answers: Sequence[Answer], shared: Shared, *, opened: Opened, options: SearchOptions) -> list[Answer]:
     """Save a run; return its answers with its id."""
     recipe = opened.generation.manifest.recipe.to_json()
-    run_id = journal.save(shared.store, answers, opened.settings, options, recipe=recipe, texts=texts)
+    run_id = journal.save(shared.store, answers, opened.settings, options, recipe=recipe)
     shared.talk.say(f"note: saved as run {run_id}: retrieve inspect run {run_id}")
     return [replace(answer, run_id=run_id) for answer in answers]
 
@@ -54,17 +41,16 @@ def log_queries(answers: Sequence[Answer], shared: Shared, settings: Settings) -
 
 
 def explain_empty(opened: Opened, answers: Sequence[Answer], shared: Shared, *, ids: bool) -> None:
-    """Name the stage that dropped the last hit of each empty answer: on stderr if stdout is for a program."""
+    """Name the stage that dropped the last hit of each of these empty answers: on stderr if stdout is for a program."""
     from retrieve_cli.operations.why import why_empty
 
     file = sys.stdout if shared.format in ("text", "table") and not ids else sys.stderr
     for answer in answers:
-        if not answer.results:
-            lines = [f"query {answer.query.id} has no results:", *(f"  {line}" for line in why_empty(opened, answer))]
-            print(*map(printable, lines), sep="\n", file=file)
+        lines = [f"query {answer.query.id} has no results:", *(f"  {line}" for line in why_empty(opened, answer))]
+        print(*map(printable, lines), sep="\n", file=file)
 
 
-def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int) -> None:
+def log_answers(answers: Sequence[Answer], *, min_candidates: int) -> None:
     """Print the lines of each answer on stderr."""
     for answer in answers:
         event = {
@@ -74,8 +60,7 @@ def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int
             **numbers(answer, min_candidates=min_candidates),
             "total_ms": answer.timings_ms["total"],
         }
-        lines = [json.dumps(event)] if as_json else list(_lines(answer, event))
-        print(*lines, sep="\n", file=sys.stderr)
+        print(*_lines(answer, event), sep="\n", file=sys.stderr)
 
 
 def _lines(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
@@ -19,11 +19,6 @@ from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
-
-if TYPE_CHECKING:
-    from retrieve_cli.cli.picturing import Picturing
-    from retrieve_cli.cli.web_answering import WebSection
-
 
 NOTHING: Mapping[str, Any] = {}
 Writing = Callable[[Sequence[Answer], Shared, OutputFlags], None]
@@ -43,11 +38,8 @@ class Run(NamedTuple):
     given: Mapping[str, str]
     """Keys that the configuration sets, and where."""
     docs_dir: Path | None
-    explain_empty: bool
-    picture: Picturing | None
-    web: WebSection | None
-    save_run: str | None
-    log_json: bool
+    picture: Path | None
+    save_run: bool
     strict_fresh: bool
     exit_status: bool
 
@@ -73,19 +65,15 @@ class Run(NamedTuple):
         if self.picture is not None:
             if self.shape.batch:
                 raise UsageError("--picture draws a page for one query", hint="retrieve query --picture OUT.png TEXT")
-            self.picture.check()
-        if self.save_run is not None:
-            from retrieve_cli.cli import answer_records
+            from retrieve_cli.cli.picturing import expect_png
 
-            answer_records.texts_of(self.save_run)
-            if self.unindexed:
-                message = "--save-run keeps a run beside its index, and there is no index"
-                raise UsageError(message, hint="retrieve build")
+            expect_png(self.picture)
+        if self.save_run and self.unindexed:
+            message = "--save-run keeps a run beside its index, and there is no index"
+            raise UsageError(message, hint="retrieve build")
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
-        if self.web is not None:
-            self.web.end()
         if self.strict_fresh and stale:
             raise typer.Exit(Exit.STALE)
         if self.exit_status and not found:
@@ -139,27 +127,28 @@ def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
 
 def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
     """Print answers, by default in the format of the command; save the run and draw the picture if flags ask for it."""
-    if run.save_run is not None:
+    if run.save_run:
         from retrieve_cli.cli import answer_records
 
-        texts, options = answer_records.texts_of(run.save_run), run.options(index)
-        answers = answer_records.saved(answers, run.shared, opened=index.opened, options=options, texts=texts)
+        answers = answer_records.saved(answers, run.shared, opened=index.opened, options=run.options(index))
     printing.print_notices(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
-    write = run.web.write if run.web is not None else write
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
-        run.picture.draw(answers[0], index.opened, run.shared)
-    printed = (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet
+        from retrieve_cli.cli.picturing import draw
+
+        draw(run.picture, answers[0], index.opened, run.shared)
+    empty = [answer for answer in answers if not answer.results]
+    printed = run.shared.talk.verbose and not run.shared.talk.quiet
     kept = run.settings.log.queries and not run.unindexed
-    if not (run.explain_empty or printed or kept):
+    if not (empty or printed or kept):
         return
     from retrieve_cli.cli import answer_records
 
-    if run.explain_empty:
-        answer_records.explain_empty(index.opened, answers, run.shared, ids=run.shape.ids)
+    if empty and not run.shared.talk.quiet:
+        answer_records.explain_empty(index.opened, empty, run.shared, ids=run.shape.ids)
     if printed:
-        answer_records.log_answers(answers, as_json=run.log_json, min_candidates=run.settings.log.min_candidates)
+        answer_records.log_answers(answers, min_candidates=run.settings.log.min_candidates)
     if kept:
         with suppress(BrokenPipeError):  # which ends the command when all is done
             sys.stdout.flush()

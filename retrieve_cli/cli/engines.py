@@ -1,13 +1,9 @@
-"""`retrieve engines`: indexes that live in PostgreSQL, Qdrant, Milvus or OpenSearch."""
+"""`retrieve engines`: indexes that live in PostgreSQL, Qdrant or OpenSearch."""
 
 from __future__ import annotations
 
 import sys
-from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
@@ -19,52 +15,6 @@ if TYPE_CHECKING:
 app = group("Manage indexes in engines.")
 
 Name = Annotated[str | None, argument("[ENGINE]", "An engine; by default all configured ones.")]
-_INTERVAL = 60.0
-"""Seconds between two lines of progress off a terminal: a comparison may take minutes."""
-
-
-@app.command()
-@shared("text", "json")
-def verify(
-    context: typer.Context,
-    gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
-    beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
-    split: Annotated[str, option("--split", "Judgments of the BEIR folder.", "NAME")] = "test",
-    queries: Annotated[Path | None, option("--queries", "Queries, JSONL or TSV.", "FILE")] = None,
-    qrels: Annotated[Path | None, option("--qrels", "Judgments, TREC or BEIR.", "FILE")] = None,
-    queries_limit: Annotated[int | None, option("--queries-limit", "Use the first N queries.", "N", min=1)] = None,
-    min_overlap: Annotated[float, option("--min-overlap", "Least overlap@10 of each retriever.", "X")] = 0.99,
-    max_loss: Annotated[float | None, option("--max-loss", "Largest loss of nDCG@10.  [default: any]", "X")] = None,
-    *,
-    shared: Shared,
-) -> None:
-    """Compare answers through the engines with the local index: overlap, quality, filters, latency, size.
-
-    Exits with 9 if a retriever falls below --min-overlap, loses more than --max-loss, or a short list goes unnoticed.
-    """
-    from retrieve_cli.assemble.engines import expect_some
-    from retrieve_cli.cli import judged
-    from retrieve_cli.evaluation.parity import ParityLimits, certify
-    from retrieve_cli.evaluation.parity_report import print_certificate
-    from retrieve_cli.output.formats import document
-
-    context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))
-    settings = shared.settings()
-    expect_some(settings)
-    limits = ParityLimits(_checked("--min-overlap", min_overlap), _checked("--max-loss", max_loss))
-    topics, notes = judged.Input(gold, beir, split, queries, qrels).topics()
-    with judged.corpus_hint(beir, shared):
-        index, topics = judged.opened(shared, settings, topics[:queries_limit])
-        found = certify(index.opened, topics, limits)
-    if shared.format == "json":
-        print(document(found.to_json()))
-    else:
-        print_certificate(found, shared.console())
-    for note in (*notes, *found.notes):
-        shared.talk.say(f"note: {note}")
-    if found.faults:
-        hint = "raise hnsw_ef_search of the engine, or use index: none"
-        raise judged.GateFailed("; ".join(found.faults), hint=hint)
 
 
 @app.command()
@@ -163,27 +113,6 @@ def snapshot(
     shared.show({"generation": generation.id, "snapshots": found}, lines)
 
 
-@app.command()
-@shared("text", "json")
-def attach(
-    generation: Annotated[
-        str | None, argument("[GENERATION]", "Its id; by default the one that the alias names.")
-    ] = None,
-    *,
-    shared: Shared,
-) -> None:
-    """Make an index of which everything is in an engine (engines.store: engine) current in this folder.
-
-    Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
-    """
-    from retrieve_cli.ingest.attaching import attach as attached
-
-    settings = _configured(shared)
-    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
-        name = attached(shared.store, settings, generation=generation)
-    shared.show({"generation": name}, [f"attached {name}"])
-
-
 def _configured(shared: Shared) -> Settings:
     """The settings. Raises: UsageError: every index is in local files."""
     from retrieve_cli.assemble.engines import expect_some
@@ -214,9 +143,3 @@ def _account(entry: Any) -> dict[str, Any]:
 def _state(staged: Any) -> str:
     words = [name for name in ("current", "live", "complete", "verified") if staged[name]]
     return ", ".join(words) or "incomplete: the next push from its index removes it"
-
-
-def _checked(flag: str, value: Any) -> Any:
-    if value is not None and not (isfinite(value) and 0 <= value <= 1):
-        raise UsageError(f"{flag} is {value}; it takes a number from 0 to 1", hint=f"for example: {flag} 0.99")
-    return value

@@ -14,7 +14,6 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.options import Shared, option, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import UsageError
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -52,10 +51,6 @@ def evaluate(
     ] = None,
     mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
     run_out: Annotated[Path | None, option("--run-out", "Write the run as a TREC run file.", "FILE")] = None,
-    trec_ids: Annotated[
-        Path | None,
-        option("--trec-ids", "Percent-encoded ids of a TREC run: read for --run, else written for --run-out.", "FILE"),
-    ] = None,
     per_query_out: Annotated[
         Path | None, option("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]", "FILE")
     ] = None,
@@ -74,10 +69,7 @@ def evaluate(
         float | None, option("--latency-budget-ms", "With --ablate: recommend the best run within MS (p95).", "MS")
     ] = None,
     tune: Annotated[
-        bool, option("--tune", "Search better settings; the gain is measured on held-out queries.")
-    ] = False,
-    write: Annotated[
-        bool, option("--write", "With --tune: write the recommended settings to the configuration.")
+        bool, option("--tune", "Try a grid of settings; the gain is measured on held-out queries.")
     ] = False,
     calibrate: Annotated[bool, option("--calibrate", "Calibrate scores; query then reports a confidence.")] = False,
     gate: Annotated[
@@ -100,7 +92,7 @@ def evaluate(
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import measures, summary
-    from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
+    from retrieve_cli.evaluation.runs import Runs, named_run
     from retrieve_cli.evaluation.trial import Trial, ablations
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
@@ -111,17 +103,16 @@ def evaluate(
     wanted = _gates(gate or (), settings, topics, chosen, retrieving=not run)
     before = judged.baseline(baseline, tolerance)
     asked = {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_}
-    companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None, "--write": write}
-    companions |= {"--trec-ids": trec_ids is not None}
-    _check_company(asked | {"--run or --run-out": run or run_out}, companions)
-    written = _Written(run_out, None if run else trec_ids, bool(run and trec_ids), per_query_out, report)
-    written.check([gold, queries, qrels, *(run or ()), trec_ids if run else None])
-    runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
+    companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None}
+    _check_company(asked, companions)
+    written = _Written(run_out, per_query_out, report)
+    written.check([gold, queries, qrels, *(run or ())])
+    rrf_k = settings.fusion.rrf_k
     with judged.corpus_hint(beir, shared):
         index, topics = (None, topics) if run else judged.opened(shared, settings, topics)
-        base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
+        base = index or Runs.of(", ".join(map(str, run or ())), run or (), rrf_k=rrf_k)
         without = ablations(index) if index and ablate else []
-        others = [named_run(text, index, **runs) for text in with_ or ()]
+        others = [named_run(text, index, rrf_k=rrf_k) for text in with_ or ()]
         trial = Trial.of(base, [*others, *without], topics, chosen, notes)
     advice = None if latency_budget_ms is None else _advice(trial, without, latency_budget_ms)
     tuned = _tune(index, topics, chosen) if index and tune else None
@@ -131,8 +122,6 @@ def evaluate(
     summary.FORMATS[shared.format](outcome, shared.console())
     for note in trial.notes:
         shared.talk.say(f"note: {note}")
-    if tuned and write:
-        _write(tuned, shared)
     if calibration and index:
         _keep(calibration, index, shared)
     _expect_gates(trial, wanted, before, tolerance)
@@ -142,10 +131,6 @@ class _Written(NamedTuple):
     """Files that an evaluation writes, by their flags."""
 
     run: Path | None
-    ids: Path | None
-    """Percent-encoded ids of the run."""
-    known_ids: bool
-    """True if a file that is read has them."""
     per_query: Path | None
     report: Path | None
 
@@ -153,7 +138,7 @@ class _Written(NamedTuple):
         """Raises: UsageError if a file cannot be written, or is one of those that are read."""
         from retrieve_cli.evaluation.trial import check_places
 
-        names = {"--run-out": self.run, "--per-query-out": self.per_query, "--trec-ids": self.ids}
+        names = {"--run-out": self.run, "--per-query-out": self.per_query}
         check_places(self.report, names, read)
 
     def write(
@@ -163,8 +148,6 @@ class _Written(NamedTuple):
         per_query = trial.write_per_query(self.per_query, shared.store.runs if index else None)
         if self.run is not None:
             trial.write_run(self.run)
-            if not self.known_ids:
-                trial.write_ids(self.ids)
         if self.report is not None:
             command = shlex.join(["retrieve", *sys.argv[1:]])
             page = trial.write_report(self.report, index, settings, command=command, judgments=judgments)
@@ -215,8 +198,6 @@ def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[s
 _COMPANION = {
     "--compare": "--with",
     "--latency-budget-ms": "--ablate",
-    "--write": "--tune",
-    "--trec-ids": "--run or --run-out",
 }
 """Options that need another one."""
 
@@ -235,22 +216,7 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
     from retrieve_cli.evaluation.evaluate import looked_at
     from retrieve_cli.evaluation.tuning import tune
 
-    return tune(index.opened, index.settings, topics, measures[0], k=looked_at(topics, measures))
-
-
-def _write(tuned: Tuned, shared: Shared) -> None:
-    from retrieve_cli.config import editing
-    from retrieve_cli.config.loading import DEFAULT_FILE
-    from retrieve_cli.storage import durable
-
-    path = shared.config or DEFAULT_FILE
-    if not tuned.recommended:
-        shared.talk.say("nothing written: the gain is not significant")
-        return
-    text = files.read_bytes(path, limit=files.CONFIG).decode() if path.exists() else ""
-    durable.put(path, editing.changed(text, tuned.changes, where=str(path)))
-    later = "; run retrieve sync to apply the changes of the index" if tuned.changes_index else ""
-    shared.talk.say(f"wrote {path}{later}")
+    return tune(index, topics, measures[0], k=looked_at(topics, measures))
 
 
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:

@@ -55,7 +55,8 @@ def records(
 ) -> None:
     """List the records, or those that match every filter.
 
-    --jsonl and --json print them with their texts: a catalog from which retrieve build makes the same records again.
+    --json and --format jsonl print them with their texts: a catalog from which retrieve build makes the same records
+    again.
     """
     from retrieve_cli.contracts.terms import figures
     from retrieve_cli.operations import views

@@ -74,11 +74,8 @@ def _synthetic(topics: list[Topic]) -> list[str]:
     number = sum(bool(topic.synthetic) for topic in topics)
     some = f"{number:,} of {figures.count(len(topics), 'query', 'queries')}"
     are = "is" if number == 1 else "are"
-    if made == {"session"}:
-        origin = f"{'was' if number == 1 else 'were'} judged in a session, on the results of this index"
-    else:
-        origin = f"{are} synthetic (made from {', '.join(sorted(made))})"
-    return [f"{some} {origin}: use them to compare configurations, not as absolute quality"]
+    origin = f"synthetic (made from {', '.join(sorted(made))})"
+    return [f"{some} {are} {origin}: use them to compare configurations, not as absolute quality"]
 
 
 @contextmanager

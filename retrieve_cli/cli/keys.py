@@ -20,7 +20,7 @@ def create(
         list[str] | None,
         option(
             "--scope",
-            "search, web, documents:write, index:admin, metrics or judge; repeatable.  [default: search]",
+            "search, web, documents:write, index:admin or metrics; repeatable.  [default: search]",
             "SCOPE,…",
         ),
     ] = None,

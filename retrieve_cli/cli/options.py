@@ -52,22 +52,16 @@ class OutputFlags(NamedTuple):
     timing: bool | None
     """None: times are in JSON alone."""
     batch: bool
-    group_by: str | None
-    trec_ids: Path | None
     facets: bool = False
 
     @classmethod
     def of(cls, chosen: Mapping[str, Any], *, batch: bool) -> OutputFlags:
         """Return the flags among the given choices."""
         ids, explain, facets = (name in chosen for name in ("ids", "explain", "facets"))
-        timing, group_by, trec_ids = map(chosen.get, ("timing", "group_by", "trec_ids"))
-        return cls(ids, explain, timing, batch, group_by, trec_ids, facets)
+        return cls(ids, explain, chosen.get("timing"), batch, facets)
 
     def check(self, form: str) -> None:
         """Raises: UsageError if a flag does not apply to the format."""
-        for flag, value, its in (("--group-by", self.group_by, "prompt"), ("--trec-ids", self.trec_ids, "trec")):
-            if value is not None and form != its:
-                raise UsageError(f"{flag} needs --format {its}", hint=f"add --format {its}, or remove {flag}")
         shown = ("text", "table", "json", *(["jsonl"] if self.batch else []))
         if self.facets and (self.ids or form not in shown):
             what = "--list" if self.ids else f"--format {form}"
@@ -84,7 +78,7 @@ class Talk(NamedTuple):
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Talk:
         """Read the flags that matter from a raw command line."""
-        words = ("--json", "--jsonl", "--format=json", "--format=jsonl")
+        words = ("--json", "--format=json", "--format=jsonl")
         as_json = any(word in words or (word, after) in _JSON_PAIRS for word, after in pairwise([*arguments, ""]))
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
@@ -350,13 +344,11 @@ _CONFIG = typer.Option("--config", metavar="FILE", help="Configuration.  [defaul
 
 
 def _options(formats: Sequence[str]) -> list[Parameter]:
-    jsonl = typer.Option("--jsonl", help="Short for --format jsonl.")
     declared: list[tuple[str, Any, Any, Any]] = [
         ("artifacts", Path, Path("artifacts"), _ARTIFACTS),
         ("config", Path | None, None, _CONFIG),
         ("format_", str, formats[0], typer.Option("--format", metavar="|".join(formats), help="Output format.")),
         ("json_", bool, False, typer.Option("--json", help="Short for --format json.")),
-        *([("jsonl_", bool, False, jsonl)] if "jsonl" in formats else []),
         ("color", Color, Color.auto, typer.Option("--color", metavar="auto|always|never", help="Colours on stdout.")),
         ("quiet", bool, False, typer.Option("--quiet", "-q", help="Print errors only on stderr.")),
         ("verbose", bool, False, typer.Option("--verbose", "-v", help="Print more on stderr.")),
@@ -368,9 +360,7 @@ def _options(formats: Sequence[str]) -> list[Parameter]:
 
 
 def _shared(formats: Sequence[str], given: Mapping[str, Any]) -> Shared:
-    if given["json_"] and given.get("jsonl_"):
-        raise UsageError("--json and --jsonl contradict each other", hint="use one of them")
-    chosen = "json" if given["json_"] else "jsonl" if given.get("jsonl_") else given["format_"]
+    chosen = "json" if given["json_"] else given["format_"]
     if chosen not in formats:
         from retrieve_cli.config.values import unknown
 

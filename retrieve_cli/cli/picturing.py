@@ -1,11 +1,11 @@
-"""`retrieve query --picture`: the page of a result with its passage marked."""
+"""`retrieve query --picture`: the page of the first result with its passage marked."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, unwritable
@@ -16,45 +16,33 @@ if TYPE_CHECKING:
     from retrieve_cli.search.opened import Opened
 
 
-class Picturing(NamedTuple):
-    """The picture that a call asks for."""
+def draw(path: Path, answer: Answer, opened: Opened, shared: Shared) -> None:
+    """Write the picture of the first result, or report why there is no picture."""
+    from retrieve_cli.search import pictures
 
-    path: Path
-    rank: int
-    """Number of the result, from 1."""
+    if not answer.results:
+        _tell(shared, reason="there are no results")
+        return
+    result = answer.results[0]
+    try:
+        drawn = pictures.passage(opened, result.hit.record, result.chunk)
+    except RetrieveError as error:
+        _tell(shared, reason=error.message, hint=error.hint)
+        return
+    write_picture(path, drawn)
+    pages = pictures.pages_of(result.chunk)[: pictures.MOST]
+    if shared.talk.json:
+        _print({"file": str(path), "id": result.id, "pages": list(pages)})
+    named = f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"
+    shared.talk.say(f"{path}: {named} of {result.doc_id}")
 
-    def check(self) -> None:
-        """Raises: UsageError if it names no result or no PNG."""
-        if self.rank < 1:
-            raise UsageError(f"--picture-of is {self.rank}; it takes a whole number from 1", hint="--picture-of 1")
-        expect_png(self.path)
 
-    def draw(self, answer: Answer, opened: Opened, shared: Shared) -> None:
-        """Write the picture, or report why there is no picture."""
-        from retrieve_cli.search import pictures
-
-        if len(answer.results) < self.rank:
-            self._tell(shared, reason=f"there is no result {self.rank}")
-            return
-        result = answer.results[self.rank - 1]
-        try:
-            drawn = pictures.passage(opened, result.hit.record, result.chunk)
-        except RetrieveError as error:
-            self._tell(shared, reason=error.message, hint=error.hint)
-            return
-        write_picture(self.path, drawn)
-        pages = pictures.pages_of(result.chunk)[: pictures.MOST]
-        if shared.talk.json:
-            _print({"file": str(self.path), "id": result.id, "pages": list(pages)})
-        named = f"page {pages[0]}" if len(pages) == 1 else f"pages {pages[0]}–{pages[-1]}"
-        shared.talk.say(f"{self.path}: {named} of {result.doc_id}")
-
-    def _tell(self, shared: Shared, *, reason: str, hint: str = "") -> None:
-        if shared.talk.json:
-            _print({"file": None, "reason": reason, "hint": hint})
-        else:
-            said = f"warning: no picture of result {self.rank}: {reason}{f'; {hint}' if hint else ''}"
-            print(printable(said), file=sys.stderr)
+def _tell(shared: Shared, *, reason: str, hint: str = "") -> None:
+    if shared.talk.json:
+        _print({"file": None, "reason": reason, "hint": hint})
+    else:
+        said = f"warning: no picture: {reason}{f'; {hint}' if hint else ''}"
+        print(printable(said), file=sys.stderr)
 
 
 def expect_png(path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.cli.options import OutputFlags, Shared
 from retrieve_cli.config.settings import Settings, sections
-from retrieve_cli.errors import unwritable
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 
@@ -19,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def print_answers(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
-    """Print answers, and the notes on them.
-
-    Raises:
-        RetrieveError: a file that is asked for cannot be written.
-    """
+    """Print answers, and the notes on them."""
     prompt = shared.format.startswith("prompt")
     if not shared.talk.json and not shared.talk.quiet:
         _print_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
@@ -67,22 +62,13 @@ def _prompt(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> No
     if shared.format == "prompt-table":
         written = prompt.as_table(answers, batch=shape.batch)
     else:
-        group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
-        written = prompt.as_prompt(answers, group_by=group_by, batch=shape.batch)
+        written = prompt.as_prompt(answers, batch=shape.batch)
     _write(written.text, written.notes, shared)
 
 
 def _trec(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
-    ids = formats.trec_ids(answers)
-    notes = [ids.notice] if ids and shape.trec_ids is None else []
-    _write(formats.as_trec(answers), notes, shared)
-    if shape.trec_ids is not None:
-        from retrieve_cli.storage import durable
-
-        try:
-            durable.put(shape.trec_ids, ids.lines())
-        except OSError as error:
-            raise unwritable(shape.trec_ids, error) from error
+    del shape
+    _write(formats.as_trec(answers), formats.trec_notes(answers), shared)
 
 
 def _write(text: str, notes: Sequence[str], shared: Shared) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 CLASS = Panels
 """Class of the command."""
-WITHOUT_VALUE = {"--save-run": "brief"}
-"""Flags whose value may be left out, and the value that they have then."""
 
 
 @shared("text", "table", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table", table=SEARCH)
@@ -30,9 +28,9 @@ def query(
 ) -> None:
     """Search the index and explain every result.
 
-    With --json, one query prints one object and - prints an answer per line; --jsonl prints a result per line, and for
-    - an answer per line. A line that is not a query is answered by {"query_id": ..., "error": {...}}; the others are
-    answered, and the exit code is 8.
+    With --json, one query prints one object and - prints an answer per line; --format jsonl prints a result per line,
+    and for - an answer per line. A line that is not a query is answered by {"query_id": ..., "error": {...}}; the
+    others are answered, and the exit code is 8.
     """
     # First, while few calls are open: within the imports below it, NumPy's own make Python 3.11 map and unmap the same
     # piece of its stack 700 times.
@@ -77,15 +75,6 @@ def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering
     shape.check(shared.format)
     if shared.format == "prompt" and own["chunks"] is None:
         own["chunks"] = True
-    picture = web = None
-    if "picture" in chosen:
-        from retrieve_cli.cli.picturing import Picturing
-
-        picture = Picturing(chosen["picture"], chosen.get("picture_of", 1))
-    if "web" in chosen:
-        from retrieve_cli.cli.web_answering import WebSection
-
-        web = WebSection(shared, settings, batch=batch)
     return answering.Run(
         shared,
         settings,
@@ -94,11 +83,8 @@ def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering
         {row.chosen: own[row.chosen] for row in rows if row.name not in IN_REQUEST and (row.option or not row.key)},
         given=given,
         docs_dir=chosen.get("docs_dir"),
-        explain_empty="explain_empty" in chosen,
-        picture=picture,
-        web=web,
-        save_run=chosen.get("save_run"),
-        log_json="log_json" in chosen,
+        picture=chosen.get("picture"),
+        save_run="save_run" in chosen,
         strict_fresh="strict_fresh" in chosen,
         exit_status="exit_status" in chosen,
     )

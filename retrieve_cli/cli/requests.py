@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from retrieve_cli.api.asked import Asked, read_line
 from retrieve_cli.api.requests import exact, sound
-from retrieve_cli.contracts import Json, KnownFile, Request
-from retrieve_cli.contracts.terms.tenants import KEYS
+from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
-_AGAIN = "save the run again: retrieve query TEXT --save-run"
-_SAVED = ("id", "query", "also", "like", "not_like", "files", "filters", "doc_ids", *KEYS, "retrievers")
-"""Keys of the request of a saved run."""
 
 
-__all__ = ["BadLine", "exact", "from_run", "from_stdin", "read_lines", "read_requests", "sound"]
+__all__ = ["BadLine", "exact", "from_stdin", "read_lines", "read_requests", "sound"]
 
 
 class BadLine(NamedTuple):
@@ -134,44 +130,3 @@ def _narrowed(own: Request, asked: Request, where: str) -> Request:
 
 def _listed(tenant: str | None) -> tuple[str, ...]:
     return () if tenant is None else (tenant,)
-
-
-def from_run(item: Json, where: str) -> Request:
-    """Return the request of a saved run: an object as a line of standard input, and the facts from each file,
-    which is not read again.
-
-    Raises:
-        UsageError: it is not such an object, or a key of it is unknown; names it.
-    """
-    if not isinstance(item, dict) or not isinstance(item.get("files", []), list):
-        raise UsageError(f"{where} is not a request", hint=_AGAIN)
-    if strange := [key for key in item if key not in _SAVED]:
-        from retrieve_cli.config.values import unknown
-
-        raise unknown(f"key {quoted(strange[0])} of {where}", strange[0], _SAVED)
-    entries = [_entry_of_file(entry, f"{where}, file {at}") for at, entry in enumerate(item.get("files", []), 1)]
-    request = read_line({**item, "files": None}, where=where, id_="1").request
-    known = tuple(file for _, file in entries if file is not None)
-    return replace(request, files=tuple(path for path, _ in entries), known=known)
-
-
-def _entry_of_file(entry: Json, where: str) -> tuple[str, KnownFile | None]:
-    """Return a path, and the facts from its file if it was read."""
-    if not isinstance(entry, dict) or not isinstance(path := entry.get("path"), str):
-        raise UsageError(f"{where} has no path", hint=_AGAIN)
-    if "tokens" not in entry:
-        return sound(path), None
-    tokens, warnings = (tuple(map(sound, _strings(entry, key, where))) for key in ("tokens", "warnings"))
-    text = entry.get("text", "")
-    if not isinstance(text, str):
-        raise UsageError(f"`text` of {where} must be a string", hint=_AGAIN)
-    return sound(path), KnownFile(sound(path), tokens, warnings, sound(text))
-
-
-def _strings(item: Mapping[str, Json], key: str, where: str) -> list[str]:
-    value = item.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise UsageError(f"`{key}` of {where} must be a list of strings", hint=f'for example: "{key}": ["…"]')
-    return value

@@ -31,7 +31,7 @@ def answer_batch(run: Run) -> None:
     """Answer all queries of stdin as one batch."""
     lines = list(requests.from_stdin(run.asked))
     sound = [line for line in lines if isinstance(line, Asked)]
-    if run.save_run is not None and any(map(_own, sound)):
+    if run.save_run and any(map(_own, sound)):
         message = "--save-run stores one set of choices for all queries, and a line has its own choices"
         raise UsageError(message, hint="give them as flags, or query without --save-run")
     all_records = all(line.request.tenant is None for line in sound)
@@ -50,8 +50,8 @@ def answer_batch(run: Run) -> None:
 def answer_stream(run: Run) -> None:
     """Answer each query of stdin as it arrives, by the generation that is current then, until stdin ends."""
     shared = run.shared
-    if (shared.format not in _STREAMED and not run.shape.ids) or run.save_run is not None:
-        what = "--save-run" if run.save_run is not None else f"--format {shared.format}"
+    if (shared.format not in _STREAMED and not run.shape.ids) or run.save_run:
+        what = "--save-run" if run.save_run else f"--format {shared.format}"
         raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
     lines, tally = requests.from_stdin(run.asked), BatchTally()
     try:

@@ -74,8 +74,8 @@ def search(
     """
     from retrieve_cli.cli import web_answering
 
-    add, explain, save_run = (chosen.pop(name, False) for name in ("add", "explain", "save_run"))
-    answer = web_answering.answer(shared, web_answering.options_of(text, **chosen), save_run=save_run)
+    add, explain = chosen.pop("add", False), chosen.pop("explain", False)
+    answer = web_answering.answer(shared, web_answering.options_of(text, **chosen))
     web_answering.show(shared, answer, explain=explain)
     if add:
         web_answering.add(shared, answer)

@@ -1,5 +1,4 @@
-"""From the flags of `retrieve web` to an answer on stdout, a saved run, and documents of the index; and the section of
-the web below the answer of `retrieve query --web`."""
+"""From the flags of `retrieve web` to an answer on stdout and documents of the index."""
 
 from __future__ import annotations
 
@@ -7,16 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from retrieve_cli.cli import printing
-from retrieve_cli.cli.options import OutputFlags, Shared
+from retrieve_cli.cli.options import Shared
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
+from retrieve_cli.errors import RetrieveError, printable
 from retrieve_cli.output import formats, web_works
-from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
-from retrieve_cli.search.web_choice import check
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -47,7 +41,7 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
 
 
-def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
+def answer(shared: Shared, options: WebOptions) -> WebAnswer:
     """Return the answer to a search; the first search prints where questions are sent.
 
     Raises:
@@ -66,11 +60,6 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
         shared.talk.say(f"note: {notice}")
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")
-    if save_run:
-        from retrieve_cli.output import journal
-
-        run_id = journal.save_web(shared.store.runs, searched.answer, searched.tape, settings)
-        shared.talk.say(f"note: saved as run {run_id}: retrieve replay {run_id}")
     return searched.answer
 
 
@@ -124,39 +113,3 @@ def add(shared: Shared, answer: WebAnswer) -> None:
         raise RetrieveError("no result could be added", hint="see the notes above")
     hint = "retrieve sync makes them searchable"
     shared.talk.say(f"note: {figures.count(len(stored), 'result')} added to the documents of the index; {hint}")
-
-
-_FORMATS = ("text", "table", "json", "md", "prompt")
-
-
-class WebSection:
-    """The part of one answer that comes from the web."""
-
-    def __init__(self, shared: Shared, settings: Settings, *, batch: bool) -> None:
-        """Raises: UsageError if web search is off, or the flags do not go with it."""
-        if batch:
-            raise UsageError("--web answers one query", hint="retrieve query --web TEXT")
-        if shared.format not in _FORMATS:
-            message = f"--format {shared.format} has no place for --web"
-            raise UsageError(message, hint=f"formats with a web section: {', '.join(_FORMATS)}")
-        check(WebOptions("web"), settings)
-        self._answer: WebAnswer | None = None
-
-    def write(self, answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
-        """Print the local answer, then the section; in JSON, the section is the key `web`."""
-        (local,) = answers
-        if shared.format != "json":
-            printing.print_answers(answers, shared, shape)
-            sys.stdout.flush()  # it is not withheld until providers answer
-        options = WebOptions(local.question.clean or local.query.text)
-        found = self._answer = answer(shared, options, save_run=False)
-        if shared.format == "json":
-            print(formats.dump({**formats.answer_json(local), "web": web_works.web_json(found)}))
-            return
-        print("\n## From the web\n" if shared.format in ("md", "prompt") else "\nFrom the web:\n")
-        show(shared, found, explain=shape.explain)
-
-    def end(self) -> None:
-        """Raises: typer.Exit if a provider failed."""
-        if self._answer is not None and self._answer.partial:
-            raise typer.Exit(Exit.PARTIAL)

@@ -17,7 +17,6 @@ TOKEN_BACKENDS = ("auto", "maxsim")
 class SearchSettings(SettingsSection):
     """Defaults of a query."""
 
-    engine: Literal["advanced", "naive"] = "advanced"
     mode: str = key(plugins.HYBRID, choices=plugins.modes)
     retrievers: Sequence[str] = key([], choices=plugins.answering_names)
     k: int = bounded(10, 1, float("inf"))

@@ -28,7 +28,6 @@ from retrieve_cli.config.index_settings import (
     FieldSetting,
     FreshnessSettings,
     GraphSettings,
-    MilvusSettings,
     ModelsSettings,
     OpensearchSettings,
     ParsingSettings,
@@ -92,7 +91,6 @@ __all__ = [
     "LlmSettings",
     "LogSettings",
     "McpSettings",
-    "MilvusSettings",
     "ModelsSettings",
     "OpensearchSettings",
     "PgvectorSettings",
@@ -176,7 +174,6 @@ class Settings(SettingsSection):
     engines: EnginesSettings = key(EnginesSettings(), changes="neither")
     pgvector: PgvectorSettings = key(PgvectorSettings(), changes="neither")
     qdrant: QdrantSettings = key(QdrantSettings(), changes="neither")
-    milvus: MilvusSettings = key(MilvusSettings(), changes="neither")
     opensearch: OpensearchSettings = key(OpensearchSettings(), changes="neither")
     chunking: ChunkingSettings = key(ChunkingSettings(), changes="index")
     facets: FacetsSettings = key(FacetsSettings(), changes="index")

@@ -59,8 +59,6 @@ class Evaluation(Frozen):
     generation: str | None = None
     latency_ms: Mapping[str, float] = {}
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
-    samples_ms: Mapping[str, Sequence[float]] = {}
-    """Latencies of all timed queries by stage (`encode`, `search`, `total`)."""
     notes: Sequence[str] = ()
     gate_groups: Mapping[str, Sequence[Json]] = {}
     """Groups chosen by group routing, by query id; empty without routing."""
@@ -124,12 +122,9 @@ def evaluate(
     k = looked_at(topics, measures)
     if k > opened.settings.search.depth:
         notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
-    answered = _rank(opened, queries, edit, k=k)
+    answered = rank(opened, queries, edit, k=k)
     check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
-    run = {
-        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
-        for ranking in answered.rankings
-    }
+    run = run_of(opened, answered)
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
@@ -137,22 +132,30 @@ def evaluate(
     further |= related_measures(opened.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:
         # Those chunks are relevant that a file, a heading or a quote selects.
-        by_chunk = _rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
+        by_chunk = rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
         run_of_chunks = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in by_chunk.rankings}
         values = per_query(measures, passages.chunks, run_of_chunks)
         further |= {f"chunk {name}": each for name, each in values.items()}
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
-    samples = samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))
     return replace(
         found,
         generation=opened.generation.manifest.id,
-        latency_ms=latency(samples),
-        samples_ms=samples,
+        latency_ms=latency(samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))),
         gate_groups=chosen_groups(answered.rankings),
     )
 
 
-def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
+def run_of(opened: Opened, ranked: Ranked) -> Run:
+    """Return the records of each ranking, with their scores."""
+    return {
+        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        for ranking in ranked.rankings
+    }
+
+
+def rank(
+    opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int, unit: Unit = "record"
+) -> Ranked:
     """Return the rankings of queries, without a deadline."""
     return rank_all(opened, queries, replace(opened.options(k=k, unit=unit), deadline_ms=None), edit)
 
@@ -223,7 +226,7 @@ def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = Non
     with task("timing", "queries", len(queries)) as timing:
         for query in queries:
             begun = time.perf_counter()
-            answered = _rank(opened, [query], edit, k=k)
+            answered = rank(opened, [query], edit, k=k)
             spent = (answered.encode, answered.search, answered.rerank, time.perf_counter() - begun)
             for stage, seconds in zip(found, spent, strict=True):
                 found[stage].append(seconds * 1000.0)

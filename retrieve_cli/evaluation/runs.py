@@ -5,7 +5,7 @@ Ids of run files that were percent-encoded (`output/trec_ids.py`) are decoded.
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,12 +22,10 @@ from retrieve_cli.evaluation.evaluate import Evaluation, evaluate, judge
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.output.trec_ids import FLAG, KINDS, TrecIds
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.pipeline import Edit
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -103,11 +101,9 @@ class Runs(Frozen):
     pipeline: str
     runs: Sequence[Run]
     rrf_k: float
-    ids: TrecIds | None = None
-    """Encoded ids of the runs, if a file lists them."""
 
     @classmethod
-    def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float, ids: TrecIds | None = None) -> Runs:
+    def of(cls, name: str, paths: Sequence[Path], *, rrf_k: float) -> Runs:
         """Read the files.
 
         Raises:
@@ -117,10 +113,10 @@ class Runs(Frozen):
             raise UsageError("a run is named twice", hint="name each --run once")
         listed = ", ".join(map(str, paths))
         pipeline = listed if len(paths) == 1 else f"rrf(k={rrf_k:g}: {listed})"
-        return cls(name, pipeline, [read_run(path) for path in paths], rrf_k, ids)
+        return cls(name, pipeline, [read_run(path) for path in paths], rrf_k)
 
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
-        found = [matched(run, topics, self.ids) for run in self.runs]
+        found = [matched(run, topics) for run in self.runs]
         run = found[0].run if len(found) == 1 else fused([each.run for each in found], k=self.rrf_k)
         notes = dict.fromkeys(note for each in found for note in each.notes)
         return judge(run, topics, measures, pipeline=self.pipeline, notes=[*notes])
@@ -138,17 +134,15 @@ def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
     return found
 
 
-def named_run(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> NamedRun:
+def named_run(text: str, base: Answers | None, *, rrf_k: float) -> NamedRun:
     """Return the run of `--with TEXT`: an artifacts folder, a configuration file, a run file, or changed settings.
-
-    `ids` decodes the ids of run files.
 
     Raises:
         UsageError: TEXT is something else, or needs an index while --run is given.
     """
     path = Path(text)
     if path.is_file() and path.suffix not in (".yaml", ".yml"):
-        return Runs.of(text, [path], rrf_k=rrf_k, ids=ids)
+        return Runs.of(text, [path], rrf_k=rrf_k)
     if base is None:
         raise UsageError(
             f"--with {text} needs an index, and --run is compared with run files only", hint="name a run file"
@@ -172,7 +166,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     """
     changes: dict[str, Json] = {}
     settings = base.settings
-    for part in text.split(","):
+    for part in re.split(r",(?![^{\[]*[}\]])", text):
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):
@@ -195,33 +189,6 @@ def differing(before: Settings, after: Settings) -> dict[str, Json]:
     }
 
 
-_FORM = "a line is: query or document, the encoded id, the id, separated by tabs"
-
-
-def read_ids(path: Path) -> TrecIds:
-    """Return the spellings in a file of ids.
-
-    Raises:
-        UsageError: it cannot be read, a line has another form, or an id is repeated.
-    """
-    try:
-        text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read {path}: {reason}", hint="check the path; the file must be UTF-8") from error
-    found: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
-    seen: set[tuple[str, str]] = set()
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line:
-            continue
-        kind, word, name = _columns(line, f"{path}:{number}")
-        if name in found[kind] or (kind, word) in seen:
-            raise UsageError(f"{path}:{number}: {quoted(line)} is repeated", hint="keep one of the two")
-        found[kind][name] = word
-        seen.add((kind, word))
-    return TrecIds(*found.values())
-
-
 class Matched(NamedTuple):
     """A run under its decoded ids."""
 
@@ -229,25 +196,22 @@ class Matched(NamedTuple):
     notes: list[str]
 
 
-def matched(run: Run, topics: Iterable[Topic], ids: TrecIds | None) -> Matched:
-    """Return a run under the ids of a file of ids.
+def matched(run: Run, topics: Iterable[Topic]) -> Matched:
+    """Return a run under judged ids.
 
-    Without such a file, encoded ids become the judged ids that they decode to if that is unambiguous: the encoded
-    form has no judgment, and no other id of the list decodes to the same.
+    Encoded ids become the judged ids that they decode to if that is unambiguous: the encoded form has no judgment, and
+    no other id of the list decodes to the same.
     """
     topics = list(topics)
-    judged = dict.fromkeys(name for topic in topics for name in topic.grades)
-    if ids is None:
-        queries, documents = _Decoded({topic.id: None for topic in topics}), _Decoded(judged)
-    else:
-        queries, documents = (_Decoded({}, {word: name for name, word in words.items()}) for words in ids)
+    queries = _Decoded({topic.id: None for topic in topics})
+    documents = _Decoded(dict.fromkeys(name for topic in topics for name in topic.grades))
     found = {name: documents.renamed(scores) for name, scores in queries.renamed(run).items()}
     notes = []
-    if ids is None and (count := len(queries.used) + len(documents.used)):
+    if count := len(queries.used) + len(documents.used):
         notes.append(f"{_of_run(count, 'is', 'are')} percent-encoded: decoded to judged ids")
     if doubtful := queries.doubtful | documents.doubtful:
         ids_of_run = _of_run(len(doubtful), "decodes", "decode")
-        notes.append(f"{ids_of_run} to an id that its list has ({quoted(min(doubtful))}): not decoded; use {FLAG}")
+        notes.append(f"{ids_of_run} to an id that its list has ({quoted(min(doubtful))}): not decoded")
     return Matched(found, notes)
 
 
@@ -258,10 +222,9 @@ def _of_run(count: int, one: str, several: str) -> str:
 class _Decoded:
     """Decoding of the words of a file to ids."""
 
-    def __init__(self, known: Mapping[str, None], given: Mapping[str, str] | None = None) -> None:
-        """Take the ids by word if there is a file of ids (`given`), else the ids that words may decode to (`known`)."""
+    def __init__(self, known: Mapping[str, None]) -> None:
+        """Take the ids that words may decode to."""
         self._known = known
-        self._given = given
         self.used: set[str] = set()
         self.doubtful: set[str] = set()
 
@@ -280,8 +243,6 @@ class _Decoded:
         return found
 
     def _meant(self, word: str) -> str:
-        if self._given is not None:
-            return self._given.get(word, word)
         if "%" not in word or word in self._known:
             return word
         from urllib.parse import unquote
@@ -291,15 +252,3 @@ class _Decoded:
         except UnicodeDecodeError:
             return word
         return name if name in self._known else word
-
-
-def _columns(line: str, where: str) -> tuple[str, str, str]:
-    columns = line.split("\t")
-    if len(columns) != len(("kind", "word", "id")) or columns[0] not in KINDS:
-        raise UsageError(f"{where} is not `query|document TAB encoded TAB id`", hint=_FORM)
-    try:
-        name = json.loads(f'"{columns[2]}"')
-        name.encode()
-    except ValueError as error:
-        raise UsageError(f"{where}: {quoted(columns[2])} is not an id with JSON's escapes", hint=_FORM) from error
-    return columns[0], columns[1], name

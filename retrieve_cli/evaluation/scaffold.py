@@ -1,4 +1,4 @@
-"""Starter gold files: known-item queries from an index, or the judgments of an interactive session.
+"""Starter gold files: known-item queries from an index.
 
 A known-item query has one right answer, the record it was made from (Azzopardi, de Rijke and Balog, "Building simulated
 queries for known-item topics", SIGIR 2007, https://doi.org/10.1145/1277741.1277820). It takes no manual work, and its
@@ -12,7 +12,6 @@ origin.
                    document must have two.
     headings       the unchanged innermost heading of a section; the default for documents. A heading with the title of
                    the document in front would be unambiguous, but the title alone would find it.
-    session        the queries and judgments of a user.
 
 A fair query has one right answer and does not give it away. A query is unfair if several records could be meant, or if
 too many records hold all its words; both follow from the collection and from no list of words.
@@ -86,7 +85,7 @@ def starter(generation: Generation, analyzer: Analyzer, kind: Kind, *, n: int, s
     """
     made = MAKERS[kind](generation, analyzer, n=n, seed=seed)
     if not made.lines:
-        others = ", ".join(f"--from {name}" for name in (*MAKERS, "session") if name != kind)
+        others = ", ".join(f"--from {name}" for name in MAKERS if name != kind)
         raise UsageError(f"no fair query can be made from the {kind}: {made.reasons}", hint=f"try {others}")
     return made
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import printable
-from retrieve_cli.evaluation.statistics import SIGNIFICANT, Difference
+from retrieve_cli.evaluation.statistics import SIGNIFICANT, Difference, Interval
 from retrieve_cli.evaluation.trial import Trial
-from retrieve_cli.evaluation.tuning import Tuned
+from retrieve_cli.evaluation.tuning import FOLDS, Tuned
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.output.formats import dump
 from retrieve_cli.retrieval.calibration import Calibration
@@ -107,20 +107,28 @@ def show(outcome: EvaluationOutcome, console: Console) -> None:
 def _tuning(tuned: Tuned | None) -> Iterator[str]:
     if tuned is None:
         return
-    gain = tuned.held_out
+    gain = tuned.gain
     queries = figures.count(tuned.queries, "query", "queries")
-    yield f"tuned {tuned.measure} of {tuned.what} on {queries}: {tuned.tried:,} settings, {tuned.folds} folds"
-    values = ", ".join(
-        f"{section}.{key}={value}" for section, keys in tuned.changes.items() for key, value in keys.items()
-    )
-    here = f"{figures.rounded(tuned.mean)} to {figures.rounded(tuned.mean_best)} on the queries it was chosen on"
-    yield f"best: {values or 'as configured'} ({here})"
-    bounds = f"{difference(gain.low)} to {difference(gain.high)}"
-    yield f"gain on held-out queries: {difference(gain.mean)} ({bounds}), p {figures.chance(tuned.p)}"
+    tried = figures.count(tuned.tried, "setting")
+    yield f"tuned {tuned.measure} on {queries}: tried {tried}, checked on {FOLDS} held-out folds"
+    configured, best = figures.rounded(tuned.mean), figures.rounded(tuned.mean_best)
+    yield f"as configured {configured}, best setting {best} on the queries it was chosen on"
+    yield f"on held-out queries: {_bounded(tuned.held_out, figures.rounded)}"
+    yield f"gain on held-out queries: {_bounded(gain, difference)}, p {figures.chance(tuned.p)}"
+    if not tuned.best:
+        yield "not recommended: no setting is better than the configured one"
+        return
     if tuned.recommended:
-        yield "recommended: add --write to put it into the configuration"
+        build = ", then run retrieve sync" if tuned.changes_index else ""
+        yield f"recommended: put these lines into config.yaml{build}:"
     else:
-        yield "not recommended: the gain is not significant"
+        yield "not recommended, the gain is not significant; the best setting:"
+    yield from (f"  {line}" for line in tuned.lines)
+
+
+def _bounded(found: Interval, written: Callable[[float], str]) -> str:
+    """Return a mean with its 95 % interval."""
+    return f"{written(found.mean)} ({written(found.low)} to {written(found.high)})"
 
 
 def _calibration(found: Calibration | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.runs import Answers, NamedRun
 from retrieve_cli.evaluation.statistics import Difference, differences
 from retrieve_cli.frozen import replace
-from retrieve_cli.output.trec_ids import TrecIds
+from retrieve_cli.output import trec_ids
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Normalization
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Wrapping
@@ -100,16 +100,10 @@ class Trial:
         return cls(base.name, found, runs, compared, topics, [*notes, *found.notes, *new])
 
     def write_run(self, path: Path) -> None:
-        """Write the first run as a TREC run file."""
+        """Write the first run as a TREC run file; add a note if ids are encoded there."""
         _put(path, run_lines(self.found.run, tag="retrieve"))
-
-    def write_ids(self, path: Path | None) -> None:
-        """Write the encoded ids of that run; without a path, add a note that there are some."""
-        ids = trec_ids(self.found.run)
-        if path is not None:
-            _put(path, ids.lines())
-        elif ids:
-            self.notes.append(ids.notice)
+        run = self.found.run
+        self.notes.extend(trec_ids.notes(run, (document for scores in run.values() for document in scores)))
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
         """Write a line of JSON for each query: to `path`, else into a folder of `runs` named after its content."""
@@ -131,22 +125,18 @@ class Trial:
         self, folder: Path, index: Answers | None, settings: Settings, *, command: str, judgments: str
     ) -> Path:
         """Write everything as one HTML page; return its path."""
-        from retrieve_cli.evaluation.report.page import About, NamedEvaluation, write
+        from retrieve_cli.evaluation.report import about, write
 
-        columns = [
-            NamedEvaluation(self.base, self.found),
-            *(NamedEvaluation(name, run) for name, run in self.runs.items()),
-        ]
         generation = None if index is None else index.opened.generation
-        about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
+        origin = about(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(
             folder,
-            runs=columns,
+            runs={self.base: self.found, **self.runs},
             topics=self.topics,
             compared=self.compared,
             describe=_names(index),
             notes=self.notes,
-            about=about,
+            origin=origin,
         )
 
 
@@ -188,18 +178,13 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
     return name
 
 
-def trec_ids(run: Run) -> TrecIds:
-    """Return the spelling of the ids of a run in a TREC file."""
-    return TrecIds.of(run, (document for scores in run.values() for document in scores))
-
-
 def run_lines(run: Run, *, tag: str) -> str:
     """Return the lines of a TREC run, `query Q0 document rank score tag`, ranked in trec_eval's order."""
-    ids, lines = trec_ids(run), []
+    lines = []
     for query, scores in run.items():
-        written = {ids.document(document): score for document, score in scores.items()}
+        written = {trec_ids.encoded(document): score for document, score in scores.items()}
         for rank, (document, score) in enumerate(ranked(written), 1):
-            lines.append(f"{ids.query(query)} Q0 {document} {rank} {score!r} {tag}\n")
+            lines.append(f"{trec_ids.encoded(query)} Q0 {document} {rank} {score!r} {tag}\n")
     return "".join(lines)
 
 

@@ -116,12 +116,12 @@ class GenerationWriter:
         copy_moved(old.records, rows, self._records, shift, RECORD_LINES)
         copy_moved(old.chunks, chunks, self._chunks, shift, CHUNK_LINES)
         if old.manifest.recipe.columns == COLUMNS_CARD:
-            self._columns.keep_all(columns_of(old), rows, old.file(COLUMNS).release)
+            self._columns.keep_all(columns_of(old), rows)
         else:
             for row in rows:
                 self._columns.append(old.records[row])
         if self._facets is not None and (kept := sections.facet_columns(old)) is not None:
-            self._facets.keep_all(kept, chunks, old.file(sections.FACETS_FILE).release)
+            self._facets.keep_all(kept, chunks)
         self.texts.extend(old.texts[chunks.start : chunks.stop])
         self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
         own = slice(rows.start, rows.stop)

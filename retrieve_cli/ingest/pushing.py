@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
-from retrieve_cli.ingest import attaching
 from retrieve_cli.ingest.sending import EngineShare, holds, send
 from retrieve_cli.storage import durable, engine_record, pickles
 from retrieve_cli.storage.engine_record import STATISTICS, Entry
@@ -50,7 +49,6 @@ class Push:
         self._before: str | None = None
         """The generation that was current before."""
         self._entries: dict[str, Entry] = {}
-        self._allotted: attaching.Shares = {}
         self._aliases = aliases
 
     def check(self) -> None:
@@ -111,9 +109,6 @@ class Push:
         with suppress(IndexCorrupt):  # a damaged record is written again
             known = engine_record.read(generation.folder)
         shares = self._shares(generation)
-        self._allotted = {
-            share.engine.name: ([exported.part for exported in share.parts], share.files) for share in shares
-        }
         write_statistics(generation, [part for share in shares for part in share.parts])
         for share in shares:
             name = share.engine.name
@@ -127,7 +122,7 @@ class Push:
             note, sent = f"{name} {generation.id}", generation.folder.parents[1] / SENT
             if note not in (notes := _lines(sent)):
                 durable.replace(sent, "".join(f"{each}\n" for each in [*notes, note][-_NOTED:]))
-            self._entries[name] = send(share, generation, older, shares=self._allotted, say=self._say)
+            self._entries[name] = send(share, generation, older, say=self._say)
 
     def record(self, folder: Path) -> None:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""

@@ -10,24 +10,20 @@ import numpy as np
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import lost
-from retrieve_cli.contracts.engines import BLOCKS, Batch, Label
+from retrieve_cli.contracts.engines import Batch, Label
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.tenants import TENANT
-from retrieve_cli.errors import RetrieveError, UsageError
-from retrieve_cli.ingest import attaching
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
-from retrieve_cli.storage.mapped import BLOCK
 from retrieve_cli.storage.postings import Exported
 from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Unit
     from retrieve_cli.contracts.engines import Engine, Staging
-    from retrieve_cli.ingest.attaching import Shares
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.records.columns import Columns
 
 _ROWS = 1000
 """Rows that are sent at a time."""
@@ -49,11 +45,9 @@ def holds(share: EngineShare, entry: Entry, generation: str) -> bool:
     return not lost(share.engine, entry, generation)
 
 
-def send(
-    share: EngineShare, generation: Generation, older: Generation | None, *, shares: Shares, say: Callable[[str], None]
-) -> Entry:
+def send(share: EngineShare, generation: Generation, older: Generation | None, *, say: Callable[[str], None]) -> Entry:
     """Send the share of an engine; return the rows and files that it holds then. Rows that the engine can copy from
-    `older` are not sent; `shares` are the shares of all engines.
+    `older` are not sent.
 
     Raises:
         Unavailable: the engine cannot be reached, or rejects the rows.
@@ -69,16 +63,6 @@ def send(
                 for batch in batches(exported, labels):
                     _store(staging, exported.part.name, batch, copies)
                     progress.advance(len(batch.rows))
-        for file in share.files:
-            data = generation.file(file)
-            with task(f"sending {file} to {engine.name}", "bytes", len(data)) as progress:
-                for start in range(0, len(data), BLOCKS * BLOCK):
-                    data.check(start, end := min(start + BLOCKS * BLOCK, len(data)))
-                    attaching.put(staging, file, data.data[start:end].tobytes(), first=start // BLOCK)
-                    progress.advance(end - start)
-                    data.release()
-        if share.files:
-            attaching.send(staging, generation, shares)
         census = staging.finish()
     for exported in share.parts:
         if (held := census.rows.get(exported.part.name)) != exported.part.rows:
@@ -149,7 +133,7 @@ class RowLabels:
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._columns = _columns(generation)
+        self._columns = columns_of(generation)
 
     def of(self, unit: Unit, rows: range) -> list[Label]:
         """Return the labels of adjacent records, or chunks."""
@@ -171,17 +155,9 @@ class RowLabels:
         return labels
 
     def _values(self, records: range) -> list[dict[str, list[str]]]:
-        return [{} for _ in records] if self._columns is None else self._columns.of_records(records)
+        return self._columns.of_records(records)
 
 
 def _tenant(fields: dict[str, list[str]]) -> str | None:
     """Return the tenant of a record; of several ones the first."""
     return next(iter(fields.get(TENANT, ())), None)
-
-
-def _columns(generation: Generation) -> Columns | None:
-    """Return the columns of a generation; None if it is of an earlier version without any."""
-    try:
-        return columns_of(generation)
-    except UsageError:
-        return None

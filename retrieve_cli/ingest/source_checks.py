@@ -22,7 +22,7 @@ from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, SourceFailed
-from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage import durable
 from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.storage.inbox import KIND, sequence_of
 from retrieve_cli.storage.manifest import LISTING, Manifest, SourceEntry, sha1
@@ -169,9 +169,9 @@ class UnchangedFiles:
 
     @staticmethod
     def _marks(folder: Path, manifest: Manifest) -> Marks:
-        """Return the marks of a generation's files and of their checksums."""
+        """Return the marks of a generation's files and of their listing."""
         try:
-            found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE, LISTING)]
+            found = [(folder / name).stat() for name in (*sorted(manifest.files), LISTING)]
         except OSError:
             return None
         regular = all(stat.S_ISREG(own.st_mode) and settled(own.st_mtime_ns, own.st_ctime_ns) for own in found)

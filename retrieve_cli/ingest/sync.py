@@ -129,7 +129,7 @@ class Sync:
         plan = self.plan()
         if not plan.needed and self._current:
             self._note(self._current.manifest)
-            self._keep_sums(self._current.manifest)
+            self._keep_listing(self._current.manifest)
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
             else:
@@ -260,14 +260,13 @@ class Sync:
             except OSError as error:
                 self._progress.say(f"the places of the sources could not be updated: {error}")
 
-    def _keep_sums(self, manifest: Manifest) -> None:
-        """Add checksums to a generation of an earlier version, by which queries notice damage; then note which files
-        need not be read again."""
+    def _keep_listing(self, manifest: Manifest) -> None:
+        """Repair the listing of the generation; then note which files need not be read again."""
         try:
             if not self._seen:
-                self._store.keep_sums(manifest)
+                self._store.keep_listing(manifest)
         except OSError as error:
-            self._progress.say(f"the checksums of the index could not be written: {error}")
+            self._progress.say(f"SHA1SUMS of the index could not be written: {error}")
             return
         with suppress(OSError):  # the next sync reads it again then
             if self._unread:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.search.conditions import allowed_by
-from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import LISTING
@@ -23,7 +22,6 @@ from retrieve_cli.storage.records.lookup import find_chunk, find_record
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
-from retrieve_cli.storage.sums import FILE as SUMS
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Dangling, Graph
@@ -184,42 +182,26 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
         IndexMissing, IndexCorrupt: the generation has no readable manifest.
     """
     manifest, faults = store.verify()
-    elsewhere: Collection[str] = ()
     if not faults:
         try:
             with open_generation(store) as generation:
-                elsewhere = _fetched(generation, faults)
                 dict(open_indexes(generation, settings))  # each is opened when it is reached
         except IndexCorrupt as error:
             faults["generation"] = error.message
     names = list(manifest.files)
     folder = store.generations / manifest.id
-    for name, intact in ((SUMS, store.has_sums), (LISTING, store.has_listing)):
-        if (folder / name).exists() and not (folder / ATTACHED).exists():
-            names.append(name)
-            if not faults and not intact(manifest):
-                faults[name] = f"{name} is damaged: it would not show damage of other files"
+    if (folder / LISTING).exists() and not (folder / ATTACHED).exists():
+        names.append(LISTING)
+        if not faults and not store.has_listing(manifest):
+            faults[LISTING] = f"{LISTING} is damaged: it would not show damage of other files"
     for name, read in beside(store.path).items():
         names.append(name)
         try:
             read()
         except (RetrieveError, OSError) as error:
             faults[name] = str(error)
-    files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in names}
+    files = {name: faults.get(name, "sound") for name in names}
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
-
-
-def _fetched(generation: Generation, faults: dict[str, str]) -> Collection[str]:
-    """Fetch and verify the files of an attached generation; return those that only exist as rows of an engine."""
-    if not (generation.folder / ATTACHED).exists():
-        return ()
-    kept = {file for entry in engine_record.read(generation.folder).values() for file in entry.files}
-    for name in kept & generation.manifest.files.keys():
-        try:
-            generation.file(name).check()
-        except IndexCorrupt as error:
-            faults[name] = error.message
-    return generation.manifest.files.keys() - kept
 
 
 def history(store: Store) -> list[dict[str, Json]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -16,9 +15,6 @@ from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pag
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.places import content_type
 from retrieve_cli.storage.records.sections import facets_of
-
-if TYPE_CHECKING:
-    from retrieve_cli.output.trec_ids import TrecIds
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
@@ -313,20 +309,22 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 def as_trec(answers: Sequence[Answer]) -> str:
     """Return a TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
-    ids, rows = trec_ids(answers), []
+    from retrieve_cli.output.trec_ids import encoded
+
+    rows = []
     for answer in answers:
         for rank, result in answer.ranked:
-            query, document = ids.query(answer.query.id), ids.document(result_id(answer, result))
+            query, document = encoded(answer.query.id), encoded(result_id(answer, result))
             rows.append(f"{query} Q0 {document} {rank} {result.hit.score!r} {RUN_TAG}\n")
     return "".join(rows)
 
 
-def trec_ids(answers: Sequence[Answer]) -> TrecIds:
-    """Return the spelling of the ids of answers in a TREC run."""
-    from retrieve_cli.output.trec_ids import TrecIds
+def trec_notes(answers: Sequence[Answer]) -> list[str]:
+    """Return a note if ids of the answers are percent-encoded in their TREC run."""
+    from retrieve_cli.output.trec_ids import notes
 
-    documents = (result_id(answer, result) for answer in answers for result in answer.results)
-    return TrecIds.of((answer.query.id for answer in answers), documents)
+    documents = [result_id(answer, result) for answer in answers for result in answer.results]
+    return notes([answer.query.id for answer in answers if answer.results], documents)
 
 
 def as_ids(answers: Sequence[Answer]) -> str:

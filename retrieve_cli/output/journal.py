@@ -1,16 +1,12 @@
 """Runs and the log of queries: answers kept in a folder with all that decided them, and a line for each query.
 
-    runs/<run_id>/retrieval.json    by query: the request, the query as understood, results, cuts, and times; of a web
-                                    search, the answer as `retrieve web --json` prints it, in the list `answers`
-    runs/<run_id>/run.json          time, version, generation, configuration; and the requests or options, so that they
-                                    can be answered again (`retrieve replay`)
+    runs/<run_id>/retrieval.json    by query: the query as understood, results, cuts, and times
+    runs/<run_id>/run.json          time, version, generation, configuration, requests and options
     runs/<run_id>/run_summary.txt   the same for people
-    runs/<run_id>/tape.json         of a web search: requests, and the response or failure of each, without credentials
-    runs/<run_id>/bodies/<sha256>   of a web search: bodies of the responses
     runs/queries.jsonl              a line a query, if log.queries is true
 
-Addresses are written without secrets; keys are in the environment only. A web search is replayed without a network,
-after stored answers were deleted. `run.json` is written last, so a run that is listed is complete.
+Addresses are written without secrets; keys are in the environment only. `run.json` is written last, so a run that is
+listed is complete.
 """
 
 from __future__ import annotations
@@ -22,33 +18,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
-from retrieve_cli.frozen import asdict
 from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.reasons import why
-from retrieve_cli.output.run_account import INDEXED, Texts
+from retrieve_cli.output.run_account import INDEXED
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage import durable
-from retrieve_cli.storage.manifest import sha1, sha1_file
+from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, MB, read_bytes, read_text, regular_descriptor
+from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, read_text, regular_descriptor
 from retrieve_cli.version import __version__
 
-if TYPE_CHECKING:
-    from retrieve_cli.search.web_answer import WebAnswer
-    from retrieve_cli.websearch.stored import Tape
-
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
-WEB = "web"
-"""`kind` of web searches in run.json; other runs have no `kind`."""
-TAPE, _BODIES = "tape.json", "bodies"
-_LARGEST_BODY = 16 * MB
-"""Above the bound of responses, which is on their decoded bytes."""
 _SHOWN = 5
 """Results of each query that the summary names."""
 
@@ -60,27 +45,24 @@ def save(
     options: SearchOptions,
     *,
     recipe: Json,
-    texts: Texts = "brief",
     mode: str = INDEXED,
 ) -> str:
-    """Write a run of these answers and return its id. `recipe` is the recipe of their index; `texts` decides how much
-    of the texts of the results is kept.
+    """Write a run of these answers, without the texts of their results, and return its id. `recipe` is the recipe of
+    their index.
 
     Raises:
         RetrieveError: the folder cannot be written to.
     """
     at = datetime.now(UTC)
-    retrieval = run_account.retrieval(answers, settings, options, mode=mode, texts=texts)
+    retrieval = run_account.retrieval(answers, settings, options, mode=mode)
     run = {
         **_begun(at, retrieval),
         "generation": answers[0].generation if answers else None,
         "queries": len(answers),
         "mode": mode,
-        "texts": texts,
         "inputs": run_account.inputs(answers, options),
         "configuration": run_account.configuration(settings),
         "recipe": recipe,
-        "calibration": calibration_digest(store),
     }
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:
@@ -93,60 +75,21 @@ def save(
     return _write(store.runs, run, retrieval, lines)
 
 
-def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now: datetime | None = None) -> str:
-    """Write a run of a web search and return its id. `tape` holds its exchanges; `now` is its time, by default the
-    present.
-
-    Raises:
-        RetrieveError: the folder cannot be written to.
-    """
-    from retrieve_cli.output.web_works import status_text, web_json
-
-    at = datetime.now(UTC) if now is None else now.astimezone(UTC)
-    answered = json.loads(formats.dump(web_json(answer)))
-    run = {
-        **_begun(at, answered, kind=WEB),
-        "inputs": {"options": json.loads(json.dumps(asdict(answer.options)))},
-        "configuration": run_account.configuration(settings),
-        "web": run_account.web_section(settings),
-        "encoder": run_account.encoder_card(settings) if answer.reranked else None,
-    }
-    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
-    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
-    lines += _skipped(answer.strategies_skipped)
-    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
-    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
-    lines += _best(enumerate(works, 1), len(answer.hits))
-    return _write(runs, run, {"answers": [answered]}, lines, tape)
-
-
-def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
+def _begun(at: datetime, answered: Json) -> dict[str, Json]:
     """The first keys of a run, its id among them."""
     return {
         "schema_version": formats.SCHEMA_VERSION,
         "run_id": f"{at:%Y%m%d-%H%M%S}-{sha1([at.isoformat(), os.getpid(), answered])[:6]}",
-        **kind,
         "at": at.isoformat(timespec="seconds"),
         "version": __version__,
     }
 
 
-def _write(
-    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: Iterable[str], tape: Tape | None = None
-) -> str:
+def _write(runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: Iterable[str]) -> str:
     """Write the files of a run and return its id; of one that cannot be written, nothing stays."""
     folder = runs / run["run_id"]
     try:
         folder.mkdir(parents=True)
-        if tape is not None:
-            (folder / _BODIES).mkdir()
-            for digest, body in tape.bodies().items():
-                with (folder / _BODIES / digest).open("xb") as file:
-                    durable.write(file, memoryview(body))
-                    file.flush()
-                    os.fsync(file.fileno())
-            durable.sync(folder / _BODIES)
-            durable.replace(folder / TAPE, _dump(tape.to_json()))
         durable.replace(folder / RETRIEVAL, _dump({"run_id": run["run_id"], **retrieval}))
         durable.replace(folder / SUMMARY, "\n".join(map(printable, summary)) + "\n")
         durable.replace(folder / RUN, _dump(run))
@@ -158,14 +101,6 @@ def _write(
 
 def _dump(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1)
-
-
-def calibration_digest(store: Store) -> str | None:
-    """Return the SHA-1 of the calibration of scores; None if scores are not calibrated."""
-    try:
-        return sha1_file(store.calibration)
-    except OSError:
-        return None
 
 
 def folder_of(runs: Path, run_id: str) -> Path:
@@ -195,32 +130,6 @@ def read(folder: Path) -> dict[str, Json]:
         return {**run, **retrieval}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"the run {quoted(folder.name)} cannot be read: {error}", hint=f"see {folder}") from error
-
-
-def read_tape(folder: Path) -> Tape:
-    """Return the exchanges of a saved web search, each body held to its SHA-256.
-
-    Raises:
-        UsageError: they are damaged or missing; names the file.
-    """
-    from retrieve_cli.websearch.stored import Tape
-
-    def body(digest: str) -> bytes:
-        try:
-            return read_bytes(folder / _BODIES / digest, limit=_LARGEST_BODY)
-        except (OSError, ValueError) as error:
-            raise _damaged(folder, f"{_BODIES}/{digest}", error) from error
-
-    try:
-        value = json.loads(read_text(folder / TAPE, limit=MANIFEST))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(folder, TAPE, error) from error
-    return Tape.of(value, body)
-
-
-def _damaged(folder: Path, name: str, error: Exception) -> UsageError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return UsageError(f"{name} of the run {quoted(folder.name)} cannot be read: {why}", hint=f"see {folder}")
 
 
 def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:

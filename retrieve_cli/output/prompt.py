@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
@@ -27,7 +27,6 @@ from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
 
-GroupBy = Literal["document", "group"]
 _BETWEEN = "\n---\n\n"
 """Stands between the prompts of a batch."""
 _NAMED = 5
@@ -42,13 +41,12 @@ class Written(NamedTuple):
     """Notes on what did not fit."""
 
 
-def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
-    """Return a prompt a query: its passages under their documents, and these under their groups by `group`."""
-    headed = _by_group if group_by == "group" else _by_document
+def as_prompt(answers: Sequence[Answer], *, batch: bool = False) -> Written:
+    """Return a prompt a query: its passages under their documents."""
 
     def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         numbers = count(1)
-        body = "\n".join(headed(_documents(results), numbers)) or "(no passages)\n"
+        body = "\n".join(_by_document(_documents(results), numbers)) or "(no passages)\n"
         return f"# {_title(answer, batch)}\n\n{body}{_also_needed(related)}"
 
     return _together(answers, render, batch=batch)
@@ -161,7 +159,7 @@ def _touch(before: _Passage, span: Span, sections: tuple[str, ...]) -> bool:
     return span.start < before.span.end or next_to
 
 
-def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: str = "##") -> Iterator[str]:
+def _by_document(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
     for best, passages in documents:
         record = best.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
@@ -173,16 +171,7 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
         if best.bundle is not None and best.bundle.needs:
             needs = ", ".join(need.id for need in best.bundle.needs)
             blocks.append(printable_line(f"requires, in this order: {needs}") + "\n")
-        yield f"{mark} {title}\n\n" + "\n".join(blocks)
-
-
-def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterator[str]:
-    groups: dict[str, list[_Document]] = {}
-    for document in documents:
-        groups.setdefault(str(document[0].record["group"] or "(no group)"), []).append(document)
-    for group, own in groups.items():
-        yield f"## {printable_line(group)}\n"
-        yield from _by_document(own, numbers, "###")
+        yield f"## {title}\n\n" + "\n".join(blocks)
 
 
 def _also_needed(related: Sequence[Result]) -> str:

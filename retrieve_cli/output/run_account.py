@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from retrieve_cli.config.saved import kept, shown_addresses
 from retrieve_cli.config.settings import Settings
@@ -19,8 +18,6 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, open_regular
 
-Texts = Literal["brief", "full"]
-"""A run without the texts of its results, or with them."""
 INDEXED = "vector_store_retrieval"
 """The mode of answers from an index."""
 _OF_RECORD = ("description", "url", "keywords", "license", "supporting_data", "content")
@@ -35,23 +32,6 @@ def configuration(settings: Settings) -> dict[str, Json]:
     plugins = {name: sha1(json.loads(json.dumps(keys, default=str))) for name, keys in settings.plugins.items()}
     value: dict[str, Json] = json.loads(json.dumps({**chosen, "plugins": plugins}, default=str))
     return value
-
-
-def web_section(settings: Settings) -> dict[str, Json]:
-    """Return the section `web` of the configuration, its addresses without possible secrets."""
-    section = asdict(settings.web)
-    section["endpoints"] = {shown(origin): shown(other) for origin, other in settings.web.endpoints.items()}
-    value: dict[str, Json] = json.loads(json.dumps(section))
-    return value
-
-
-def encoder_card(settings: Settings) -> Json:
-    """Return everything about the encoder that decides the scores of a reranker of the web; None if it uses none."""
-    from retrieve_cli.assemble import rerankers
-
-    if not rerankers.needs_encoder(settings):
-        return None
-    return json.loads(json.dumps(asdict(rerankers.query_encoder(settings).card)))
 
 
 def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:
@@ -90,12 +70,10 @@ def digest(path: str) -> dict[str, Json]:
         return {}
 
 
-def retrieval(
-    answers: Sequence[Answer], settings: Settings, options: SearchOptions, *, mode: str, texts: Texts
-) -> dict[str, Json]:
+def retrieval(answers: Sequence[Answer], settings: Settings, options: SearchOptions, *, mode: str) -> dict[str, Json]:
     """Return the account of answers: first what holds for all of them, under the names that readers of `retrieval.json`
     know, then each answer."""
-    entries = [entry(answer, texts) for answer in answers]
+    entries = [entry(answer) for answer in answers]
     gating, rerank = asdict(settings.gating), asdict(settings.rerank)
     caps = {"max_results": options.k, "max_chunks": options.max_chunks, "max_tokens": options.max_tokens}
     return {
@@ -131,12 +109,11 @@ def _total(entries: Sequence[Mapping[str, Json]], name: str) -> int | None:
     return None if None in counts else sum(counts)
 
 
-def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
-    """Return one answer as a run keeps it: the object of `--json`, and the course of its candidates. Without texts, a
-    result has its places and its scores, and no field of its record but the name."""
+def entry(answer: Answer) -> dict[str, Json]:
+    """Return one answer as a run keeps it: the object of `--json`, and the course of its candidates. A result has its
+    places and its scores, and no field of its record but the name."""
     answered = formats.answer_json(answer)
-    if texts == "brief":
-        answered |= {key: [_without_texts(result) for result in answered[key]] for key in ("results", "related")}
+    answered |= {key: [_without_texts(result) for result in answered[key]] for key in ("results", "related")}
     ranks = [
         {"id": result["id"], "before": result["rerank"]["rank_before"], "after": result["rank"]}
         for result in answered["results"]

@@ -39,8 +39,8 @@ class SearchOptions(Frozen):
     deadline_ms: float | None = None
     boosts: tuple[str, ...] = ()
     """Boosts in addition to the configured ones: `section=Results:1.2`."""
-    dense_only: bool = False
-    """The naive engine: the nearest chunks, and no other stage."""
+    engine: str = "advanced"
+    """`advanced`, or `naive`: the nearest chunks, and no other stage."""
     exact_words: bool = False
     """Do not correct words that no record has."""
     offset: int = 0
@@ -54,7 +54,7 @@ class SearchOptions(Frozen):
     grade: float | None = None
     """Least similarity of a result. None, here and below: as configured."""
     similarity_top_k: int | None = None
-    """Results of the naive engine, candidates of the dense retriever in the other."""
+    """Candidates of the dense retriever."""
     rerank_keep: int | None = None
     """Results that the reranker passes on."""
     rerank_min_score: float | None = None
@@ -68,9 +68,8 @@ class SearchOptions(Frozen):
     def of(cls, settings: Settings, **given: Any) -> SearchOptions:
         """Return the options of the configuration, overridden by the given values that are not None."""
         search, context = settings.search, settings.context
-        naive = search.engine == "naive"
         chosen = {
-            "k": (search.similarity_top_k if naive else None) or search.k,
+            "k": search.k,
             "mode": search.mode,
             "retrievers": tuple(dict.fromkeys(search.retrievers)),
             "expand": settings.expansion.enabled,
@@ -83,7 +82,6 @@ class SearchOptions(Frozen):
             "min_score": search.min_score,
             "deadline_ms": search.deadline_ms,
             "exact_words": search.exact_words,
-            "dense_only": naive,
             **{name: value for name, value in given.items() if value is not None},
         }
         return cls(**chosen)
@@ -96,6 +94,11 @@ class SearchOptions(Frozen):
     def by(self, retrievers: tuple[str, ...]) -> SearchOptions:
         """Return the options for a request that names its own retrievers, if it names any."""
         return replace(self, retrievers=retrievers) if retrievers else self
+
+    @property
+    def dense_only(self) -> bool:
+        """True if the dense retriever answers alone, without any other stage."""
+        return self.engine == "naive"
 
     @property
     def hybrid(self) -> bool:

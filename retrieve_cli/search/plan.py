@@ -201,7 +201,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := similar_names(generation)):
-        hint = "set dense.enabled: true and build again: retrieve build; or omit --engine"
+        hint = "set dense.enabled: true and build again: retrieve build; or omit the engine"
         raise NotConfigured("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
 

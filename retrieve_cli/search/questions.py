@@ -107,8 +107,8 @@ class RequestReader:
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
                 visible=visible,
-                seen=None if tagged.without else self._said(request, access),
-                population=access.own,
+                seen=self._said(request, Access(self._generation, access.own)),
+                own=access.own,
                 examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
@@ -180,16 +180,13 @@ class RequestReader:
         return WordSearch(self._generation, self._indexes or {})
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
-        known = {file.path: file for file in request.known}
         for name in request.files if self._file_tokens else ():
-            if name in known:
-                yield known[name]
-            else:
-                from retrieve_cli.search.attachments import known_file
+            from retrieve_cli.search.attachments import known_file
 
-                if not name:
-                    raise UsageError(f"query {quoted(request.id)} names a file without a name", hint="remove it")
-                yield known_file(name, self._settings)
+            if not name:
+                message = f"query {quoted(request.id)} names a file without a name"
+                raise UsageError(message, hint="remove it")
+            yield known_file(name, self._settings)
         for head in request.heads if self._file_tokens else ():
             from retrieve_cli.search.attachments import known_head
 

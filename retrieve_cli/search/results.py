@@ -98,10 +98,7 @@ class ResultReader:
     ) -> tuple[Result, ...]:
         hits = ranking.hits
         if len(retrievers) == 1 and (analyzer := self._of_records(retrievers[0])) is not None:
-            self._generation.chunks.check(row for hit in hits for row in self._chunks_of(hit))
             hits = tuple(self._with_best_chunk(hit, ranking.query, analyzer) for hit in hits)
-        self._generation.records.check(hit.record for hit in hits)
-        self._generation.chunks.check(hit.row for hit in hits)
         return tuple(self._read(hit, own) for hit, own in zip(hits, confidences, strict=True))
 
     def _read(self, hit: Hit, confidence: float | None = None) -> Result:

@@ -16,7 +16,7 @@ import math
 import pickle
 import pickletools
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
@@ -155,11 +155,8 @@ def fill(value: dict[str, Any], blocks: Iterable[tuple[Later, Array]]) -> dict[s
     }
 
 
-def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
+def load(source: Path | MappedFile) -> Any:
     """Return the value, with arrays that are read-only views of the mapped file.
-
-    The file is verified if it has sums, except for the arrays of a dictionary with names in `later`: their readers
-    check the parts that they read.
 
     Raises:
         IndexCorrupt: the file is missing, truncated, damaged, of another format, or contains anything but plain values
@@ -167,19 +164,13 @@ def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
     """
     path = source.path if isinstance(source, MappedFile) else source
     try:
-        file = MappedFile.of(source)
-        value = _read(file)
-        if later:
-            file.check_besides(*(value[name] for name in later if name in value))
-        else:
-            file.check()
+        return _read(MappedFile.of(source))
     except RetrieveError:  # damage, or an engine that has the file and cannot be reached
         raise
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
     except Exception as error:
         raise IndexCorrupt(f"{path} was rejected: {error}", hint=_HINT) from error
-    return value
 
 
 def read_artifact(path: Path) -> Any:
@@ -199,17 +190,14 @@ def read_artifact(path: Path) -> Any:
 
 
 def _read(file: MappedFile) -> Any:
-    """Return the value without checking its arrays. Raises: ValueError and others if the format is wrong."""
+    """Return the value. Raises: ValueError and others if the format is wrong."""
     mapped = file.memory
-    file.check(max(0, len(mapped) - _FOOTER.size))
     length, start, count, magic = _FOOTER.unpack_from(mapped, len(mapped) - _FOOTER.size)
     if magic != _MAGIC or start + count * _ENTRY.size + _FOOTER.size != len(mapped) or length > start:
         raise ValueError("it is truncated, or not a file of this format")
-    file.check(start)
     table = [_ENTRY.unpack_from(mapped, start + _ENTRY.size * number) for number in range(count)]
     if any(offset + size > start for offset, size in table):
         raise ValueError("its table points outside the file")
-    file.check(0, length)
     stream = bytes(mapped[:length])
     for opcode, _, _ in pickletools.genops(stream):
         if opcode.name not in _OPCODES:

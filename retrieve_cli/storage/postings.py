@@ -24,7 +24,6 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage.mapped import unreleased
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,14 +49,11 @@ class PostingTable(Frozen, eq=False):
     """Frequency, weight, or number of a value of each posting, (p,)."""
     length: int
     """Number of rows."""
-    release: Callable[[], None] = unreleased
-    """Function that frees the memory of the mapped file, if there is one."""
 
     def blocks(self) -> Iterator[slice]:
         """Yield all postings, one block at a time."""
         for start in range(0, len(self.rows), _BLOCK):
             yield slice(start, min(start + _BLOCK, len(self.rows)))
-            self.release()
 
 
 class MergedBlock(Frozen, eq=False):
@@ -180,7 +176,6 @@ class PostingsWriter:
             if values is not None:
                 kept, added = kept.renamed(values[0]), added.renamed(values[1])
             rows, merged = _merge(kept, added, len(self), in_order=origins.in_order)
-            old.release()
             yield MergedBlock(slice(first, end), rows.astype(np.int32, copy=False), merged)
 
     def _sorted(self, groups: Rows, cuts: Rows) -> Sequence[Callable[[int], tuple[Values, Values, Values]]]:
@@ -341,7 +336,6 @@ def weights_by_row(table: PostingTable) -> Iterator[list[TermWeights]]:
     bounds = [0, *np.searchsorted(np.cumsum(counts), [part * total / parts for part in range(1, parts)]), table.length]
     for first, end in pairwise(bounds):
         yield from _rows(table, int(first), int(end))
-        table.release()
 
 
 def _rows(table: PostingTable, first: int, end: int) -> Iterator[list[TermWeights]]:

@@ -10,7 +10,6 @@
     artifacts/web/                        answers of web and literature providers, see websearch/stored.py
     artifacts/tasks/                      tasks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
-    artifacts/judgments/                  votes of people on results, see evaluation/votes.py
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
     artifacts/sent.txt                    generations that were sent to engines, see ingest/pushing.py
@@ -34,20 +33,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import SPACE, IndexCorrupt, NoSpace, unwritable
 from retrieve_cli.frozen import asdict, replace
-from retrieve_cli.storage import durable, lock, sums
+from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
-from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults
+from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import JUDGMENTS, lines, open_regular
-
-if TYPE_CHECKING:
-    from retrieve_cli.storage.mapped import Sums
 
 _SCRATCH = ".scratch-"
 
@@ -100,9 +95,9 @@ class Store(Generations):
         recipe: Recipe,
         sources: Sequence[SourceEntry],
         rows: Mapping[str, int],
-        linked: Mapping[str, tuple[FileEntry, Sums]] = MappingProxyType({}),
+        linked: Mapping[str, FileEntry] = MappingProxyType({}),
     ) -> Manifest:
-        """Return the manifest of the files in `scratch`, after syncing them to disk and writing their sums.
+        """Return the manifest of the files in `scratch`, after syncing them to disk.
 
         `rows` has the number of rows of files with rows. Files in `linked` belong to an intact generation, so they are
         not read again.
@@ -110,14 +105,10 @@ class Store(Generations):
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
             durable.sync(scratch / name)
-        files, block_sums = {}, {}
+        files = {}
         for name in names:
-            if name in linked:
-                files[name], block_sums[name] = linked[name]
-                continue
-            digest, block_sums[name] = sums.digest_and_sums(scratch / name)
-            files[name] = FileEntry(digest, (scratch / name).stat().st_size, rows.get(name))
-        sums.keep(scratch, block_sums)
+            path = scratch / name
+            files[name] = linked.get(name) or FileEntry(sha1_file(path), path.stat().st_size, rows.get(name))
         return Manifest(recipe=recipe, sources=tuple(sources), files=files)
 
     def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:
@@ -129,7 +120,7 @@ class Store(Generations):
         manifest = replace(manifest, built={"at": lock.now(), "sequence": sequence, **built})
         folder = self.generations / manifest.id
         if self._sound(folder):
-            self.keep_sums(manifest)
+            self.keep_listing(manifest)
             self.note(manifest)
         else:
             if not (scratch / ATTACHED).exists():
@@ -146,23 +137,15 @@ class Store(Generations):
         """Rewrite the manifest of a generation with new circumstances; the part that decides the id stays the same."""
         _write(self.generations / manifest.id / MANIFEST, manifest)
 
-    def has_sums(self, manifest: Manifest) -> bool:
-        """Return True if an intact generation has valid sums, with which queries detect damage."""
-        return sums.fit(self.generations / manifest.id, manifest.files)
-
     def has_listing(self, manifest: Manifest) -> bool:
         """Return True if `SHA1SUMS` of a generation repeats its manifest."""
         digest = hashlib.sha1(manifest.listing.encode(), usedforsecurity=False).hexdigest()
         return not digest_fault(self.generations / manifest.id / LISTING, FileEntry(digest, 0))
 
-    def keep_sums(self, manifest: Manifest) -> None:
-        """Write the sums and the listing of an intact generation if they are missing or damaged, and with the sums its
-        manifest, which an earlier version may have written without the digest of the circumstances."""
+    def keep_listing(self, manifest: Manifest) -> None:
+        """Write the listing of an intact generation if it is missing or damaged."""
         if not self.has_listing(manifest):
             durable.replace(self.generations / manifest.id / LISTING, manifest.listing)
-        if not self.has_sums(manifest):
-            sums.write(self.generations / manifest.id, manifest.files)
-            self.note(manifest)
 
     def roll_back(self, generation: str | None = None) -> str:
         """Make an older generation the current one, by default the previous one; return its id.

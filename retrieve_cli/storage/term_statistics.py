@@ -131,7 +131,6 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sampl
         span = slice(int(table.starts[first]), int(table.starts[last]))
         terms = np.repeat(np.arange(first, last), np.diff(table.starts[first : last + 1]))
         collected.add(TermColumns(terms, table.rows[span].astype(np.int64), table.values[span].astype(np.float32)))
-        table.release()
     return collected.statistics()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage.mapped import pieces, unreleased
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -264,10 +263,10 @@ class RecordIds:
         return {self[row]: row for row in range(len(self))}
 
 
-def rises(ends: Rows, last: int, *, least: int, release: Callable[[], None] = unreleased) -> bool:
-    """Return True if `ends` go from 0 to `last` in steps of at least `least`; `release` is called after each part."""
-    rising = ((np.diff(piece) >= least).all() for piece in pieces(ends, release, overlap=1))
-    return bool(ends[0] == 0 and ends[-1] == last and all(rising))
+def rises(ends: Rows, last: int, *, least: int) -> bool:
+    """Return True if `ends` go from 0 to `last` in steps of at least `least`, which is 0 or 1."""
+    rising = ends[1:] > ends[:-1] if least else ends[1:] >= ends[:-1]
+    return bool(ends[0] == 0 and ends[-1] == last and rising.all())
 
 
 _HASH = 0xFFFFFFFF

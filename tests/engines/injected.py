@@ -23,7 +23,7 @@ from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, P
 
 CALLS = ".calls"
 """End of the names of the files that list the calls."""
-NAMES = {"pgvector": "Pgvector", "qdrant": "Qdrant", "milvus": "Milvus", "opensearch": "Opensearch"}
+NAMES = {"pgvector": "Pgvector", "qdrant": "Qdrant", "opensearch": "Opensearch"}
 
 
 class Watched(SqliteEngine):
@@ -94,7 +94,7 @@ class WatchedStaging(SqliteStaging):
         super().close()
 
 
-Pgvector, Qdrant, Milvus, Opensearch = (type(kind, (Watched,), {"name": name}) for name, kind in NAMES.items())
+Pgvector, Qdrant, Opensearch = (type(kind, (Watched,), {"name": name}) for name, kind in NAMES.items())
 
 
 class Servers:
@@ -119,7 +119,7 @@ class Servers:
 
     def environment(self, **places: str) -> Mapping[str, str]:
         """Return the variables that configure the engines, by default vectors in one and words in another."""
-        chosen = places or {"dense": "qdrant", "lexical": "pgvector"}
+        chosen = places or {"dense": "qdrant", "lexical": "opensearch"}
         urls = {f"RETRIEVE_{name.upper()}__URL": str(self.path(name)) for name in NAMES}
         return urls | {f"RETRIEVE_ENGINES__{role.upper()}": name for role, name in chosen.items()}
 
@@ -170,12 +170,12 @@ def search_in(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
 class Small(SqliteEngine):
     """The engine of the tests, under a name that the configuration knows."""
 
-    name = "pgvector"
+    name = "opensearch"
 
 
 def use(engine: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the program search vectors and words in this engine."""
-    search_in("pgvector", monkeypatch)
+    search_in("opensearch", monkeypatch)
     monkeypatch.setattr(engines, "_made", lambda *_: engine)
 
 

@@ -34,16 +34,16 @@ def built(small: Small, index: Path) -> str:
     return str(small.live())
 
 
-Look = Callable[[], dict[str, str]]
+Look = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
 def look(retrieve: Program) -> Look:
     """The finding about the engine."""
 
-    def found() -> dict[str, str]:
+    def found(name: str = "opensearch") -> dict[str, str]:
         checks = {check["name"]: check for check in json.loads(retrieve("doctor", "--json").out)["checks"]}
-        check: dict[str, str] = checks["pgvector"]
+        check: dict[str, str] = checks[name]
         return check
 
     return found
@@ -80,7 +80,7 @@ def test_an_index_of_which_a_part_was_sent_is_named(
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "local")
     succeeds(retrieve("build", "--catalog", catalog))
     assert look()["status"] == "ok"
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "opensearch")
     assert_finding(look(), "fail", PUSH, "the index of dense was not sent to it")
     assert small.live() is not None
 
@@ -137,7 +137,7 @@ def test_complete_generations_of_another_index_are_not_simply_dropped(small: Sma
     check = look()
     assert check["status"] == "warn"
     assert f"1 generation that this index does not know ({OTHER})" in check["message"]
-    assert check["fix"].startswith("give each index its own `engines.pgvector.schema`, or remove it: ")
+    assert check["fix"].startswith("give each index its own `engines.opensearch.index`, or remove it: ")
     assert small.live() == built
 
 
@@ -148,7 +148,12 @@ def test_an_engine_that_cannot_be_reached_fails(
         raise Unavailable("the server does not answer", hint="start it")
 
     monkeypatch.setattr(small, "live", unreachable)
-    assert look() == {"name": "pgvector", "status": "fail", "message": "the server does not answer", "fix": "start it"}
+    assert look() == {
+        "name": "opensearch",
+        "status": "fail",
+        "message": "the server does not answer",
+        "fix": "start it",
+    }
     assert built
 
 
@@ -168,8 +173,8 @@ def test_problems_of_the_server_weigh_as_much_as_they_do_harm(
 def test_a_secret_that_is_not_set_is_named_by_its_variable(
     index: Path, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__PASSWORD_ENV", "NOT_SET_ANYWHERE")
+    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "opensearch")
+    monkeypatch.setenv("RETRIEVE_OPENSEARCH__PASSWORD_ENV", "NOT_SET_ANYWHERE")
     assert_finding(look(), "fail", "export NOT_SET_ANYWHERE=...", "NOT_SET_ANYWHERE")
 
 
@@ -188,15 +193,15 @@ def test_a_secret_that_is_not_set_is_named_by_its_variable(
 def test_a_secret_over_plain_http_to_another_host_is_a_warning(
     built: str, look: Look, monkeypatch: pytest.MonkeyPatch, url: str, *, exposed: bool
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", url)
+    monkeypatch.setenv("RETRIEVE_OPENSEARCH__URL", url)
     assert look()["status"] == "ok", "without a secret nothing is exposed"
     monkeypatch.setenv("SECRET", "hidden-value")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__PASSWORD_ENV", "SECRET")
+    monkeypatch.setenv("RETRIEVE_OPENSEARCH__PASSWORD_ENV", "SECRET")
     check = look()
     assert (check["status"] == "warn") is exposed
     if exposed:
         assert "without encryption" in check["message"]
-        assert check["fix"] == "set `engines.pgvector.url` to https://…"
+        assert check["fix"] == "set `engines.opensearch.url` to https://…"
     assert "hidden-value" not in json.dumps(check)
     assert built
 
@@ -214,7 +219,7 @@ print(sorted(name for name in sys.modules if name.startswith("retrieve_cli.engin
     *_, shown, imported = done.stdout.strip().splitlines()
     assert imported == "[]", done.stderr
     names = {check["name"] for check in json.loads(shown)["checks"]}
-    assert not names & {"pgvector", "qdrant", "milvus", "opensearch"}
+    assert not names & {"pgvector", "qdrant", "opensearch"}
 
 
 def test_pgvector_is_checked_by_the_same_rules(
@@ -225,13 +230,13 @@ def test_pgvector_is_checked_by_the_same_rules(
     retrieve: Program,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
     postgres.run("DROP ROLE IF EXISTS guest")
     postgres.run("CREATE ROLE guest LOGIN")
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database, "guest"))
-    check = look()
+    check = look("pgvector")
     assert check["status"] == "warn"
     assert f'GRANT CREATE ON DATABASE "{database}" TO "guest"' in check["fix"]
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
     succeeds(retrieve("build", "--catalog", catalog))
-    assert look()["status"] == "ok"
+    assert look("pgvector")["status"] == "ok"

@@ -70,7 +70,7 @@ class TestOsmem(OpensearchSuite):
         assert "opensearch-plugin install" in fix
 
     def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
-        pytest.skip("osmem-server takes a second per query of so many rows; tests/engines/test_lucene.py has them")
+        pytest.skip("osmem-server takes a second per query of so many rows")
 
 
 class TestNoida(OpensearchSuite):

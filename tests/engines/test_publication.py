@@ -53,10 +53,10 @@ def held(servers: Servers, name: str) -> list[str]:
 
 def test_each_engine_gets_its_share_and_the_alias(servers: Servers, built: str, retrieve: Program) -> None:
     assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
-    assert sent(servers, "pgvector") == {("put", "bm25"): SIZE}
-    for name in ("qdrant", "pgvector"):
+    assert sent(servers, "opensearch") == {("put", "bm25"): SIZE}
+    for name in ("qdrant", "opensearch"):
         assert [tuple(each) for each in servers.engine(name).generations()] == [(built, True, True)]
-    assert held(servers, "milvus") == []
+    assert held(servers, "pgvector") == []
 
 
 def test_the_id_is_that_of_an_index_without_engines(
@@ -70,13 +70,13 @@ def test_the_id_is_that_of_an_index_without_engines(
 def test_a_sync_copies_rows_whose_texts_are_the_same_and_sends_the_others(
     servers: Servers, built: str, source: Path, retrieve: Program
 ) -> None:
-    for name in ("qdrant", "pgvector"):
+    for name in ("qdrant", "opensearch"):
         servers.calls(name)
     done = next_version(source, retrieve, 2, changed=5)
     assert sent(servers, "qdrant") == {("put", "dense"): 5, ("copy", "dense"): SIZE - 5}
-    assert sent(servers, "pgvector") == {("put", "bm25"): SIZE}
+    assert sent(servers, "opensearch") == {("put", "bm25"): SIZE}
     assert f"qdrant: sending 5 of {SIZE} rows of dense" in done.err
-    assert f"pgvector: sending all {SIZE} rows of bm25: its rows change with every sync" in done.err
+    assert f"opensearch: sending all {SIZE} rows of bm25: its rows change with every sync" in done.err
 
 
 def test_an_engine_that_cannot_copy_is_sent_all_rows_and_the_program_says_so(
@@ -108,10 +108,10 @@ def test_engines_keep_as_many_generations_as_are_configured(
     for version in (2, 3):
         next_version(source, retrieve, version)
         ids.append(live(Path("artifacts")))
-    assert held(servers, "qdrant") == held(servers, "pgvector") == sorted(ids[-2:])
+    assert held(servers, "qdrant") == held(servers, "opensearch") == sorted(ids[-2:])
     monkeypatch.setenv("RETRIEVE_ENGINES__KEEP", "1")
     done = next_version(source, retrieve, 4)
-    assert held(servers, "qdrant") == held(servers, "pgvector") == [live(Path("artifacts"))]
+    assert held(servers, "qdrant") == held(servers, "opensearch") == [live(Path("artifacts"))]
     assert f"qdrant: removed generation {ids[-1]}" in done.err
 
 
@@ -140,11 +140,11 @@ def test_a_sync_without_changes_sends_it_again_to_an_engine_that_lost_everything
     servers: Servers, built: str, retrieve: Program
 ) -> None:
     servers.lose("qdrant")
-    servers.calls("pgvector")
+    servers.calls("opensearch")
     assert retrieve("query", "lungs", "--mode", "dense").code == 5
     succeeds(retrieve("sync"))
     assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
-    assert sent(servers, "pgvector") == {}
+    assert sent(servers, "opensearch") == {}
     assert servers.engine("qdrant").live() == built
     assert retrieve("query", "lungs", "--mode", "dense").code == 0
 
@@ -169,7 +169,7 @@ def test_a_rollback_sends_a_generation_that_the_engines_dropped(
         next_version(source, retrieve, version)
     assert built not in held(servers, "qdrant")
     succeeds(retrieve("sync", "--rollback", built))
-    assert live(Path("artifacts")) == built == servers.engine("qdrant").live() == servers.engine("pgvector").live()
+    assert live(Path("artifacts")) == built == servers.engine("qdrant").live() == servers.engine("opensearch").live()
     assert retrieve("query", "version1", "--json").json["generation"] == built
 
 
@@ -178,11 +178,11 @@ def test_a_rollback_changes_nothing_if_an_engine_cannot_be_reached(
 ) -> None:
     next_version(source, retrieve, 2)
     now = live(Path("artifacts"))
-    servers.stop("pgvector")
+    servers.stop("opensearch")
     done = retrieve("sync", "--rollback")
     assert (done.code, live(Path("artifacts"))) == (6, now)
-    servers.start("pgvector")
-    assert servers.engine("pgvector").live() == now
+    servers.start("opensearch")
+    assert servers.engine("opensearch").live() == now
     assert retrieve("query", "version2", "--json").json["generation"] == now
 
 
@@ -203,7 +203,7 @@ def test_nothing_is_published_if_an_engine_cannot_be_reached(
     servers: Servers, built: str, source: Path, retrieve: Program, command: str
 ) -> None:
     write_catalog(source, records(2, SIZE))
-    servers.stop("pgvector")
+    servers.stop("opensearch")
     before = servers.calls("qdrant") and sorted(path.name for path in Path("artifacts/generations").iterdir())
     fails(retrieve(*(("build", "--catalog", source) if command == "build" else ("sync",))), 6, "does not answer")
     assert live(Path("artifacts")) == built
@@ -211,7 +211,7 @@ def test_nothing_is_published_if_an_engine_cannot_be_reached(
     assert sent(servers, "qdrant") == {}  # it is known before anything is sent
     answer = retrieve("query", "lungs", "--json")
     assert (answer.code, answer.json["generation"], answer.json["strategies_used"]) == (0, built, ["dense"])
-    servers.start("pgvector")
+    servers.start("opensearch")
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
 
 

@@ -207,7 +207,7 @@ def killed(place: Place, story: Story, faults: Iterator[Fault]) -> int:
         wanted = story.next[version]
         assert live(place.artifacts) == wanted
         place.holds({wanted})
-        for name in ("qdrant", "pgvector"):
+        for name in ("qdrant", "opensearch"):
             staged = place.servers.engine(name).generations()
             assert all(each.complete for each in staged), fault
             assert place.servers.engine(name).live() == wanted

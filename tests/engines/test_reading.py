@@ -125,7 +125,7 @@ def test_a_retriever_whose_engine_dies_in_a_query_is_skipped_and_alone_is_an_err
     assert answer(reader)["strategies_used"] == ["bm25", "dense"]
 
 
-@pytest.mark.parametrize(("name", "role", "left"), [("qdrant", "dense", "bm25"), ("pgvector", "bm25", "dense")])
+@pytest.mark.parametrize(("name", "role", "left"), [("qdrant", "dense", "bm25"), ("opensearch", "bm25", "dense")])
 def test_an_engine_that_cannot_be_reached_is_skipped_until_it_is_there_again(
     servers: Servers, reader: Index, retrieve: Program, name: str, role: str, left: str
 ) -> None:
@@ -160,8 +160,8 @@ def test_a_secret_that_is_missing_is_named_and_one_that_is_there_is_not_shown(
 def test_an_index_that_was_sent_elsewhere_names_the_command(
     servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "milvus")
-    fails(retrieve("query", TEXT), 5, f"generation {built} was not sent to milvus", "retrieve engines push")
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
+    fails(retrieve("query", TEXT), 5, f"generation {built} was not sent to pgvector", "retrieve engines push")
     assert retrieve("engines", "push").code == 0
     assert retrieve("query", TEXT, "--json").json["strategies_used"] == ["bm25", "dense"]
 
@@ -221,3 +221,11 @@ def test_questions_wait_for_few_rounds_of_an_engine(
     answers = reader.search_many([f"{TEXT} word{place}" for place in range(count)])
     assert {answer.strategies_used for answer in answers} == {("bm25", "dense")}
     assert 0 < len(rounds.begun) <= most
+
+
+def test_eval_compares_an_engine_with_the_local_files(servers: Servers, built: str, retrieve: Program) -> None:
+    Path("gold.jsonl").write_text('{"query": "segment lungs word3", "relevant": ["t3"]}\n', "utf-8")
+    done = retrieve("eval", "--gold", "gold.jsonl", "--mode", "dense", "--with", "engines.dense=local", "--json")
+    (run,) = succeeds(done).json["arms"]
+    assert run["arm"] == "engines.dense=local"
+    assert run["metrics"] == done.json["metrics"]

@@ -30,30 +30,30 @@ def test_servers_may_be_written_within_engines() -> None:
 
 
 def test_published_names_of_the_keys_are_accepted() -> None:
-    wanted = loaded("engines: {dense: pgvector, lexical: opensearch}")
-    assert loaded("vector_index: pgvector\nlexical_index: opensearch") == wanted
-    assert loaded("engines: {vector_index: pgvector, lexical_index: opensearch}") == wanted
+    wanted = loaded("engines: {dense: opensearch, lexical: opensearch}")
+    assert loaded("vector_index: opensearch\nlexical_index: opensearch") == wanted
+    assert loaded("engines: {vector_index: opensearch, lexical_index: opensearch}") == wanted
 
 
 def test_variables_win_over_the_file() -> None:
     settings = loaded(
         "engines: {dense: qdrant, qdrant: {url: 'http://file:1', hnsw_m: 20}}",
         RETRIEVE_QDRANT__URL="http://variable:2",
-        RETRIEVE_ENGINES__LEXICAL="pgvector",
+        RETRIEVE_ENGINES__LEXICAL="opensearch",
     )
     assert (settings.qdrant.url, settings.qdrant.hnsw_m) == ("http://variable:2", 20)
-    assert settings.engines.in_use == ("qdrant", "pgvector")
+    assert settings.engines.in_use == ("qdrant", "opensearch")
 
 
 @pytest.mark.parametrize(
     ("text", "named", "near"),
     [
         ("engines: {dense: qdrnt}", "qdrnt", "qdrant"),
-        ("engines: {lexcal: pgvector}", "lexcal", "lexical"),
+        ("engines: {lexcal: opensearch}", "lexcal", "lexical"),
         ("engines: {dense: qdrant, qdrant: {collecton: x}}", "collecton", "collection"),
         ("vector_index: pgvectr", "pgvectr", "pgvector"),
         ("pgvecto: {url: x}", "pgvecto", "pgvector"),
-        ("milvus: {index: hsnw}", "hsnw", "hnsw"),
+        ("pgvector: {index: hsnw}", "hsnw", "hnsw"),
     ],
 )
 def test_an_unknown_name_is_rejected_with_the_nearest(text: str, named: str, near: str) -> None:
@@ -71,9 +71,9 @@ def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> 
     assert retrieve("config", "show", "qdrant.url").out.split()[2] == "http://q:1"
     assert retrieve("config", "show", "engines.dense").out.split()[2] == "qdrant"
     assert retrieve("config", "set", "qdrant.hnsw_m", "24").code == 0
-    assert retrieve("config", "set", "engines.lexical", "pgvector").code == 0
+    assert retrieve("config", "set", "engines.lexical", "opensearch").code == 0
     settings = loading.load(None, {})
-    assert (settings.qdrant.url, settings.qdrant.hnsw_m, settings.engines.lexical) == ("http://q:1", 24, "pgvector")
+    assert (settings.qdrant.url, settings.qdrant.hnsw_m, settings.engines.lexical) == ("http://q:1", 24, "opensearch")
     fails(retrieve("config", "set", "engines.dense", "qdrnt"), 2, "`qdrant`")
 
 
@@ -95,8 +95,7 @@ def test_commands_without_a_configured_engine_give_an_example(
     index: Path, retrieve: Program, command: list[str]
 ) -> None:
     assert (
-        fails(retrieve("engines", *command), 2, "no engine is configured", "RETRIEVE_ENGINES__LEXICAL=pgvector").out
-        == ""
+        fails(retrieve("engines", *command), 2, "no engine is configured", "RETRIEVE_ENGINES__DENSE=pgvector").out == ""
     )
 
 
@@ -104,11 +103,11 @@ def test_push_says_what_engines_hold(servers: Servers, built: str, retrieve: Pro
     servers.lose("qdrant")
     assert succeeds(retrieve("engines", "push")).out.splitlines() == [
         f"qdrant holds {built}: 10 rows of dense",
-        f"pgvector holds {built}: 10 rows of bm25",
+        f"opensearch holds {built}: 10 rows of bm25",
     ]
     value = retrieve("engines", "push", "--json").json
     assert (value["generation"], value["engines"]["qdrant"]["rows"]) == (built, {"dense": 10})
-    assert len(value["engines"]["pgvector"]["sample"]) == 40
+    assert len(value["engines"]["opensearch"]["sample"]) == 40
 
 
 def test_status_marks_the_current_generation_and_what_is_incomplete(
@@ -122,7 +121,7 @@ def test_status_marks_the_current_generation_and_what_is_incomplete(
     assert f"  {built}  current, live, complete, verified" in lines
     assert "  0123456789ab  incomplete: the next push from its index removes it" in lines
     found = retrieve("engines", "status", "--json").json["engines"]
-    assert {each["generation"]: each["current"] for each in found["pgvector"]["generations"]}[built]
+    assert {each["generation"]: each["current"] for each in found["opensearch"]["generations"]}[built]
     assert sum(each["live"] for each in found["qdrant"]["generations"]) == 1
     assert retrieve("sync").code == 0
     after = retrieve("engines", "status").out
@@ -137,9 +136,9 @@ def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginnin
     (older,) = [each.generation for each in servers.engine("qdrant").generations() if each.generation != built]
     assert retrieve("engines", "drop", older[:6], "qdrant").out == f"qdrant: removed generation {older}\n"
     done = retrieve("engines", "drop", older, "--json").json
-    assert done["dropped"] == [{"engine": "pgvector", "generation": older}]
+    assert done["dropped"] == [{"engine": "opensearch", "generation": older}]
     fails(retrieve("engines", "drop", older), 2, "retrieve engines status")
-    fails(retrieve("engines", "drop", older, "milvus"), 2, "no index lives in milvus")
+    fails(retrieve("engines", "drop", older, "pgvector"), 2, "no index lives in pgvector")
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
 
 
@@ -154,7 +153,7 @@ def test_a_snapshot_says_what_each_engine_wrote(
         "engines.sqlite_engine.SqliteEngine.snapshot", lambda self, generation, place: f"{place}/{generation}"
     )
     assert retrieve("engines", "snapshot", "nightly").out.splitlines() == [
-        f"{name}: nightly/{built}" for name in ("qdrant", "pgvector")
+        f"{name}: nightly/{built}" for name in ("qdrant", "opensearch")
     ]
     done = retrieve("engines", "snapshot", "nightly", "qdrant", "--json").json
     assert (done["generation"], done["snapshots"]) == (built, {"qdrant": f"nightly/{built}"})

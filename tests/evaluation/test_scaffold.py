@@ -1,4 +1,4 @@
-"""Starter gold files: what is drawn from an index is fair, spread, and the same again; what is judged is understood."""
+"""Starter gold files: what is drawn from an index is fair, spread, and the same again."""
 
 import json
 from collections import Counter
@@ -21,7 +21,6 @@ from retrieve_cli.evaluation.scaffold import (
     starter,
     write,
 )
-from retrieve_cli.evaluation.votes import Judged
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.store import Store
@@ -254,67 +253,3 @@ def test_the_file_is_lines_of_json_in_their_own_letters(of_tools: Catalog, tmp_p
     text = (tmp_path / "gold.jsonl").read_text("utf-8")
     assert "Größe messen" in text
     assert [json.loads(line) for line in text.splitlines()] == list(made.lines)
-
-
-# --------------------------------------------------------------------------------------------- judgments
-
-
-@pytest.fixture
-def judged(of_tools: Catalog, tmp_path: Path) -> Judged:
-    named = [tool("12"), tool("a,b", id="a,b"), tool("web", id="http://x.org/3")]
-    return Judged(of_tools(*TOOLS, *named), tmp_path / "gold.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("line", "grades"),
-    [
-        ("", {}),
-        ("1 3", {"lungs": 1, "brain": 1}),
-        ("1,3", {"lungs": 1, "brain": 1}),
-        ("3, 1:3", {"brain": 1, "lungs": 3}),
-        ("2:0 align", {"cells": 0, "align": 1}),
-        ("stitch:2", {"stitch": 2}),
-        ("12", {"12": 1}),
-        ("a,b http://x.org/3 http://x.org/3:2", None),
-        ("a,b http://x.org/3", {"a,b": 1, "http://x.org/3": 1}),
-    ],
-)
-def test_numbers_ids_and_grades_are_understood(judged: Judged, line: str, grades: dict[str, int] | None) -> None:
-    shown = ["lungs", "cells", "brain"]
-    if grades is None:
-        with pytest.raises(UsageError, match="judged twice"):
-            judged.grades(line, shown)
-    else:
-        assert judged.grades(line, shown) == grades
-
-
-@pytest.mark.parametrize("line", ["4", "0", "4:1", "99999999999", "1:x", "1:-1", "nobody", "1 lungs", "²"])
-def test_what_is_no_judgment_is_refused(judged: Judged, line: str) -> None:
-    with pytest.raises(UsageError):
-        judged.grades(line, ["lungs", "cells", "brain"])
-
-
-def test_the_file_is_whole_after_each_judgment_and_a_second_one_replaces_the_first(
-    judged: Judged, tmp_path: Path
-) -> None:
-    def kept() -> list[Any]:
-        return [json.loads(line) for line in (tmp_path / "gold.jsonl").read_text("utf-8").splitlines()]
-
-    assert judged.keep("brains", {"brain": 2, "align": 1, "cells": 0})
-    assert kept() == [
-        {"id": "session-0001", "query": "brains", "relevant": {"brain": 2, "align": 1, "cells": 0},
-         "group": "neuroimaging", "synthetic": "session"}
-    ]  # fmt: skip
-    assert judged.keep("images", {"cells": 1, "lungs": 1})
-    assert [(line["id"], "group" in line) for line in kept()] == [("session-0001", True), ("session-0002", False)]
-    assert judged.keep("brains", {"brain": 1})
-    assert [(line["query"], line["relevant"]) for line in kept()] == [
-        ("brains", {"brain": 1}),
-        ("images", {"cells": 1, "lungs": 1}),
-    ]
-
-
-def test_a_query_with_nothing_right_is_not_kept(judged: Judged, tmp_path: Path) -> None:
-    assert not judged.keep("cars", {})
-    assert not judged.keep("cars", {"cells": 0})
-    assert (len(judged), (tmp_path / "gold.jsonl").exists()) == (0, False)

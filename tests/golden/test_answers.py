@@ -97,8 +97,8 @@ REQUESTS: Mapping[str, Asked] = {
     "batch": query("tools", "-", "-k", "3", stdin=BATCH),
     "broadened": query("tools", "tiles quokka zebra lynx", "--mode", "bm25", BROADENING__MAX_RETRIES="2"),
     # Groups, edges, diversity, thresholds.
-    "gate": query("tools", "brain scans", "--gate", *FEW, GATING__TOP_GROUPS="2", GATING__MIN_RESULTS="0"),
-    "gate, filled up": query("tools", "large mosaic of a tissue section", "--gate", *FEW, **NARROW_GATE),
+    "gate": query("tools", "brain scans", "--route", *FEW, GATING__TOP_GROUPS="2", GATING__MIN_RESULTS="0"),
+    "gate, filled up": query("tools", "large mosaic of a tissue section", "--route", *FEW, **NARROW_GATE),
     "expanded": query("steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2"),
     "expanded by page rank": query(
         "steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2", EXPANSION__METHOD="pagerank"
@@ -107,9 +107,11 @@ REQUESTS: Mapping[str, Asked] = {
     "related": query("steps", "cluster single-cell data", "-k", "2"),
     "related by page rank": query("steps", "cluster single-cell data", "-k", "2", EXPANSION__METHOD="pagerank"),
     "related to the hits of one leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW),
-    "bundle": query("steps", "cluster single-cell data", "--bundle", "-k", "2", EXPANSION__SEEDS="1"),
-    "bundle with a circle": query("steps", "stores tables", "--bundle", "--max-chunks", "3", "-k", "2"),
-    "three legs, expanded": query("sparse", "cluster single-cell data", "--bundle", "-k", "4", EXPANSION__SEEDS="1"),
+    "bundle": query("steps", "cluster single-cell data", "--with-dependencies", "-k", "2", EXPANSION__SEEDS="1"),
+    "bundle with a circle": query("steps", "stores tables", "--with-dependencies", "-k", "2", BUDGET__MAX_CHUNKS="3"),
+    "three legs, expanded": query(
+        "sparse", "cluster single-cell data", "--with-dependencies", "-k", "4", EXPANSION__SEEDS="1"
+    ),
     "novelty": query("tools", "chest CT scans", "-k", "4", DIVERSITY__MMR="0.4"),
     "novel chunks": query("guides", "snapshot of a disk", "--chunks", "-k", "4", DIVERSITY__MMR="0.6"),
     "quota of a source": query("guides", "volume disk", "--chunks", *FEW, DIVERSITY__PER_SOURCE="1"),
@@ -125,9 +127,8 @@ REQUESTS: Mapping[str, Asked] = {
         "guides", "policy databases retain", "--context", "0", "-k", "2", CONTEXT__TABLE_WINDOW="2"
     ),
     "budget of tokens": query("guides", "snapshot disk", "--chunks", "--context", "1", "--max-tokens", "120"),
-    "budget of chunks": query("guides", "snapshot disk", "--max-chunks", "2"),
+    "budget of chunks": query("guides", "snapshot disk", BUDGET__MAX_CHUNKS="2"),
     # Engines and other kinds of index.
-    "naive": query("tools", "brain volumes", "--engine", "naive", *FEW, SEARCH__SIMILARITY_TOP_K="3"),
     "hnsw": query("graph", "segment lungs in a CT scan", *FEW),
     "hnsw, filtered": query("graph", "brain scans", "--mode", "dense", "--filter", "license=MIT", "-k", "2"),
     "rank_bm25": query("plain", "remove the skull from brain scans", *FEW),

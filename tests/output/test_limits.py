@@ -91,11 +91,14 @@ def test_a_better_hit_that_did_not_fit_is_said_with_its_size(index: Path, retrie
     assert f"did not fit into 1 token: {first} ({size})" in whole.err
 
 
-def test_a_worse_hit_that_did_not_fit_is_not_said(index: Path, retrieve: Program) -> None:
-    done = retrieve(*QUERY, *BY_WORDS, "--max-chunks", "1")
+def test_a_worse_hit_that_did_not_fit_is_not_said(
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "1")
+    done = retrieve(*QUERY, *BY_WORDS)
     assert len(done.out.splitlines()) == 3
     assert "note:" not in done.err
-    assert retrieve(*QUERY, *BY_WORDS, "--max-chunks", "1", "--json").json["budget"]["cut"]
+    assert retrieve(*QUERY, *BY_WORDS, "--json").json["budget"]["cut"]
 
 
 def test_results_below_a_threshold_are_said(index: Path, retrieve: Program) -> None:

@@ -67,7 +67,7 @@ def test_an_explanation_names_the_depth_outside_which_a_hit_was_scored(index, re
 
 
 def test_an_explanation_tells_of_exclusions_groups_budgets_and_deadlines(index, retrieve: Program) -> None:
-    limits = ("--gate", "--max-tokens", "40", "--deadline-ms", "90000")
+    limits = ("--route", "--max-tokens", "40", "--deadline-ms", "90000")
     out = retrieve("query", "brain [EXCLUDE:align] scans", "--explain", *limits).out
     for label in ("read as", "excluded", "groups", "budget", "cut", "deadline"):
         assert f"\n{label} " in out, label

@@ -39,7 +39,6 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("query", "brain", "--explain", "--json"),
     ("query", "brain", "--mode", "bm25", "--rerank"),
     ("query", "brain", "--max-tokens", "50"),
-    ("query", "brain", "--web"),
     ("query", "-"),
     ("build",),
     ("sync",),
@@ -92,13 +91,11 @@ def values_of(key: Key) -> Sequence[Any]:
         "access": ("evil.example",),
     }
     special: Mapping[tuple[str, str], Sequence[Any]] = {
-        **{
-            ("engines", role): ("qdrant", "opensearch", "pgvector", "milvus") for role in ("dense", "lexical", "sparse")
-        },
+        **{("engines", role): ("qdrant", "opensearch") for role in ("dense", "lexical", "sparse")},
         ("web", "enabled"): (True,),
         ("web", "endpoints"): ({"https://api.tavily.com": "http://127.0.0.1:9"},),
         ("models", "auto_download"): (True,),
-        ("executors", "executor"): ("http:http://127.0.0.1:9",),
+        ("executors", "executor"): ("ray:127.0.0.1:9",),
         ("fusion", "weights"): ({PLUGIN: 1.0},),
     }
     values = special.get((key.section, key.name), flat[key.way])

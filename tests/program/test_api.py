@@ -25,7 +25,7 @@ WAYS: dict[str, tuple[dict[str, object], list[str]]] = {
     "with variants": ({"also": ["skull"]}, ["--also", "skull"]),
     "with a file": ({"files": Path("scan.csv")}, ["--file", "scan.csv"]),
     "not reranked": ({"rerank": False, "expand": False}, ["--no-rerank", "--no-expand"]),
-    "with context": ({"context": 1, "max_chunks": 2}, ["--context", "1", "--max-chunks", "2"]),
+    "with context": ({"context": 1, "max_tokens": 50}, ["--context", "1", "--max-tokens", "50"]),
 }
 """Choices of which Python takes other values than the command line, and some more: for each key of a request see
 `tests/requests/test_answers.py`."""
@@ -73,7 +73,7 @@ def test_contents_are_those_of_inspect(index: Path, retrieve: Program) -> None:
     assert version | opened.record("lungs") == retrieve("inspect", "record", "lungs", "--json").json
     assert opened.records(filters="license=MIT") == [
         json.loads(line)
-        for line in retrieve("inspect", "records", "--filter", "license=MIT", "--jsonl").out.splitlines()
+        for line in retrieve("inspect", "records", "--filter", "license=MIT", "--format", "jsonl").out.splitlines()
     ]
     assert [record["id"] for record in opened.records(limit=2)] == ["lungs", "cells"]
     assert opened.records(limit=0) == []

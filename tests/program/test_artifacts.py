@@ -14,13 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from samples import Program, fails, succeeds
-from sync.flips import flip
 from sync.state import live
 
 import retrieve_cli
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.storage.manifest import LISTING, Manifest
 from retrieve_cli.storage.store import Store
+
+
+def flip(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ def folder(index: Path) -> Path:
 
 def test_every_pickle_of_a_generation_is_read_as_plain_containers_and_arrays(folder: Path) -> None:
     paths = sorted(folder.glob("*.pkl"))
-    assert {"bm25.pkl", "columns.pkl", "offsets.pkl", "sums.pkl"} <= {path.name for path in paths}
+    assert {"bm25.pkl", "columns.pkl", "offsets.pkl"} <= {path.name for path in paths}
     for path in paths:
         value = retrieve_cli.read_artifact(str(path))
         assert {type(part) for part in value.values()} <= {dict, list, str, int, np.ndarray}, path.name
@@ -119,3 +124,15 @@ def test_a_restored_snapshot_has_a_listing(folder: Path, retrieve: Program) -> N
     restored = Path("restored/generations") / folder.name / LISTING
     assert restored.read_bytes() == (folder / LISTING).read_bytes()
     assert Store(Path("restored")).has_listing(Manifest.read(folder / "manifest.json"))
+
+
+def test_an_index_of_another_version_ends_with_5_until_it_is_built_again(index: Path, retrieve: Program) -> None:
+    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 2'))
+    for words in (("query", "brain"), ("sync",), ("inspect", "status")):
+        done = retrieve(*words)
+        assert done.code == 5, done
+        assert "was built by another version of retrieve" in done.err
+        assert "hint: run retrieve build" in done.err
+    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    assert retrieve("query", "brain").code == 0

@@ -103,14 +103,6 @@ def test_a_word_document_is_read_by_its_styles_if_all_of_it_came(word: Path, ret
     assert "paper.docx can only be read as a whole: send all of it" in done.err + done.out
 
 
-def test_a_saved_run_keeps_what_was_added(paper: Path, retrieve: Program) -> None:
-    assert retrieve("query", "which tool", "--file", paper, "--save-run").code == 0
-    (run,) = Path("artifacts/runs").glob("2*")
-    paper.write_text("# Something else\n")
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (0, "identical\n")
-
-
 def test_fewer_words_are_searched_with_the_document(paper: Path, retrieve: Program) -> None:
     words = ("--mode", "bm25", "unheard words nobody ever wrote")
     attempts = retrieve("query", *words, "--file", paper, "--json", "--explain").json["attempts"]

@@ -141,5 +141,5 @@ def test_the_reason_for_a_hit_is_given_for_the_text_that_found_it(strict: Path, 
 
 def test_each_attempt_is_told_where_nothing_was_found(strict: Path, retrieve: Program) -> None:
     texts = ["zebra quokka lynx badger", "zebra quokka lynx", "zebra quokka"]
-    done = retrieve("query", texts[0], "--explain-empty")
+    done = retrieve("query", texts[0])
     assert [f"  as {text!r}: 0 results" in done.out for text in texts] == [True] * 3

@@ -24,25 +24,9 @@ def test_index_is_build_by_another_name(catalog: Path, retrieve: Program) -> Non
     assert retrieve("query", "lungs").code == 0
 
 
-def test_new_names_of_flags_do_what_the_old_ones_do(index: Path, retrieve: Program) -> None:
-    def answer(*words: str) -> dict[str, object]:
-        return {**retrieve("query", "brain scans", "--json", *words).json, "timings_ms": None}
-
-    assert answer("--route") == answer("--gate") != answer("--no-route")
-    assert answer("--no-gate") == answer("--no-route")
-    assert answer("--with-dependencies") == answer("--bundle")
-
-
 @pytest.mark.parametrize("flag", ["-V", "--version"])
 def test_the_version_has_a_short_flag(retrieve: Program, flag: str) -> None:
     assert retrieve(flag).out.startswith("retrieve ")
-
-
-@pytest.mark.parametrize("words", [["query"], ["inspect", "why"], ["search"], []], ids=str)
-def test_help_of_a_command_is_the_same_in_both_orders(retrieve: Program, words: list[str]) -> None:
-    done = retrieve("help", *words)
-    assert done.out.startswith("Usage: retrieve")
-    assert done == retrieve(*words, "--help")
 
 
 def test_the_help_names_each_alias_once(retrieve: Program) -> None:
@@ -68,9 +52,8 @@ def test_the_help_names_each_alias_once(retrieve: Program) -> None:
     ],
 )
 def test_a_word_that_is_no_command_leads_to_one(retrieve: Program, word: str, meant: str) -> None:
-    for words in ([word, "lungs"], ["help", word]):
-        done = retrieve(*words)
-        assert (done.code, f"hint: did you mean `retrieve {meant}`?" in done.err) == (2, True), done.err
+    done = retrieve(word, "lungs")
+    assert (done.code, f"hint: did you mean `retrieve {meant}`?" in done.err) == (2, True), done.err
 
 
 def test_a_word_like_no_command_leads_to_the_list(retrieve: Program) -> None:
@@ -91,28 +74,21 @@ def test_every_command_has_a_file_and_a_line_of_help() -> None:
 
 def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program) -> None:
     one = retrieve("query", "brain", "--json")
-    lines = retrieve("query", "brain", "--jsonl")
-    assert lines.out == retrieve("query", "brain", "--format", "jsonl").out
+    lines = retrieve("query", "brain", "--format", "jsonl")
     ranks = [json.loads(line)["rank"] for line in lines.out.splitlines()]
     assert ranks == [result["rank"] for result in one.json["results"]] == [1, 2, 3, 4, 5]
-    assert len(retrieve("inspect", "records", "--jsonl").out.splitlines()) == 5
-    done = retrieve("query", "brain", "--json", "--jsonl")
-    assert (done.code, "contradict" in done.err) == (2, True)
+    assert len(retrieve("inspect", "records", "--format", "jsonl").out.splitlines()) == 5
 
 
 def test_every_object_that_a_command_prints_names_the_version_of_its_schema(index: Path, retrieve: Program) -> None:
-    for command in ("config", "config path", "completion bash", "doctor", "trust", "sync --dry-run", "inspect status",
+    for command in ("config", "config path", "doctor", "trust", "sync --dry-run", "inspect status",
                     "inspect records", "inspect record brain", "inspect verify", "keys list", "models list",
                     "snapshot list", "query brain"):  # fmt: skip
         assert retrieve(*command.split(), "--json").json["schema_version"] == 1, command
     for file in Path(cli.__file__).parent.glob("*.py"):  # all others: what prints JSON prints `document`
         printed = re.findall(r"\bdump\((\S+)", file.read_text("utf-8"))
-        assert {
-            call
-            for call in printed
-            if call not in ("row))", "rows))", "{**formats.answer_json(local),", '{"query_id":')
-        } == set()
+        assert {call for call in printed if call not in ("row))", "rows))", '{"query_id":')} == set()
 
 
 def test_an_error_with_jsonl_is_json(retrieve: Program) -> None:
-    assert retrieve("query", "x", "--jsonl").err.startswith('{"error": ')
+    assert retrieve("query", "x", "--format", "jsonl").err.startswith('{"error": ')

@@ -97,18 +97,20 @@ def test_a_larger_budget_never_shows_less_of_the_first_hit(guides: Path, retriev
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 7])
-def test_the_chunks_of_an_answer_are_never_above_its_budget(guides: Path, retrieve: Program, most: int) -> None:
-    found = asked(retrieve, "--context", "1", "--max-chunks", str(most))
+def test_the_chunks_of_an_answer_are_never_above_its_budget(
+    guides: Path, retrieve: Program, configure: Configure, most: int
+) -> None:
+    configure("budget", max_chunks=most)
+    found = asked(retrieve, "--context", "1")
     chunks = sum(len(result["context"]["chunks"]) for result in found["results"])
     assert chunks == found["budget"]["chunks"] <= most
     assert chunks > most - 3
 
 
 def test_a_budget_in_the_configuration_is_the_flag(guides: Path, retrieve: Program, configure: Configure) -> None:
-    flags = asked(retrieve, "--max-tokens", "100", "--max-chunks", "2")
-    configure("budget", max_tokens=100, max_chunks=2)
+    flags = asked(retrieve, "--max-tokens", "100")
+    configure("budget", max_tokens=100)
     assert asked(retrieve)["budget"] == flags["budget"]
-    assert flags["budget"]["chunks"] == 2
 
 
 def test_the_tokenizer_that_counts_is_configured_and_named(
@@ -123,8 +125,9 @@ def test_the_tokenizer_that_counts_is_configured_and_named(
     assert len(by_pieces["results"]) < len(by_words["results"])
 
 
-def test_text_shows_the_results_that_fit_and_no_others(guides: Path, retrieve: Program) -> None:
-    words = ["query", "remove claims", "--chunks", "--max-chunks", "2"]
+def test_text_shows_the_results_that_fit_and_no_others(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("budget", max_chunks=2)
+    words = ["query", "remove claims", "--chunks"]
     ids = retrieve(*words, "-l").out.split()
     assert len(ids) == 2
     lines = [line.split() for line in retrieve(*words).out.splitlines() if ".md:" in line]
@@ -132,16 +135,14 @@ def test_text_shows_the_results_that_fit_and_no_others(guides: Path, retrieve: P
 
 
 def test_a_budget_that_nothing_fits_leaves_an_empty_answer_with_the_reasons(guides: Path, retrieve: Program) -> None:
-    done = retrieve("query", "remove claims", "--max-tokens", "1", "--explain-empty")
+    done = retrieve("query", "remove claims", "--max-tokens", "1")
     assert done.code == 0
     assert "no results" in done.out
     assert "storage/claims.md#2: skipped: it takes" in done.out
     assert retrieve("query", "remove claims", "--max-tokens", "1", "--exit-status").code == 3
 
 
-@pytest.mark.parametrize(
-    "words", [["--max-tokens", "0"], ["--max-chunks", "-1"], ["--context", "1001"], ["--context", "-1"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [["--max-tokens", "0"], ["--context", "1001"], ["--context", "-1"]], ids=" ".join)
 def test_limits_out_of_bounds_are_refused(guides: Path, retrieve: Program, words: list[str]) -> None:
     done = retrieve("query", "remove claims", *words)
     assert (done.code, done.out) == (2, "")

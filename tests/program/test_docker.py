@@ -109,7 +109,7 @@ def test_what_is_installed_is_pinned_and_an_extra_of_the_package() -> None:
 
 def test_the_server_has_no_profile_and_every_engine_has_its_own() -> None:
     assert "profiles" not in SERVICES["retrieve"]
-    assert ENGINES == ["milvus", "opensearch", "pgvector", "qdrant"]
+    assert ENGINES == ["opensearch", "pgvector", "qdrant"]
     assert {name: SERVICES[name]["profiles"] for name in ENGINES} == {name: [name] for name in ENGINES}
 
 

@@ -8,6 +8,7 @@ import pytest
 from program.asking import Configure, answered, refused
 from samples import Program
 
+import retrieve_cli
 from retrieve_cli.config import loading
 
 Found = list[dict[str, Any]]
@@ -33,28 +34,13 @@ def similar(found: Found, grade: float) -> Found:
     return [each for each in found if similarity(each) >= grade]
 
 
-def test_the_naive_engine_is_the_dense_leg_alone_whatever_the_mode(ask: Ask) -> None:
-    naive = ask("--engine", "naive")
-    assert places(naive["results"]) == places(ask("--mode", "dense", "--no-rerank")["results"])
-    assert (naive["strategies_used"], naive["pipeline"]) == (["dense"], "dense@200")
-    assert places(naive["results"]) != places(ask()["results"])
-
-
-def test_the_engine_is_configured_and_the_flag_wins(ask: Ask, configure: Configure) -> None:
-    configure("search", engine="naive")
-    assert ask()["strategies_used"] == ["dense"]
-    assert ask("--engine", "advanced")["strategies_used"] == ["bm25", "dense"]
-
-
-def test_an_engine_that_is_none_is_refused_with_the_nearest(index: Path, retrieve: Program) -> None:
-    assert "`naive`" in refused(retrieve, "query", "brain", "--engine", "naif")
-
-
-def test_a_naive_answer_has_as_many_results_as_are_nearest(ask: Ask, configure: Configure) -> None:
-    configure("search", similarity_top_k=2)
-    full = ask("--mode", "dense", "-k", "5")["results"]
-    assert places(ask("--engine", "naive")["results"]) == places(full)[:2]
-    assert len(ask("--engine", "naive", "-k", "1")["results"]) == 1
+def test_the_naive_engine_is_the_dense_retriever_alone(index: Path) -> None:
+    with retrieve_cli.open(index) as opened:
+        naive = opened.search("brain volumes", engine="naive")
+        dense = opened.search("brain volumes", mode="dense", rerank=False)
+    assert [(hit.id, hit.score) for hit in naive] == [(hit.id, hit.score) for hit in dense]
+    assert (naive.strategies_used, naive.pipeline) == (("dense",), "dense@200")
+    assert naive.to_json()["pipeline_info"]["engine_used"] == "naive"
 
 
 def test_an_advanced_answer_asks_the_dense_leg_for_so_many_and_the_others_for_all(
@@ -68,12 +54,12 @@ def test_an_advanced_answer_asks_the_dense_leg_for_so_many_and_the_others_for_al
     assert set(ranks) == {1, None}
 
 
-@pytest.mark.parametrize("engine", ["naive", "advanced"])
-def test_a_grade_leaves_out_what_is_less_similar_and_nothing_else(ask: Ask, configure: Configure, engine: str) -> None:
-    full = ask("--engine", engine)["results"]
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_a_grade_leaves_out_what_is_less_similar_and_nothing_else(ask: Ask, configure: Configure, mode: str) -> None:
+    full = ask("--mode", mode)["results"]
     grade = sorted(map(similarity, full))[2]
     configure("search", grade=grade)
-    found = ask("--engine", engine)
+    found = ask("--mode", mode)
     assert places(found["results"]) == places(similar(full, grade))
     assert len(found["results"]) == 3
     threshold = found["trace"]["threshold"]
@@ -141,7 +127,7 @@ def test_what_the_dense_leg_says_nothing_of_cannot_be_similar(ask: Ask, configur
 
 
 def test_hits_that_fail_leave_their_places_to_others(guides: Path, retrieve: Program, configure: Configure) -> None:
-    configure("fusion", dense_weight=0.01)
+    configure("fusion", weights="{dense: 0.01}")
     asked = ("controller cluster stable effect", "--chunks", "-k")
     full = answered(retrieve, *asked, "1000")["results"]
     grade = sorted(map(similarity, full), reverse=True)[12]

@@ -66,12 +66,9 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 # ------------------------------------------------------------------------------------------------ hints that are run
 
 UNPROVOKED = {
-    "completion": "the text of a script, for the file of a shell",
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
-    "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
-    "replay": "the next step after `retrieve web --save-run`: tests/websearch run it",
     "serve": "it does not end: tests/server/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }
@@ -195,7 +192,7 @@ PROVOKERS = (
     Provoker("build", damaged),
     Provoker("build", gone_generation),
     Provoker("sync", stale),
-    Provoker("inbox repair", broken_inbox),
+    Provoker("doctor --repair", broken_inbox),
     Provoker("trust", untrusted),
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),

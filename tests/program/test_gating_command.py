@@ -45,7 +45,7 @@ def ids(found: dict[str, Any]) -> list[str]:
 
 
 def test_the_answer_tells_what_the_gate_saw_picked_and_cost(ask: Ask) -> None:
-    found = ask("--gate")
+    found = ask("--route")
     gate = found["trace"]["gate"]
     counts = {"candidates": 80, "groups_seen": 20, "left_out": 17, "passes": 2, "searched": 3 * 4}
     assert {name: gate[name] for name in counts} == counts
@@ -55,7 +55,7 @@ def test_the_answer_tells_what_the_gate_saw_picked_and_cost(ask: Ask) -> None:
 
 
 def test_results_are_of_the_picked_groups_in_the_order_of_the_full_ranking(ask: Ask) -> None:
-    found, full = ask("--gate"), ask("-k", "80")
+    found, full = ask("--route"), ask("-k", "80")
     chosen = {each["group"] for each in found["trace"]["gate"]["chosen"]}
     assert ids(found) == [each["id"] for each in full["results"] if each["group"] in chosen][:10]
     assert len(set(groups(full))) > len(set(groups(found)))
@@ -65,23 +65,23 @@ def test_without_a_gate_there_is_no_trace_of_one_and_the_flag_wins_over_the_key(
     assert "trace" not in ask()
     configure("gating", enabled="true")
     assert ask()["trace"]["gate"]["passes"] == 2
-    assert "trace" not in ask("--no-gate")
+    assert "trace" not in ask("--no-route")
 
 
 def test_the_hits_of_the_first_pass_are_configured(ask: Ask, configure: Configure) -> None:
     configure("gating", global_candidates=9)
-    gate = ask("--gate")["trace"]["gate"]
+    gate = ask("--route")["trace"]["gate"]
     assert gate["candidates"] == 9
     assert gate["groups_seen"] <= 9
 
 
 def test_a_quota_holds_and_what_it_leaves_open_is_filled(ask: Ask, configure: Configure) -> None:
     configure("gating", per_group=1, min_results=0)
-    found = ask("--gate")
+    found = ask("--route")
     assert set(Counter(groups(found)).values()) == {1}
     assert (len(found["results"]), found["trace"]["gate"]["filled"]) == (3, 0)
     configure("gating", min_results=7)
-    filled = ask("--gate")
+    filled = ask("--route")
     assert set(Counter(groups(filled)).values()) == {1}
     assert filled["results"][:3] == found["results"]
     assert (len(filled["results"]), filled["trace"]["gate"]["filled"]) == (7, 4)
@@ -90,25 +90,25 @@ def test_a_quota_holds_and_what_it_leaves_open_is_filled(ask: Ask, configure: Co
 
 def test_records_are_grouped_by_any_field_that_some_have(ask: Ask, retrieve: Program, configure: Configure) -> None:
     configure("gating", field="license", top_groups=1)
-    found = ask("--gate")
+    found = ask("--route")
     (chosen,) = found["trace"]["gate"]["chosen"]
     assert {result["license"] for result in found["results"]} == {chosen["group"]}
     assert found["trace"]["gate"]["searched"] == 40
     configure("gating", field="grup")
-    assert "`group`" in refused(retrieve, "query", ASKED, "--gate")
+    assert "`group`" in refused(retrieve, "query", ASKED, "--route")
 
 
 def test_where_no_record_has_a_group_the_gate_changes_nothing(retrieve: Program) -> None:
     records = [{"id": f"r{at}", "name": f"tool {at}", "description": "of trams"} for at in range(8)]
     indexed(retrieve, records)
-    found, plain = answered(retrieve, ASKED, "--gate"), answered(retrieve, ASKED)
+    found, plain = answered(retrieve, ASKED, "--route"), answered(retrieve, ASKED)
     assert found["results"] == plain["results"]
     assert (found["trace"]["gate"]["passes"], found["trace"]["gate"]["groups_seen"]) == (1, 1)
 
 
 def test_a_group_of_documents_is_their_top_folder(guides: Path, retrieve: Program, configure: Configure) -> None:
     configure("gating", top_groups=1)
-    found = answered(retrieve, "inspect the claims of storage", "--gate", "--chunks")
+    found = answered(retrieve, "inspect the claims of storage", "--route", "--chunks")
     assert set(groups(found)) == {"storage"}
     assert found["trace"]["gate"]["searched"] == 3
 
@@ -116,7 +116,7 @@ def test_a_group_of_documents_is_their_top_folder(guides: Path, retrieve: Progra
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(ask: Ask, configure: Configure, most: int) -> None:
     configure("gating", top_groups=most, min_results=0)
-    found = ask("--gate", "--also", "market of city3", "--also", "theatre of city11")
+    found = ask("--route", "--also", "market of city3", "--also", "theatre of city11")
     gates = [text["trace"]["gate"] for text in found["trace"]["texts"]]
     chosen = [[each["group"] for each in gate["chosen"]] for gate in gates]
     assert chosen[0] == chosen[1] == chosen[2]
@@ -127,7 +127,7 @@ def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(ask: Ask, co
 
 def test_a_quota_holds_for_all_texts_of_a_question_together(ask: Ask, configure: Configure) -> None:
     configure("gating", per_group=1, min_results=0)
-    found = ask("--gate", "--also", "market of city3", "--also", "theatre of city11")
+    found = ask("--route", "--also", "market of city3", "--also", "theatre of city11")
     assert set(Counter(groups(found)).values()) == {1}
     assert found["pipeline"].endswith("> merge(per_group 1)")
     assert len(found["results"]) == 3
@@ -136,7 +136,7 @@ def test_a_quota_holds_for_all_texts_of_a_question_together(ask: Ask, configure:
 def test_texts_of_a_question_are_filled_up_only_where_none_of_them_has_enough(ask: Ask, configure: Configure) -> None:
     configure("gating", min_results=12)
     configure("search", k=12)
-    asked = ("--gate", "--also", "market of city3", "--mode", "dense")
+    asked = ("--route", "--also", "market of city3", "--mode", "dense")
     found = ask(*asked)
     assert [text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]] == [0, 0]
     assert not any("topped_up" in each for each in found["results"])
@@ -159,10 +159,10 @@ def test_queries_of_a_batch_choose_their_groups_each_for_itself(
         {"id": "same", "query": "harbour of city5", "also": ["market of city2"]},
     ]
     stdin("\n".join(map(json.dumps, lines)))
-    together = [json.loads(line) for line in retrieve("query", "-", "--gate", "--json").out.splitlines()]
+    together = [json.loads(line) for line in retrieve("query", "-", "--route", "--json").out.splitlines()]
     for line, found in zip(lines, together, strict=True):
         stdin(json.dumps(line))
-        alone = retrieve("query", "-", "--gate", "--json").json
+        alone = retrieve("query", "-", "--route", "--json").json
         assert [found["results"], found.get("trace")] == [alone["results"], alone.get("trace")]
 
 

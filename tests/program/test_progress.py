@@ -117,10 +117,8 @@ def test_an_evaluation_counts_its_runs_and_their_queries(built: Path, gold: Path
 
 def test_tuning_and_calibrating_count(built: Path, gold: Path, retrieve: Program) -> None:
     said = retrieve("eval", "--gold", gold, "--tune", "--calibrate").err
-    searches = re.findall(r"^tuning, search (\d) of 6: ([\d,]+) settings", said, re.MULTILINE)
-    assert (searches[0][0], searches[-1][0]) == ("1", "6")
-    tried = [int(count.replace(",", "")) for _, count in searches]
-    assert tried == sorted(tried)
+    tried = counts(said, "tuning")
+    assert tried[-1][0] == tried[-1][1] <= 60
     assert counts(said, "calibrating, searching")[-1] == (40, 40)
 
 

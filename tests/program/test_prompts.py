@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, strategies as st
-from program.asking import Configure, answered, indexed, refused
+from program.asking import Configure, answered, indexed
 from samples import TOOLS, Done, Program
 
 from retrieve_cli.models.encoders.hashed import WordTokenizer
@@ -124,19 +124,6 @@ def test_context_is_part_of_the_passage(guides: Path, retrieve: Program) -> None
     assert all(each.text == (guides / each.source).read_text().strip() for each in found)
 
 
-def test_groups_stand_over_their_documents(guides: Path, retrieve: Program) -> None:
-    found = passages(asked(retrieve, "--group-by", "group").out)
-    for each in found:
-        question, group, _ = each.headings
-        assert (question, group) == ("remove claims", each.source.partition("/")[0])
-    groups = [each.headings[1] for each in found]
-    best = list(dict.fromkeys(each["group"] for each in best_first(retrieve)))
-    assert groups == [name for name in best for group in groups if group == name]
-    for each in passages(asked(retrieve).out):
-        assert each.headings[:1] == ("remove claims",)
-        assert each.headings[1].startswith(f"Guide to {Path(each.source).stem}")
-
-
 def test_without_chunks_each_document_has_its_best_passage(guides: Path, retrieve: Program) -> None:
     found = passages(asked(retrieve, "--no-chunks").out)
     documents = answered(retrieve, "remove claims")["results"]
@@ -162,9 +149,12 @@ def test_a_batch_is_a_prompt_a_query(guides: Path, retrieve: Program, stdin: Cal
         assert passages(prompt)[0].number == 1
 
 
-def test_what_does_not_fit_is_said_a_line_a_query(guides: Path, retrieve: Program, stdin: Callable[..., None]) -> None:
+def test_what_does_not_fit_is_said_a_line_a_query(
+    guides: Path, retrieve: Program, stdin: Callable[..., None], configure: Configure
+) -> None:
     stdin(BATCH)
-    first, second = retrieve("query", "-", "--format", "prompt", "--max-chunks", 2).err.splitlines()
+    configure("budget", max_chunks=2)
+    first, second = retrieve("query", "-", "--format", "prompt").err.splitlines()
     assert first.startswith("note: query first: did not fit into 2 chunks")
     assert ("and 3 more" in first, second.partition(": did")[0]) == (True, "note: query second")
 
@@ -261,10 +251,6 @@ def test_a_batch_of_tables_names_its_queries(index: Path, retrieve: Program, std
     first, second = retrieve("query", "-", "--format", "prompt-table").out.split("\n---\n\n")
     assert first.startswith("# q: lungs\n\n| name |")
     assert second.startswith("# 2: brain\n\n| name |")
-
-
-def test_headings_are_for_prompts_alone(index: Path, retrieve: Program) -> None:
-    assert "--format prompt" in refused(retrieve, "query", "brain", "--group-by", "group")
 
 
 @pytest.mark.parametrize("flag", ["-n", "--top-k", "--limit", "-k"])

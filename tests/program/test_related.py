@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import answered, edit, indexed
+from program.asking import answered, indexed
 from samples import Program, collection
 from servers import sent, state_of
 
@@ -151,11 +151,16 @@ def test_a_least_score_is_about_results_which_related_records_need(tools: Path, 
     assert (none := asked(retrieve, "--min-score", best + 1))["results"] == none["related"] == []
 
 
-def test_related_records_take_what_the_results_leave_of_a_budget(tools: Path, retrieve: Program) -> None:
-    full = asked(retrieve, "--max-chunks", "4")
+def test_related_records_take_what_the_results_leave_of_a_budget(
+    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "4")
+    full = asked(retrieve)
     assert (full["budget"]["chunks"], full["related"]) == (4, [])
-    some = asked(retrieve, "--max-chunks", "5")
+    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "5")
+    some = asked(retrieve)
     assert (some["budget"]["chunks"], ids(some, "related"), some["budget"]["cut"]) == (5, ["doublets"], [])
+    monkeypatch.delenv("RETRIEVE_BUDGET__MAX_CHUNKS")
     words = asked(retrieve, "--max-tokens", "500")["budget"]["tokens"]
     assert words > asked(retrieve, "--max-tokens", "500", MAX_RELATED=0)["budget"]["tokens"]
 
@@ -168,7 +173,7 @@ def test_where_no_result_fits_into_a_budget_nothing_is_related(tools: Path, retr
 
 
 def test_what_a_result_lists_among_its_dependencies_is_not_listed_again(tools: Path, retrieve: Program) -> None:
-    answer = asked(retrieve, "--bundle")
+    answer = asked(retrieve, "--with-dependencies")
     needed = {need["id"] for each in answer["results"] for need in each["bundle"]["needs"]}
     assert needed >= {"doublets", "loader"}
     assert answer["related"] == []
@@ -195,21 +200,6 @@ def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Pr
     assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
     shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
     assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
-
-
-def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:
-    run = asked(retrieve, "--save-run")["run_id"]
-    assert retrieve("replay", run).out == "identical\n"
-    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0]["related"].pop())
-    assert "related[1]" in retrieve("replay", run).out
-
-
-def test_a_run_from_before_there_were_related_records_is_replayed_as_it_was(tools: Path, retrieve: Program) -> None:
-    run = asked(retrieve, "--save-run", PLACEMENT="blend")["run_id"]
-    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0].pop("related"))
-    for key in ("placement", "support_rank", "max_related"):
-        edit(tools / "runs" / run / "run.json", lambda kept, key=key: kept["configuration"]["expansion"].pop(key))
-    assert retrieve("replay", run).out == "identical\n"
 
 
 def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(

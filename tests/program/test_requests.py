@@ -93,7 +93,6 @@ def test_a_question_of_nothing_but_tags_is_refused_as_such(index: Path, retrieve
 # -------------------------------------------------------------------------------------------------- filters
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize(("mode", "method"), MODES)
 @pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])
 def test_a_filtered_answer_is_the_full_ranking_restricted(
@@ -130,9 +129,8 @@ def test_each_leg_says_how_many_candidates_a_filter_left_it(index: Path, retriev
 
 
 MORE = [
-    ["--gate"],
+    ["--route"],
     ["--also", "cells and tiles"],
-    ["--engine", "naive"],
     ["--chunks"],
     ["--min-score", "-9"],
     ["--context", "1"],
@@ -146,7 +144,7 @@ def test_a_filter_holds_whatever_else_is_asked_for(index: Path, retrieve: Progra
 
 def test_a_filter_holds_in_a_gate_that_chooses_one_group(index: Path, retrieve: Program, configure: Configure) -> None:
     configure("gating", top_groups=1)
-    done = retrieve("query", "brain", "--gate", "--filter", "!license=MIT", "--json")
+    done = retrieve("query", "brain", "--route", "--filter", "!license=MIT", "--json")
     assert done.json["trace"]["gate"]["passes"] == 2
     assert set(ids(done)) == {"align", "cells", "stitch"}
 
@@ -200,7 +198,7 @@ def test_an_index_from_before_there_were_filters_says_how_to_get_them(index: Pat
     (index / "current").write_text(old.id + "\n")
 
     assert ids(retrieve("query", "brain", "--json", "-k", "1")) == ["brain"]
-    for words in (["--filter", "license=MIT"], ["--tenant", "acme"], ["--gate"], ["[EXCLUDE:lungs]"]):
+    for words in (["--filter", "license=MIT"], ["--tenant", "acme"], ["--route"], ["[EXCLUDE:lungs]"]):
         assert "retrieve sync" in refused(retrieve, "query", "brain", *words)
 
 
@@ -249,9 +247,8 @@ def test_a_licence_and_a_modality_are_found_in_any_spelling(retrieve: Program, c
 
 WAYS: list[list[str]] = [
     *[["brain scans", "--mode", mode] for mode in ("hybrid", "bm25", "dense")],
-    ["brain scans", "--engine", "naive"],
     ["brain scans", "--also", "cells in tiles", "--also", "lung lobes"],
-    ["brain scans", "--gate"],
+    ["brain scans", "--route"],
     ["brain scans", "--chunks", "--context", "3"],
     ["brain [INCLUDE:BrainStrip|LungMapper|CellFinder|align]"],
     ["brain [EXCLUDE:BrainStrip|LungMapper|CellFinder|TileJoin|align]"],

@@ -44,7 +44,7 @@ def test_with_the_flag_three_files_are_kept_and_without_it_none(index: Path, ret
 
 
 def test_a_run_keeps_what_the_answer_said_but_the_texts(index: Path, retrieve: Program) -> None:
-    answer, retrieval, run = saved(retrieve, index, "brain [EXCLUDE:lungs]", "--filter", "!license=GPL", "--gate")
+    answer, retrieval, run = saved(retrieve, index, "brain [EXCLUDE:lungs]", "--filter", "!license=GPL", "--route")
     (entry,) = retrieval["answers"]
     for key in (
         "query", "clean_query", "enhanced_query", "excluded", "filters", "strategies_used", "strategies_skipped",
@@ -99,44 +99,11 @@ def test_a_run_keeps_each_request_and_what_its_files_said(index: Path, retrieve:
     assert empty["warnings"] == ["none.dcm is empty"]
 
 
-def test_a_run_has_the_texts_of_its_results_if_that_is_asked_for(index: Path, retrieve: Program) -> None:
-    answer, retrieval, run = saved(retrieve, index, "brain", "--context", "1", flag="--save-run=full")
-    assert retrieval["answers"][0]["results"] == answer["results"]
-    assert run["texts"] == "full"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--save-run", "brain", "scans"),
-        ("brain", "--save-run", "scans"),
-        ("brain", "scans", "--save-run"),
-        ("--save-run", "--", "brain", "scans"),
-        ("--save-run=full", "brain", "scans"),
-        ("--save-run=brief", "brain", "scans"),
-    ],
-    ids=" ".join,
-)
-def test_the_flag_takes_no_word_of_the_question(words: tuple[str, ...], index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "--json", *words)
-    assert (done.code, done.json["query"], "run_id" in done.json) == (0, "brain scans", True)
-
-
-def test_behind_two_dashes_the_flag_is_a_word_of_the_question(index: Path, retrieve: Program) -> None:
-    answer = retrieve("query", "--json", "--", "brain", "--save-run").json
-    assert (answer["query"], "run_id" in answer) == ("brain --save-run", False)
-
-
-def test_an_unknown_value_of_the_flag_is_an_error_with_the_nearest(index: Path, retrieve: Program) -> None:
-    assert "full" in refused(retrieve, "query", "brain", "--save-run=ful")
-    assert not (index / "runs").exists()
-
-
 def test_a_run_says_how_it_came_about_under_the_names_of_other_programs(
     guides: Path, retrieve: Program, configure: Configure
 ) -> None:
     configure("gating", top_groups=1)
-    words = ("storage claims", "--also", "rotate secrets", "--gate", "--chunks", "--max-tokens", "60", "-k", "4")
+    words = ("storage claims", "--also", "rotate secrets", "--route", "--chunks", "--max-tokens", "60", "-k", "4")
     answer, retrieval, run = saved(retrieve, Path("artifacts"), *words)
     assert retrieval["mode"] == run["mode"] == "vector_store_retrieval"
     assert retrieval["queries"] == ["storage claims", "rotate secrets"]
@@ -162,7 +129,8 @@ def test_a_run_keeps_what_a_budget_cut_and_each_attempt_with_its_text(
     index: Path, retrieve: Program, configure: Configure
 ) -> None:
     configure("search", mode="bm25")
-    answer, retrieval, _ = saved(retrieve, index, "brain volumes zebra quokka lynx badger", "--max-chunks", "1")
+    configure("budget", max_chunks=1)
+    answer, retrieval, _ = saved(retrieve, index, "brain volumes zebra quokka lynx badger")
     (entry,) = retrieval["answers"]
     assert entry["budget"] == answer["budget"]
     assert entry["budget"]["cut"]
@@ -257,12 +225,12 @@ def test_no_secret_of_an_address_or_of_the_environment_is_in_a_run(
     configure("rerank", base_url="http://127.0.0.1:9/v1?key=quetzal")
     configure("log", queries="true")
     monkeypatch.setenv("SOME_KEY", "axolotl")
-    for form in ([], ["--json"], ["--explain", "-v"], ["--log-json"]):
+    for form in ([], ["--json"], ["--explain", "-v"]):
         done = retrieve("query", "brain", "--save-run", *form)
         assert done.code == 0
         assert not SECRETS.search(done.out + done.err)
     written = [path.read_text() for path in (index / "runs").rglob("*") if path.is_file()]
-    assert len(written) == 4 * 3 + 1
+    assert len(written) == 3 * 3 + 1
     assert not any(map(SECRETS.search, written))
     assert any("http://127.0.0.1:9/v1?…" in text for text in written)
     assert any("SOME_KEY" in text for text in written)

@@ -20,7 +20,6 @@ def _default_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"grade": 0.4}, "SEARCH__GRADE", "0.4"),
         ({"similarity_top_k": 3}, "SEARCH__SIMILARITY_TOP_K", "3"),
-        ({"similarity_top_k": 3, "engine": "naive"}, "SEARCH__SIMILARITY_TOP_K", "3"),
         ({"rerank_keep": 2}, "RERANK__KEEP", "2"),
         ({"rerank_min_score": 0.5}, "RERANK__MIN_SCORE", "0.5"),
     ],
@@ -33,9 +32,8 @@ def test_a_choice_answers_as_its_key_of_the_configuration_does(
         chosen = index.search(QUERY, **choices)
         again = index.search(QUERY)
     monkeypatch.setenv(f"RETRIEVE_{key}", value)
-    others = {name: choice for name, choice in choices.items() if name == "engine"}
     with retrieve_cli.open(sample_index) as index:
-        configured = index.search(QUERY, **others)
+        configured = index.search(QUERY)
 
     def hits(answer: Any) -> list[tuple[str, float]]:
         return [(result.id, result.score) for result in answer.results]

@@ -100,7 +100,7 @@ def test_a_line_is_answered_from_the_generation_that_is_current_then(stream: Str
 def test_a_stream_answers_as_a_batch_does_and_jsonl_is_json(index: Path, retrieve: Program, stdin: Stdin) -> None:
     lines = 'brain\n{"query": "cells", "filters": ["license=MIT"]}\n{\n\nlungs\n'
     outputs = []
-    for words in (["-", "--json"], ["-", "--jsonl"], ["-", "--stream", "--json"], ["--stream", "--json"]):
+    for words in (["-", "--json"], ["-", "--format", "jsonl"], ["-", "--stream", "--json"], ["--stream", "--json"]):
         stdin(lines)
         done = retrieve("query", *words)
         assert done.code == 8

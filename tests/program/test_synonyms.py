@@ -115,7 +115,7 @@ def test_synonyms_that_no_retriever_searches_for_are_not_claimed(
 ) -> None:
     monkeypatch.setenv("RETRIEVE_SYNONYMS__RULES", '["knee => chest"]')
     assert retrieve("query", "knee", "--json").json["synonyms"] == ["chest"]
-    for words in (("--mode", "dense"), ("--engine", "naive"), ("--exact-words",)):
+    for words in (("--mode", "dense"), ("--exact-words",)):
         found = retrieve("query", "knee", *words, "--json").json
         assert "synonyms" not in found
         assert not any("synonyms" in notice for notice in found.get("notices", []))

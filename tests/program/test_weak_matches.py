@@ -54,7 +54,7 @@ def test_a_query_of_stop_words_says_who_takes_no_part(index: Path, retrieve: Pro
 
 @pytest.mark.parametrize("text", ["!!!", "?? -- ...", "[INCLUDE:lungs] *", "<=>"])
 def test_a_text_without_words_matches_nothing_and_says_what_to_do(index: Path, retrieve: Program, text: str) -> None:
-    for flags in ([], ["--mode", "bm25"], ["--mode", "dense"], ["--filter", "license=MIT"], ["--engine", "naive"]):
+    for flags in ([], ["--mode", "bm25"], ["--mode", "dense"], ["--filter", "license=MIT"]):
         answer = retrieve("query", text, "--json", *flags).json
         assert (answer["results"], answer["total_matches"], answer["related"]) == ([], 0, []), flags
         assert answer["notices"] == [WORDLESS], flags

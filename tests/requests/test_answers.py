@@ -149,16 +149,6 @@ def test_a_head_that_is_not_what_its_name_says_is_a_notice_and_no_error(opened: 
     assert len([notice for notice in answer.notices if "\u202e" not in notice]) >= len(odd)
 
 
-def test_a_run_with_the_beginning_of_a_file_is_repeated_without_it(
-    index: Path, retrieve: Program, stdin: Stdin
-) -> None:
-    head = base64.b64encode(b"cell,area\n1,20\n").decode()
-    stdin(json.dumps({"query": "cells", "files": [{"name": "cells.csv", "head_base64": head}]}))
-    run = retrieve("query", "-", "--save-run", "--json").json
-    assert run["enhanced_query"] == "cells format:CSV"
-    assert retrieve("replay", run["run_id"]).out == "identical\n"
-
-
 # ------------------------------------------------------------------------------------------------- pages
 
 WAYS: list[dict[str, Any]] = [
@@ -220,7 +210,7 @@ def test_ranks_go_on_in_every_format(tools: Path, retrieve: Program) -> None:
         return retrieve(*asked, *form).out.splitlines()
 
     assert [row["rank"] for row in retrieve(*asked, "--json").json["results"]] == [3, 4]
-    assert [json.loads(line)["rank"] for line in lines("--jsonl")] == [3, 4]
+    assert [json.loads(line)["rank"] for line in lines("--format", "jsonl")] == [3, 4]
     assert [line.split()[3] for line in lines("--format", "trec")] == ["3", "4"]
     assert [line.split(",")[1] for line in lines("--format", "csv") if line[:2] == "1,"] == ["3", "4"]
     assert [line[:3] for line in lines() if line[:2].strip().isdigit()] == [" 3 ", " 4 "]
@@ -310,7 +300,7 @@ def test_values_that_differ_only_in_case_are_one(tmp_path: Path, retrieve: Progr
     assert facets == {"topic": [{"value": "CT", "count": 3}, {"value": "MRI", "count": 2}]}
 
 
-@pytest.mark.parametrize("form", [["--format", "csv"], ["--jsonl"], ["-l"], ["--format", "prompt"]], ids=str)
+@pytest.mark.parametrize("form", [["--format", "csv"], ["--format", "jsonl"], ["-l"], ["--format", "prompt"]], ids=str)
 def test_a_format_without_facets_says_so(tools: Path, retrieve: Program, form: list[str]) -> None:
     done = retrieve("query", "brain", "--facet", "group", "--artifacts", tools, *form)
     assert (done.code, done.out) == (2, "")

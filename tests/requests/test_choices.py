@@ -31,7 +31,7 @@ from retrieve_cli.server.page.address import Address
 
 MORE: dict[str, Any] = {
     "grade": 0.2, "similarity_top_k": 3, "rerank_keep": 2, "rerank_min_score": 0.1, "rerank_depth": 4,
-    "rerank_interpolate": 1.0, "rerank": False, "related": "brief",
+    "rerank_interpolate": 1.0, "rerank": False, "related": "brief", "engine": "naive", "max_chunks": 1,
 }  # fmt: skip
 GOOD: dict[str, Any] = {**{name: values[0] for name, values in VALUES.items()}, **MORE}
 """A value of each choice that reaches a search, files apart: each door has them in another form."""
@@ -205,10 +205,8 @@ def test_a_row_puts_a_choice_into_every_door(tools: Path) -> None:
 
 
 def test_a_hint_for_programs_has_keys_in_place_of_flags_and_nothing_else_changed() -> None:
-    hint = (
-        "omit --engine, or use the others: --mode bm25; -k 3 (--no-rerank); see well-known -- and --allowed-host HOST"
-    )
+    hint = "omit --mode, or use the others: --mode bm25; -k 3 (--no-rerank); see well-known -- and --allowed-host HOST"
     assert SEARCH.without_flags(hint) == (
-        "omit `engine`, or use the others: `mode` bm25; `limit` 3 (`rerank`); see well-known -- and --allowed-host HOST"
+        "omit `mode`, or use the others: `mode` bm25; `limit` 3 (`rerank`); see well-known -- and --allowed-host HOST"
     )
     assert SEARCH.without_flags("no flag") == "no flag"

@@ -114,7 +114,7 @@ def test_several_credentials_are_an_invalid_request(file: KeyFile) -> None:
 
 
 def test_a_missing_scope_is_403_and_names_it(file: KeyFile) -> None:
-    text = file.create(["search", "judge"]).text
+    text = file.create(["search", "web"]).text
     answer = ask(Callers(ring=KeyRing(file)), "documents:write", bearer(text))
     assert answer.status_code == 403
     assert 'error="insufficient_scope", scope="documents:write"' in answer.headers["WWW-Authenticate"]
@@ -147,7 +147,7 @@ def test_the_limit_of_a_key_is_in_the_headers_and_429_says_when_to_come_back(fil
     assert third.json()["error"]["retryable"] is True
     assert "RateLimit" not in ask(callers, headers=bearer(fast.text)).headers
     now[0] = 30.0
-    assert ask(callers, "judge", bearer(slow.text)).headers["RateLimit"] == '"default";r=0;t=60'
+    assert ask(callers, "web", bearer(slow.text)).headers["RateLimit"] == '"default";r=0;t=60'
 
 
 def test_a_token_has_the_limit_of_its_subject(tmp_path: Path) -> None:
@@ -198,4 +198,4 @@ def test_a_server_on_loopback_needs_none(host: str) -> None:
 
 def test_a_caller_may_what_its_scopes_permit() -> None:
     assert Caller(None, frozenset(["search"]), "x").may("search")
-    assert not Caller(None, frozenset(["search"]), "x").may("judge")
+    assert not Caller(None, frozenset(["search"]), "x").may("web")

@@ -32,7 +32,7 @@ def test_a_mistyped_key_is_recognised_without_a_look_up(place: int, char: str) -
 
 
 def test_the_command_prints_a_key_once_and_stores_its_digest(retrieve: Program) -> None:
-    words = ("--scope", "search,documents:write", "--scope", "judge", "--tenant", "acme", "--name", "web app")
+    words = ("--scope", "search,documents:write", "--scope", "web", "--tenant", "acme", "--name", "web app")
     umask = os.umask(0)
     try:
         done = retrieve("keys", "create", *words, "--expires", "90d", "--rate", "20/s:50")
@@ -45,7 +45,7 @@ def test_the_command_prints_a_key_once_and_stores_its_digest(retrieve: Program) 
     assert done.out.strip() not in file.read_text()
     assert len(json.loads(file.read_text())["keys"][0]["sha256"]) == 64
     (listed,) = retrieve("keys", "list", "--json").json["keys"]
-    assert listed["scopes"] == ["search", "documents:write", "judge"]
+    assert listed["scopes"] == ["search", "documents:write", "web"]
     named = {"tenant": "acme", "name": "web app", "rate": "20/s:50", "state": "valid"}
     assert {name: listed[name] for name in named} == named
     for words in (("list",), ("list", "--json")):
@@ -151,11 +151,11 @@ def test_a_damaged_file_of_keys_is_an_error_at_the_start_and_no_key_later_on(tmp
 
 
 def test_the_form_of_scopes_in_flags_and_claims() -> None:
-    assert read_scopes(["judge, search", "search"]) == ("search", "judge")
+    assert read_scopes(["web, search", "search"]) == ("search", "web")
     with pytest.raises(UsageError):
         read_scopes(["search", "admin"])
-    assert claimed_scopes("openid search  judge") == {"search", "judge"}
-    assert claimed_scopes(["search", 7, {"judge": 1}, "x"]) == {"search"}
+    assert claimed_scopes("openid search  web") == {"search", "web"}
+    assert claimed_scopes(["search", 7, {"web": 1}, "x"]) == {"search"}
     assert claimed_scopes({"search": True}) == claimed_scopes(None) == claimed_scopes(7) == frozenset()
 
 

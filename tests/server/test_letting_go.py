@@ -31,6 +31,8 @@ CHOICES: dict[str, list[Any]] = {
     "retrievers": [["bm25"], ["dense", "bm25"]],
     "files": [[]],
     "related": ["brief"],
+    "engine": ["naive"],
+    "max_chunks": [2],
     "grade": [0.1],
     "similarity_top_k": [3],
     "rerank_keep": [2],

@@ -163,16 +163,16 @@ def test_searches_of_pages_and_of_mcp_have_their_stages_in_header_log_and_metric
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
     tool = {"json": {**call, "params": {"name": "search", "arguments": {"query": "lungs"}}}, "headers": accept}
-    pages = ("GET", "/?q=lungs", {}), ("GET", "/compare?q=lungs&b.rerank=no", {}), ("GET", "/compare", {})
+    pages = ("GET", "/?q=lungs", {}), ("GET", "/", {})
     answers = sent(server_app(state), *pages, ("POST", "/mcp", tool), ("GET", "/metrics", {}))
-    page, comparison, empty, called, metrics = answers
-    assert [answer.status_code for answer in answers] == [200] * 5
-    assert [bool(answer.headers.get("Server-Timing")) for answer in answers] == [True, True, False, True, False]
-    assert 'retrieve_stage_duration_seconds_count{stage="search"} 4.0' in metrics.text
+    page, empty, called, metrics = answers
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [bool(answer.headers.get("Server-Timing")) for answer in answers] == [True, False, True, False]
+    assert 'retrieve_stage_duration_seconds_count{stage="search"} 2.0' in metrics.text
     logged = [line["results"] for line in lines(state, tmp_path)]
     shown = len(called.json()["result"]["structuredContent"]["results"])
-    assert logged == [page.text.count("<article"), 2 * page.text.count("<article"), None, shown, None]
-    assert min(shown, len(comparison.text), len(empty.text)) > 0
+    assert logged == [page.text.count("<article"), None, shown, None]
+    assert min(shown, len(empty.text)) > 0
 
 
 # ------------------------------------------------------------------------------------------------- traces

@@ -32,8 +32,6 @@ STATES = {
     "API": "/docs",
     "missing": "/r/nope",
     "sign in": "/signin",
-    "compare": "/compare?q=segment+lungs&b.mode=bm25",
-    "judge": "/compare?q=segment+lungs&b.mode=bm25&view=blind",
 }
 
 

@@ -94,7 +94,7 @@ async def test_a_partial_answer_has_status_200_and_equal_requests_give_equal_byt
 @pytest.mark.anyio
 async def test_a_search_needs_the_scope_web_which_search_does_not_imply(artifacts: Path) -> None:
     search = made.Canned(made.answer(made.work()))
-    async with web_client(artifacts, search, "search,documents:write,index:admin,metrics,judge") as client:
+    async with web_client(artifacts, search, "search,documents:write,index:admin,metrics") as client:
         answer = await client.post("/web", json={"query": "x"})
         assert answer.status_code == 403
         assert "does not have the scope web" in answer.text

@@ -26,7 +26,7 @@ async def page(client: Any, status: int = 200, headers: dict[str, str] | None = 
 async def test_the_tab_is_there_only_for_callers_that_may_search_the_web(tmp_path: Path) -> None:
     artifacts, search = built(tmp_path), made.Canned(made.answer())
     async with web_client(artifacts, search) as client:
-        for path in ("/", "/?q=lungs", "/r/lungs", "/compare", "/web"):
+        for path in ("/", "/?q=lungs", "/r/lungs", "/web"):
             tabs = read_html((await client.get(path)).content).one("nav", class_="tabs").all("a")
             assert [tab.attributes["href"] for tab in tabs] == ["/", "/web"]
             marked = [tab.text for tab in tabs if tab.attributes.get("aria-current") == "page"]

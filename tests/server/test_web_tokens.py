@@ -26,9 +26,9 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenVerifier:
 
 @pytest.mark.parametrize(("kind", "kid"), [("RSA", "one"), ("EC", "two"), ("OKP", "three")])
 def test_a_token_of_the_issuer_names_its_caller(tokens: TokenVerifier, kind: str, kid: str) -> None:
-    token = tokens.verify(signed(kind, headers={"kid": kid}, scope="search judge openid"))
+    token = tokens.verify(signed(kind, headers={"kid": kid}, scope="search web openid"))
     assert token is not None
-    assert token.caller[:3] == (None, {"search", "judge"}, "alice")
+    assert token.caller[:3] == (None, {"search", "web"}, "alice")
     assert token.rate is None
 
 
@@ -53,7 +53,7 @@ REJECTED: dict[str, Any] = {
     "two parts": lambda: signed().rpartition(".")[0],
     "four parts": lambda: signed() + ".x",
     "cut": lambda: signed()[:-5],
-    "another payload": lambda: _with_payload(signed(), claims(scope="judge")),
+    "another payload": lambda: _with_payload(signed(), claims(scope="web")),
     "alg none": lambda: forged({"alg": "none", "kid": "one"}, claims()),
     "alg None": lambda: forged({"alg": "None", "kid": "one"}, claims()),
     "no alg": lambda: forged({"kid": "one"}, claims()),
@@ -149,7 +149,7 @@ def test_claims_name_tenant_scopes_and_limit(tmp_path: Path) -> None:
     token = verified(tenant="acme", roles=["search", "documents:write", "root"])
     assert token.caller[:3] == ("acme", {"search", "documents:write"}, "alice")
     assert str(token.rate) == "20/s"
-    assert token.account == verified(tenant="acme", roles="judge").account
+    assert token.account == verified(tenant="acme", roles="web").account
     assert token.account != verified(tenant="globex").account
     for tenant in (None, "", " ", 7, ["acme"], {"a": 1}, "a\nb", "x" * 300):
         assert verified(tenant=tenant) is None

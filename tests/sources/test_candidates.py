@@ -196,7 +196,7 @@ def again(folder: Path, *sources: object, how: str) -> tuple[Path, Path]:
     return first, second
 
 
-@pytest.mark.parametrize("how", ["--json", "--jsonl"])
+@pytest.mark.parametrize("how", ["--json", "--format=jsonl"])
 def test_the_records_that_an_index_prints_build_the_same_index(tmp_path: Path, how: str) -> None:
     """All of them: a list for people has 20."""
     long = "\n\n".join(f"Part {at}.  It segments {'lungs and lobes, ' * 40}then stops.\n * one" for at in range(9))
@@ -216,7 +216,7 @@ def test_the_records_that_an_index_prints_build_the_same_index(tmp_path: Path, h
 
 
 @settings(max_examples=examples(0.5))
-@given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(["--json", "--jsonl"]))
+@given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(["--json", "--format=jsonl"]))
 def test_any_records_build_the_same_index_again(records: list[dict[str, Any]], how: str) -> None:
     given_ = {"BUILD__MAX_FAIL": "1", "CHUNKING__SIZE": "24", "CHUNKING__OVERLAP": "4"}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -232,7 +232,7 @@ def test_a_document_that_an_index_prints_builds_a_record_with_its_text(tmp_path:
     (tmp_path / "docs" / "lungs.md").write_text(
         f"---\nlicense: MIT\nyear: 2024\n---\n# Lungs\n\n{WORDS}\n\n## Two\n\n{WORDS}\n"
     )
-    _, second = again(tmp_path, "--docs-dir", tmp_path / "docs", how="--jsonl")
+    _, second = again(tmp_path, "--docs-dir", tmp_path / "docs", how="--format=jsonl")
     [record], [chunk] = contents(second)
     assert [record[key] for key in ("id", "name", "kind", "license", "metadata")] == [
         "lungs.md", "Lungs", "catalog", "MIT", {"year": 2024}]  # fmt: skip

@@ -119,13 +119,6 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
 
 
 @pytest.mark.usefixtures("library")
-def test_a_search_by_a_plug_in_is_replayed(retrieve: Program) -> None:
-    assert retrieve("web", "guides", "--save-run").code == 0
-    (run,) = Path("artifacts/runs").iterdir()
-    assert retrieve("replay", run.name).out == "identical\n"
-
-
-@pytest.mark.usefixtures("library")
 def test_a_plug_in_that_raises_in_a_search_is_a_provider_that_failed(
     retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,28 +204,6 @@ def test_added_results_are_found_offline_after_a_sync(
     assert found["doc_id"] == result["id"]
 
 
-def test_a_query_has_a_web_section_beneath_its_own_results(
-    ask: Ask, fakes: Fakes, retrieve: Program, catalog: Path
-) -> None:
-    retrieve("build", "--catalog", catalog)
-    settle(fakes, *PROVIDERS, text="skull")
-    local = retrieve("query", "skull", "--json", "--no-timing").json
-    both = retrieve("query", "skull", "--web", "--json", "--no-timing")
-    assert both.code == 0
-    assert {key: value for key, value in both.json.items() if key != "web"} == local
-    assert both.json["web"]["results"]
-    text = retrieve("query", "skull", "--web").out
-    parts = ("BrainStrip", "From the web:", both.json["web"]["results"][0]["title"][:20])
-    assert sorted(parts, key=text.index) == list(parts)
-
-
-@pytest.mark.usefixtures("ask")
-def test_a_batch_has_no_web_section(retrieve: Program) -> None:
-    done = retrieve("query", "-", "--web")
-    assert done.code == 2
-    assert "--web answers one query" in done.err
-
-
 @pytest.mark.usefixtures("ask")
 def test_a_recording_has_the_exchanges_and_no_credentials(
     retrieve: Program, monkeypatch: pytest.MonkeyPatch, fakes: Fakes

@@ -11,28 +11,24 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-import numpy as np
-
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.operations.snapshots import form
-from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage import durable
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
-from retrieve_cli.storage.mapped import BLOCK as SUMMED, block_sums
 from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, open_regular
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.mapped import Sums
     from retrieve_cli.storage.store import Store
 
-_PIECE = 8 * SUMMED
+_PIECE = 1 << 19
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
 _PACKED = 1024
 """Packed bytes that are read at a time: they unpack to at most 32 MiB, as four bytes may encode a block of 128 KiB."""
-_RESERVED = ("manifest.json", sums.FILE, LISTING)
+_RESERVED = ("manifest.json", LISTING)
 """Names that no file of a generation may have."""
 T = TypeVar("T")
 
@@ -66,7 +62,7 @@ def verify(path: Path) -> Snapshot:
 
 
 def unpack(path: Path, folder: Path) -> Snapshot:
-    """Verify, and write the files of the generation into an empty folder, with the checksums of their blocks.
+    """Verify, and write the files of the generation into an empty folder.
 
     Raises:
         UsageError: the file does not exist.
@@ -140,8 +136,8 @@ class _Members:
         if folder is not None:
             _check_room(folder, manifest)
         with task("reading the snapshot", BYTES, header.index_bytes) as progress:
-            files = sorted(manifest.files.items())
-            block_sums_by_file = {name: self._file(name, entry, folder, progress) for name, entry in files}
+            for name, entry in sorted(manifest.files.items()):
+                self._file(name, entry, folder, progress)
         extras = {}
         for name in (name for name in form.EXTRAS if name in header.extras):
             extras[name] = self._small(name, form.EXTRAS[name])
@@ -153,8 +149,6 @@ class _Members:
         if any(self._bytes(2 * form.BLOCK)) or self._stream.read(1):
             raise form.BadSnapshot("there is data after its last member")
         self._stream.check_end()
-        if folder is not None:
-            sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
 
     def _manifest(self, header: form.SnapshotHeader) -> Manifest:
@@ -174,24 +168,21 @@ class _Members:
             raise form.BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
         return manifest
 
-    def _file(self, name: str, entry: FileEntry, folder: Path | None, progress: Task) -> Sums:
-        """Read a file of the generation, write it if there is a folder, and return the checksums of its blocks."""
+    def _file(self, name: str, entry: FileEntry, folder: Path | None, progress: Task) -> None:
+        """Read a file of the generation, and write it if there is a folder."""
         self._begin(form.FOLDER + name, exactly=entry.bytes)
         sha1 = hashlib.sha1(usedforsecurity=False)
-        parts = [np.empty(0, np.uint64)]
         with (folder / name).open("xb") if folder is not None else nullcontext() as target:
             for piece in counting(self._content(form.FOLDER + name, entry.bytes), progress):
                 sha1.update(piece)
                 if target is not None:
                     target.write(piece)
-                    parts.append(block_sums(np.frombuffer(piece, np.uint8)))
         if sha1.hexdigest() != entry.sha1:
             raise form.BadSnapshot(
                 f"{form.FOLDER}{name} has SHA-1 {sha1.hexdigest()}, not {entry.sha1} as in the manifest"
             )
         if folder is not None:
             durable.sync(folder / name)
-        return np.concatenate(parts)
 
     def _small(self, name: str, limit: int) -> bytes:
         size = self._begin(name)

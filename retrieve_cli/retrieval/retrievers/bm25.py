@@ -14,7 +14,7 @@ from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, l
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
 from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
-from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import (
     Postings,
@@ -30,8 +30,6 @@ from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
@@ -56,8 +54,7 @@ class _Writer:
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
-        file = older.file(RETRIEVER.file)
-        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # the whole file was verified
+        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -99,8 +96,8 @@ class Bm25(Retriever[str]):
         Package(("rank-bm25",), "backend", "rank_bm25"),
     )
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
-        "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
-        "b": (0.2, 0.4, 0.6, 0.75, 0.9),
+        "k1": (0.9, 1.2, 2.0),
+        "b": (0.4, 0.75),
     }
     _FORMULA = ("variant", "k1", "b")
 
@@ -124,18 +121,11 @@ class Bm25(Retriever[str]):
         return _Writer(rows, unit, facets=self._facets(building), language=language)
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
-        file = generation.file(self.file)
-        stored = pickles.load(file, later=LATER)
+        stored = pickles.load(generation.file(self.file))
         backend = stored.get("backend") if isinstance(stored, dict) else None
         if backend == "impacts":
-            card = generation.manifest.recipe.retrievers[self.name]
-            with reading_cards():
-                formula = Formula(**keys_of(card, self._FORMULA))
-            index = Bm25Index(stored, file.check_parts, formula=formula)
-            index.release = generation.release(self.file)
-            return index
+            return Bm25Index(stored)
         if backend == "rank_bm25":
-            file.check()
             return RankBm25Index(stored)
         message = f"{self.file} is from an unknown backend {quoted(backend)}"
         raise IndexCorrupt(message, hint="build again: retrieve build")
@@ -203,7 +193,7 @@ class Bm25(Retriever[str]):
         rows = pickles.load(generation.file(self.file)).get("languages", np.zeros(0, np.int32))
         for text, language in zip_longest(texts, map(language_at, rows.tolist()), fillvalue=ENGLISH):
             writer.add([Field("text", text)], language)
-        return Bm25Index(writer.stored(), formula=formula)
+        return Bm25Index(writer.stored())
 
     @staticmethod
     def _unit(building: Building) -> Unit:
@@ -280,40 +270,29 @@ class RankBm25Index(TermIndex):
             terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
             for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
                 rows[row].extend([vocabulary[term]] * int(count))
-            self._texts = rows
-            self._parameters = {"k1": stored["k1"], "b": stored["b"]}
-            self._engine = self._made(rows)
+            self._engine = _okapi(rows, k1=stored["k1"], b=stored["b"])
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
 
     def __len__(self) -> int:
         return self._length
 
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool; the package computes it again."""
-        view = super().within(rows)
-        own = [self._texts[row] for row in np.flatnonzero(rows)]
-        view._engine = self._made(own)  # noqa: SLF001  a copy of this very object
-        if len(self.analyzer.languages) > 1:
-            view.analyzer = self.analyzer.among(tuple(languages_in(self._languages[rows])))
-        return view
-
-    def _made(self, rows: Sequence[Sequence[str]]) -> Any:
-        from rank_bm25 import BM25Okapi
-
-        return BM25Okapi(rows, **self._parameters) if any(rows) else None
-
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)
         if self._engine is not None:  # the package would divide by zero terms
             with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
-                own = slice(None) if self.population is None else self.population
                 several = self.analyzer.languages if len(self.analyzer.languages) > 1 else ()
                 for code in several or (ENGLISH,):
                     terms = (self.analyzer.among((code,)) if several else self.analyzer).terms(query)
                     found = np.nan_to_num(np.asarray(self._engine.get_scores(terms), np.float32))
-                    scores[own] += np.where(self._languages[own] == number_of(code), found, 0) if several else found
+                    scores += np.where(self._languages == number_of(code), found, 0) if several else found
         return scores
+
+
+def _okapi(rows: Sequence[Sequence[str]], *, k1: float, b: float) -> Any:
+    from rank_bm25 import BM25Okapi
+
+    return BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
 
 
 class RemoteTexts:
@@ -336,11 +315,6 @@ class RemoteTexts:
     def completed(self) -> int:
         """Number of lists that the engine returned too short, and that were completed exactly."""
         return int(self._index.completed)
-
-    def within(self, rows: Mask) -> Bm25Index:
-        """Return the index over some rows, (n,) bool: from the local file, since the weights in the engine are computed
-        over all rows."""
-        return self.words.within(rows)
 
     def search(
         self,

@@ -20,7 +20,7 @@ from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.selection import ScoringIndex, best_of_groups
+from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.retrieval.retrievers.term_postings import (
     Postings,
     language_at,
@@ -29,19 +29,14 @@ from retrieve_cli.retrieval.retrievers.term_postings import (
     stored_columns,
 )
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.bitmap import PIECE, several, total
-from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import Exported, PostingTable
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
-    from retrieve_cli.storage.mapped import Check
 
     Floats = NDArray[np.float64]
 
@@ -146,28 +141,16 @@ class TermIndex(ScoringIndex[str]):
     analyzer: TextAnalyzer
 
 
-LATER = ("rows", "impacts", "frequencies", "lengths", "languages")
-"""Large arrays of `bm25.pkl` of which a query reads little or nothing: each part is checked when it is read."""
-
-
 class Bm25Index(TermIndex):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked, *, formula: Formula | None = None) -> None:
-        """Open the contents from `Bm25Writer`; `check` verifies the parts of the `LATER` arrays that are read.
-        `formula` is the one that the impacts were computed with.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `Bm25Writer`.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
         self._stored = stored
-        self._check = check
-        self.release = unreleased
-        self._formula = formula or Formula()
-        self._weights: dict[int, float] = {}
-        """Inverse document frequencies of terms in the population."""
-        self._mean_length = 1.0
-        """Mean length of the rows that the numbers are computed over, if these are some of all."""
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -187,25 +170,7 @@ class Bm25Index(TermIndex):
 
     def reweighted(self, formula: Formula) -> Bm25Index:
         """Return the index that a build with another formula would give; in memory, without reading the texts."""
-        self._check(*(self._stored[name] for name in LATER if name in self._stored))
-        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool: each term weighs as much as without the others."""
-        view, total, count = super().within(rows), 0.0, 0
-        for first in range(0, self._length, at_once := self._at_once()):
-            piece = slice(first, first + at_once)
-            if (kept := rows[piece]).any():
-                self._check(lengths := self._stored["lengths"][piece])
-                total += float((own := lengths[kept]).sum())
-                count += len(own)
-                self.release()
-        view._mean_length, view._weights = total / count if total else 1.0, {}  # noqa: SLF001  a copy of this object
-        if len(self.analyzer.languages) > 1:
-            self._check(languages := self._stored["languages"])
-            view.analyzer = self.analyzer.among(tuple(languages_in(languages[rows])))
-            self.release()
-        return view
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
 
     def __len__(self) -> int:
         return self._length
@@ -214,7 +179,6 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
         weighs as often as the query has it."""
         found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
-        self.release()  # what the look-ups read
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
     def _weighted(self, query: str) -> dict[int, Vectors | float]:
@@ -237,7 +201,7 @@ class Bm25Index(TermIndex):
             places = {code: place for code, term in terms.items() if (place := self.place_of(term)) is not None}
             most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
-                most = max(most, total(self._length, self.population) // 2)
+                most = max(most, self._length // 2)
             for code, place in places.items():
                 weights = weighted.setdefault(place, np.zeros(len(codes), np.float32))
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
@@ -245,113 +209,64 @@ class Bm25Index(TermIndex):
 
     def rows_by_language(self) -> dict[str, int]:
         """Return the number of rows by the code of their language; of an index of version 1 nothing."""
-        self._check(languages := self._stored.get("languages", np.zeros(0, np.int32)))
+        languages = self._stored.get("languages", np.zeros(0, np.int32))
         numbers, counts = np.unique(languages, return_counts=True)
         return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
-    def first_with(self, place: int) -> int:
-        """Return the first row, of the population if there is one, with a term by its number."""
-        return int(self._postings(place, 0, self._length)[0][0])
+    def first_with(self, place: int, own: Mask | None = None) -> int:
+        """Return the first row, of the `own` ones if given, with a term by its number."""
+        rows = self._rows_of(place)
+        return int(rows[0] if own is None else rows[own[rows]][0])
 
     def _share(self, place: int, most: int) -> float:
         """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it
         is rare, as `the` is in French records, or its stem (`dat` for data), but that does not make it tell more."""
         frequencies = np.array([most, self.rows_with(place)], np.float64)
-        common, own = idf("lucene", total(self._length, self.population), frequencies)
+        common, own = idf("lucene", self._length, frequencies)
         return min(1.0, float(common / own))
 
-    def rows_with(self, place: int) -> int:
-        """Return the number of rows, of the population if there is one, with a term by its number."""
-        if self.population is not None:
-            return self._frequency(place, self.population)
-        return int(self._starts[place + 1] - self._starts[place])
+    def rows_with(self, place: int, own: Mask | None = None) -> int:
+        """Return the number of rows, of the `own` ones if given, with a term by its number."""
+        if own is None:
+            return int(self._starts[place + 1] - self._starts[place])
+        return int(np.count_nonzero(own[self._rows_of(place)]))
+
+    def _rows_of(self, place: int) -> NDArray[np.uint32]:
+        """Return the rows with a term, by its number.
+
+        As unsigned numbers, negative rows of a damaged file are out of range instead of counted from the end.
+        """
+        return self._rows[int(self._starts[place]) : int(self._starts[place + 1])].view(np.uint32)
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)
         return Exported(Part(name, self.unit, self._length), postings=table)
 
     def _scores(self, query: str) -> Vectors:
-        return self._piece(self._weighted(query), 0, self._length)
-
-    def _pieces(self, query: str, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
-        terms, starts = self._weighted(query), several(starts)
-        units = self._length if starts is None else len(starts) - 1
-        for first in range(0, units, at_once := self._at_once()):
-            end = min(first + at_once, units)
-            ends = np.array([first, end]) if starts is None else starts[first : end + 1]
-            scores = self._piece(terms, int(ends[0]), int(ends[-1]))
-            yield first, scores if starts is None else best_of_groups(scores, ends - ends[0] if first else ends)
-
-    def _at_once(self) -> int:
-        return max(1, self._length) if self.release is unreleased else PIECE
-
-    def _piece(self, terms: Mapping[int, Vectors | float], first: int, end: int) -> Vectors:
-        """Return the scores of the rows from `first` up to but not `end`, of the population if there is one."""
-        scores = np.zeros(end - first, np.float32)
+        scores = np.zeros(self._length, np.float32)
         try:
-            for term, weights in terms.items():
-                rows, parts = self._postings(term, first, end)
+            for term, weights in self._weighted(query).items():
+                rows = self._rows_of(term)
+                parts = self._impacts[int(self._starts[term]) : int(self._starts[term + 1])]
                 count = weights if isinstance(weights, int | float) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
-                scores[rows - first if first else rows] += parts * np.float32(count)
-                self.release()
+                scores[rows] += parts * np.float32(count)
         except IndexError as error:
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
 
-    def _languages_of(self, rows: NDArray[np.int32]) -> Rows:
+    def _languages_of(self, rows: NDArray[np.uint32]) -> Rows:
         """Return for each row the place of its language in `languages` of the analyzer."""
-        self._check(languages := self._stored["languages"])
-        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages[rows])
+        languages = self._stored["languages"][rows]
+        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages)
         return places
-
-    def _postings(self, term: int, first: int, end: int) -> tuple[NDArray[np.int32], Vectors]:
-        """Return the rows with a term, by its number, from `first` up to but not `end`, and the score that it adds to
-        each."""
-        column = slice(int(self._starts[term]), int(self._starts[term + 1]))
-        if end - first < self._length:
-            self._check(self._rows[column])
-            places = np.searchsorted(self._rows[column], np.array([first, end], np.int32)).tolist()
-            column = slice(column.start + places[0], column.start + places[1])
-        rows = self._rows[column]
-        if (own := self.population) is None:
-            parts = self._impacts[column]
-            self._check(rows, parts)
-            return rows, parts
-        frequencies: Vectors = self._stored["frequencies"][column]
-        self._check(rows, frequencies)
-        kept = own[rows]
-        rows, tf, lengths = rows[kept], frequencies[kept].astype(np.float64), self._stored["lengths"]
-        form, mean = self._formula, self._mean_length
-        shares = saturation(form.variant, tf, lengths[rows], k1=form.k1, b=form.b, mean_length=mean)
-        if term not in self._weights:
-            self._weights[term] = self._idf(term, self._frequency(term, own), own)
-        return rows, (self._weights[term] * shares).astype(np.float32)
-
-    def _frequency(self, term: int, own: Mask) -> int:
-        rows = self._rows[int(self._starts[term]) : int(self._starts[term + 1])]
-        self._check(rows)
-        return sum(int(np.count_nonzero(own[piece])) for piece in pieces(rows, self.release))
-
-    def _idf(self, term: int, frequency: int, own: Mask) -> float:
-        """Return the inverse document frequency of a term, by its number, that so many of the `own` rows have."""
-        variant, documents = self._formula.variant, total(self._length, own)
-        if variant != "okapi" or not frequency:
-            return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
-        # The one variant in which the weight of a term depends on the weights of all others.
-        self._check(self._rows)
-        seen = np.append(0, np.cumsum(own[self._rows]))
-        counts = np.diff(seen[self._starts]).astype(np.float64)
-        return float(idf(variant, documents, counts[counts > 0])[np.count_nonzero(counts[:term])])
 
     def place_of(self, term: str) -> int | None:
         """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""
         wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
-        self.release()  # what the last look-up read
         while low < high:
             middle = (low + high) // 2
             term_here = bytes(self._terms[self._term_ends[middle] : self._term_ends[middle + 1]])

@@ -8,7 +8,7 @@ for 100,000 rows of 120 terms.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWr
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
-from retrieve_cli.storage.mapped import unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import Exported, PostingsWriter, PostingTable, kept_by_group
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.mapped import Check
 
 _HINT = "retrieve inspect verify"
 
@@ -45,10 +43,9 @@ class SparseWriter:
         self._terms = 0
         """Number above the largest new term."""
 
-    def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
-        """Use the contents from a writer of this module as the older index, made with the same encoder; `release` frees
-        the memory in which it is mapped."""
-        self._old = PostingTable(stored["starts"], stored["rows"], stored["impacts"], stored["length"], release)
+    def reuse(self, stored: Mapping[str, Json]) -> None:
+        """Use the contents from a writer of this module as the older index, made with the same encoder."""
+        self._old = PostingTable(stored["starts"], stored["rows"], stored["impacts"], stored["length"])
 
     def keep(self, row: int) -> None:
         """Append a row of the older index."""
@@ -89,20 +86,15 @@ class SparseWriter:
         return stored, (part for block in merged for part in ((rows, block.rows), (impacts, block.values)))
 
 
-LATER = ("rows", "impacts")
-"""Large arrays of `splade.pkl` of which a query reads little: each part is checked when it is read."""
-
-
 class SparseIndex(ScoringIndex[TermWeights]):
     """Opened `splade.pkl`: a `contracts.Index` whose queries are `TermWeights`."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Open the contents from `SparseWriter`; `check` verifies the parts of the `LATER` arrays that are read.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `SparseWriter`.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
-        self._check = check
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -123,7 +115,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)
         return Exported(Part(name, self.unit, self._length), postings=table)
 
@@ -139,10 +130,11 @@ class SparseIndex(ScoringIndex[TermWeights]):
 
     def _scores(self, query: TermWeights) -> Vectors:
         scores = np.zeros(self._length, np.float32)
+        rows = self._rows.view(np.uint32)  # negative rows of a damaged file are out of range then
         try:
             for _, weight, column in self._columns(query):
                 # Faster than `scores[rows] += ...`, which first gathers the old values.
-                np.add.at(scores, self._rows[column], self._impacts[column] * weight)
+                np.add.at(scores, rows[column], self._impacts[column] * weight)
         except IndexError as error:
             raise IndexCorrupt(f"splade.pkl refers to a missing row ({error})", hint=_HINT) from error
         return scores
@@ -152,7 +144,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
         terms: Terms = query.terms[query.terms < len(self._starts) - 1]
         for term, weight in zip(terms.tolist(), query.weights, strict=False):
             column = slice(int(self._starts[term]), int(self._starts[term + 1]))
-            self._check(self._rows[column], self._impacts[column])
             yield term, weight, column
 
 
@@ -164,8 +155,7 @@ class _Writer:
         self._known = KeyRows(as_keys([]))
 
     def reuse(self, older: Generation) -> None:
-        file = older.file(RETRIEVER.file)
-        self._rows.reuse(pickles.load(file, later=LATER), file.release)  # the whole file was verified
+        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
         self._known = KeyRows(as_keys(older.texts))
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
@@ -204,8 +194,7 @@ class Splade(Retriever[TermWeights]):
         return _Writer()
 
     def open(self, generation: Generation, settings: Settings) -> SparseIndex:
-        file = generation.file(self.file)
-        return SparseIndex(pickles.load(file, later=LATER), file.check_parts)
+        return SparseIndex(pickles.load(generation.file(self.file)))
 
     def exported(self, index: Index[TermWeights]) -> Exported:
         return index.exported(self.name) if isinstance(index, SparseIndex) else super().exported(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from retrieve_cli.contracts import Field, Json
 from retrieve_cli.contracts.terms.languages import ENGLISH
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import MergedBlock, PostingsWriter, PostingTable, kept_by_group
 from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, Vocabulary, places_of
@@ -35,16 +34,14 @@ class Postings:
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
-        self._release: Callable[[], None] = unreleased
         self._vocabulary: dict[str, int] = {}
         self._rows = PostingsWriter("f")
         self._lengths = array("d")
         self._languages = array("i")
 
-    def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
-        """Use the contents from a writer of this module as the older index, made with the same analyzer; `release`
-        frees the memory in which it is mapped."""
-        self._old, self._release = stored, release
+    def reuse(self, stored: Mapping[str, Json]) -> None:
+        """Use the contents from a writer of this module as the older index, made with the same analyzer."""
+        self._old = stored
 
     def keep_all(self, rows: range) -> None:
         """Append a contiguous range of rows of the older index."""
@@ -87,9 +84,8 @@ class Postings:
         The same rows give the same columns, whether they were kept or added. This consumes the collected rows.
         """
         self._analyzer.forget()
-        old = PostingTable(
-            self._old["starts"], self._old["rows"], self._old["frequencies"], len(self._old["lengths"]), self._release
-        )
+        stored = self._old
+        old = PostingTable(stored["starts"], stored["rows"], stored["frequencies"], len(stored["lengths"]))
         origins = self._rows.origins(old.length)
         kept = kept_by_group(old, origins)
         texts, of_fresh = self._names(kept > 0)

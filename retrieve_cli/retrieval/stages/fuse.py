@@ -1,7 +1,4 @@
-"""The stage that asks several retrievers and makes one ranking of their candidates.
-
-Scores and ranks of the candidates are gathered once, in a pool: another fusion runs no retriever again.
-"""
+"""The stage that asks several retrievers and makes one ranking of their candidates."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking
-from retrieve_cli.frozen import Described, Frozen, replace
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import (
     CountedMatches,
     Fusion,
@@ -100,18 +97,15 @@ def _scores(account: Account, rows: Rows) -> Floats:
     return scores
 
 
-class Fuse(Described):
+class Fuse(Frozen):
     """Weighted sum or reciprocal rank fusion over the union of the retrievers' candidates; `keep` hits are passed on.
 
     In a weighted sum a candidate that one retriever did not list is not worth zero there: its score is asked for.
     """
 
-    apart: ClassVar = ("gather",)
     retrievals: tuple[Retrieval, ...]
     fusion: Fusion
     keep: int
-    gather: Callable[[Sequence[Account]], CandidatePool] = gather
-    """Makes one pool of the retrievers' accounts of a query."""
     kind: ClassVar[Kind] = "fuse"
     rescores: ClassVar[bool] = False
 
@@ -133,7 +127,7 @@ class Fuse(Described):
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:
-        pool = self.gather(accounts)
+        pool = gather(accounts)
         weights = np.array([self.fusion.weight(each.name) for each in self.retrievals], np.float64)
         parts = pool.contributions(self.fusion)
         fused = weighted_sum(parts, weights)

@@ -34,17 +34,6 @@ class Reranker(Protocol):
 
 
 @runtime_checkable
-class Separable(Reranker, Protocol):
-    """A reader whose costly part looks at one hit at a time: the result serves any list that has the hit."""
-
-    def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
-        """Return the costly part of the computation for each hit, independent of the others."""
-
-    def scores(self, seen: Sequence[Any]) -> Any:
-        """Return (n,) scores as `read` does, from the results of `look` for each hit."""
-
-
-@runtime_checkable
 class Picking(Protocol):
     """A reader that may pick some of the hits, those that it scores above 0, and reject the others."""
 

@@ -20,7 +20,6 @@ SCOPES: Mapping[str, str] = {
     "documents:write": "add and delete documents",
     "index:admin": "sync, roll back and verify the index",
     "metrics": "read the metrics of the server",
-    "judge": "write judgments",
     "web": "search the web and literature, which sends queries to others",
 }
 WHOLE_INDEX = ("index:admin", "metrics")

@@ -34,9 +34,9 @@ class Address(NamedTuple):
     """True if results are under headings of their sources."""
 
     @classmethod
-    def of(cls, parameters: Iterable[tuple[str, str]], *, prefix: str = "") -> Address:
+    def of(cls, parameters: Iterable[tuple[str, str]]) -> Address:
         """Return the search that the parameters describe; unknown ones are ignored, and numbers out of range become the
-        nearest in range. With `prefix`, the keys of a configuration begin with it: `a.mode`."""
+        nearest in range."""
         last: dict[str, str] = {}
         filters: dict[str, None] = {}
         for key, value in parameters:
@@ -45,7 +45,7 @@ class Address(NamedTuple):
             last[key] = value
         digits = last.get("page", "1")
         page = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 else 1
-        given = ((row, last.get(prefix + name, "").strip()) for name, row in SEARCH.in_door(PAGE).items())
+        given = ((row, last.get(name, "").strip()) for name, row in SEARCH.in_door(PAGE).items())
         choices = tuple((row.name, text) for row, text in given if text and (not row.is_switch or text in SWITCHES))
         grouped = last.get("by") == "source"
         return cls(last.get("q", "").strip(), tuple(filters), choices, min(max(page, 1), _MOST_PAGES), grouped)
@@ -62,15 +62,11 @@ class Address(NamedTuple):
         """Return the choices without those that a form shows."""
         return [(name, text) for name, text in self.choices if name not in shown]
 
-    def parameters(self, prefix: str = "") -> list[tuple[str, str]]:
+    def parameters(self) -> list[tuple[str, str]]:
         """Return the parameters of the address, those at default left out."""
-        pairs = [("q", self.query), *(("f", each) for each in self.filters), *self.configuration(prefix)]
+        pairs = [("q", self.query), *(("f", each) for each in self.filters), *self.choices]
         pairs += [("by", "source" if self.grouped else ""), ("page", str(self.page) if self.page > 1 else "")]
         return [(key, value) for key, value in pairs if value]
-
-    def configuration(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the parameters that describe the configuration of the search."""
-        return [(prefix + name, text) for name, text in self.choices]
 
     def url(self) -> str:
         """Return the address below the root of the server."""

@@ -110,7 +110,6 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
         "empty": lines,
         "lost": lost(answer, lines),
         "exact": start.with_choice("exact_words", "yes").url() if answer.question.corrections else "",
-        "compared": "/compare?" + start.url().partition("?")[2],
         "pinned": address.with_choice("generation", answer.generation).url(),
     }
 

@@ -1,4 +1,4 @@
-"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/docs`, `/signin`, `/signout`, files.
+"""Routes of the page: `/`, `/web`, `/r/<id>`, `/docs`, `/signin`, `/signout`, files.
 
 The tab "Web" of the page: results of the web and literature with their providers and their status.
 """
@@ -25,7 +25,6 @@ from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.page import rendering, signing
 from retrieve_cli.server.page.address import Address
-from retrieve_cli.server.page.compare import ComparisonAddress, add_vote, compare_page
 from retrieve_cli.server.page.contents import Problem, record_page, search_page
 from retrieve_cli.server.page.rendering import cut, link
 from retrieve_cli.server.page.view import Badge
@@ -53,8 +52,6 @@ def router(state: State) -> APIRouter:
         ("/", pages.search, _READ),
         ("/r/{record_id:path}", pages.record, _READ),
         ("/web", pages.web, ["GET"]),
-        ("/compare", pages.compare, _READ),
-        ("/judgments", pages.judge, ["POST"]),
         ("/docs", pages.docs, _READ),
         ("/static/{name}", pages.static, _READ),
         ("/signin", pages.sign_in_form, _READ),
@@ -99,20 +96,6 @@ class _Pages:
         first, generation = request.query_params.get("from", ""), request.query_params.get("generation", "")
         values = await state.pool.run(request, record_page, state.live, record_id, first, generation, caller.tenant)
         return rendering.page(request, "record", {**values, **self._tabs(caller)})
-
-    async def compare(self, request: Request) -> Response:
-        state, caller = self._state, self._state.callers.of(request, "search")
-        wanted = ComparisonAddress.of(request.query_params.multi_items())
-        page = await state.pool.run(request, compare_page, state.live, wanted, caller)
-        observed(request).answers = page.answers
-        return rendering.page(request, "compare", {**page.values, **self._tabs(caller)})
-
-    async def judge(self, request: Request) -> Response:
-        signing.expect_own_page(request, self._state)
-        caller = self._state.callers.of(request, "judge")
-        fields = await signing.fields_of(request)
-        await self._state.pool.run(request, add_vote, self._state.live, fields, caller)
-        return signing.onward(request, fields.get("next", "/compare"))
 
     def _tabs(self, caller: Caller, current: str = "") -> dict[str, Any]:
         """The value of the tabs; empty unless the caller may search the web, too."""

@@ -20,7 +20,6 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.storage.mapped import pieces, unreleased
 from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
 from retrieve_cli.storage.vocabulary import Vocabulary
 
@@ -77,14 +76,14 @@ class Column(Frozen, eq=False):
         """Return a value as written."""
         return self.vocabulary[self.span[value]]
 
-    def sound(self, length: int, release: Callable[[], None] = unreleased) -> bool:
-        """Return True if its arrays fit each other and a table of `length` records; `release` is called after parts."""
+    def sound(self, length: int) -> bool:
+        """Return True if its arrays fit each other and a table of `length` records."""
         ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
         return bool(
             (ends[1:] >= ends[:-1]).all()
-            and all(_within(piece, length) for piece in pieces(self.records, release))
-            and all(_within(piece - self.span.start, len(self)) for piece in pieces(self.stored, release))
-            and all((piece[1:] >= piece[:-1]).all() for piece in pieces(self.records, release, overlap=1))
+            and _within(self.records, length)
+            and _within(self.values, len(self))
+            and (self.records[1:] >= self.records[:-1]).all()
             and _within(self.numbered, len(self))
             and (self.numbered[1:] > self.numbered[:-1]).all()
         )

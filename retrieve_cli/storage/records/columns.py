@@ -3,8 +3,6 @@
 One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting links
 a record to one of its values. Postings are in order of field, record and place in the record. All of it is in a dozen
 arrays, for any number of fields: opening reads none of them, and a condition reads only the parts of its field.
-
-`tenants.pkl`: samples of the chunks of tenants that have many, over which an engine's scores are averaged.
 """
 
 from __future__ import annotations
@@ -13,18 +11,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.bitmap import POPULATION_ROWS, Bitmap, SampledGroups, of_members, sample_of, several
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.records.column import FIELDS, OMITTED, Column, known_as
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
@@ -32,8 +26,7 @@ from retrieve_cli.untrusted.nearest import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Terms
-    from retrieve_cli.storage.mapped import Check
+    from retrieve_cli.contracts import Rows, Terms
     from retrieve_cli.storage.records.column import Flags
 
 
@@ -57,22 +50,16 @@ DTYPES = {
     "values": "<i4",
 }
 
-LATER = ("text", "ends", "numbered", "numbers", "records", "values")
-"""Arrays of which a condition reads the part of its field: they are checked when they are read."""
-
 
 class Columns:
     """`columns.pkl`, opened: records that satisfy a condition, and the values of fields."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
-        """Takes what `ColumnsWriter` stored, of which `check` compares the arrays of `LATER` with their checksums.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `ColumnsWriter` stored.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
-        self._check = check
-        self.release = unreleased
-        """Function that frees the memory in which a file in an engine is mapped; it is called after each piece."""
         try:
             self._length = int(stored["length"])
             self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
@@ -157,18 +144,11 @@ class Columns:
         return self._marked(column, lambda values: values == number)
 
     def _marked(self, column: Column | None, passes: Callable[[Terms], Flags]) -> Flags:
-        """Return the records with a value that passes, (n,) bool; of a file in an engine as a bitmap."""
-
-        def block(first: int, end: int) -> Flags:
-            marked = np.zeros(end - first, np.bool_)
-            if column is not None:
-                part = column.part(first, end)
-                marked[column.records[part][passes(column.values_in(part))] - first] = True
-                self.release()
-            return marked
-
-        found: Flags = block(0, self._length) if self.release is unreleased else Bitmap.of(self._length, block)
-        return found
+        """Return the records with a value that passes, (n,) bool."""
+        marked: Flags = np.zeros(self._length, np.bool_)
+        if column is not None:
+            marked[column.records[passes(column.values)]] = True
+        return marked
 
     def column(self, field: str) -> Column | None:
         """Return a field by any of its names; None if no record has it, or may have it."""
@@ -255,7 +235,6 @@ class Columns:
         known = number < len(self.names) and self.names[number] == field
         starts = self.arrays["value_starts"]
         span = range(int(starts[number]), int(starts[number + known]))
-        self._check_texts(span)
         place = self.vocabulary.place(span, value)
         return place, place < span.stop and self.vocabulary[place] == value
 
@@ -265,17 +244,14 @@ class Columns:
             return number is not None
         start, end = self.arrays["posting_starts"][number : number + 2].tolist()
         # Numbers out of range are found to be damaged when the column is read.
-        records = pieces(self.arrays["records"][start:end], self.release)
-        return any(self.visible[piece.clip(0, self._length - 1)].any() for piece in records)
+        records = self.arrays["records"][start:end]
+        return bool(self.visible[records.clip(0, self._length - 1)].any())
 
     def _column(self, number: int) -> Column:
         arrays = self.arrays
         start, end = arrays["value_starts"][number : number + 2].tolist()
         postings = slice(*arrays["posting_starts"][number : number + 2].tolist())
         numbers = slice(*arrays["number_starts"][number : number + 2].tolist())
-        self._check(arrays["numbered"][numbers], arrays["numbers"][numbers])
-        self._check(arrays["records"][postings], arrays["values"][postings])
-        self._check_texts(range(start, end))
         column = Column(
             name=self.names[number],
             vocabulary=self.vocabulary,
@@ -285,18 +261,9 @@ class Columns:
             records=arrays["records"][postings],
             stored=arrays["values"][postings],
         )
-        if not column.sound(self._length, self.release):
+        if not column.sound(self._length):
             raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)
-        column = column if self.visible is None else column.within(self.visible)
-        self.release()
-        return column
-
-    def _check_texts(self, span: range) -> None:
-        """Check the values of `span` against their checksums. Raises: IndexCorrupt."""
-        ends = self.arrays["ends"][span.start : span.stop + 1]
-        self._check(ends)
-        if len(ends):
-            self._check(self.arrays["text"][int(ends[0]) : int(ends[-1])])
+        return column if self.visible is None else column.within(self.visible)
 
 
 def columns_of(generation: Generation) -> Columns:
@@ -304,17 +271,12 @@ def columns_of(generation: Generation) -> Columns:
 
     Raises:
         IndexCorrupt: the file is damaged.
-        UsageError: the index was built before there were filters.
     """
     return generation.once(_open)
 
 
 def _open(generation: Generation) -> Columns:
-    if FILE not in generation.manifest.files:
-        raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
-    columns = stored_columns(generation, FILE, len(generation.records), "records")
-    columns.release = generation.release(FILE)
-    return columns
+    return stored_columns(generation, FILE, len(generation.records), "records")
 
 
 def stored_columns(generation: Generation, name: str, rows: int, unit: str) -> Columns:
@@ -323,8 +285,7 @@ def stored_columns(generation: Generation, name: str, rows: int, unit: str) -> C
     Raises:
         IndexCorrupt: it is damaged, or has another number of rows.
     """
-    file = generation.file(name)
-    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
+    columns = Columns(pickles.load(generation.file(name)))
     if len(columns) != rows:
         raise IndexCorrupt(f"{name} has {len(columns)} rows for {rows} {unit}", hint=_HINT)
     generation.expect(name, len(columns))
@@ -350,32 +311,3 @@ def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
 
 def _rises(ends: Rows, last: int) -> bool:
     return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())
-
-
-TENANTS_FILE = "tenants.pkl"
-
-
-def write_samples(columns: Columns, starts: Rows, path: Path) -> int:
-    """Write the samples of the tenants with more chunks than a sample has, if there are any; return their number."""
-    found = {}
-    if (column := columns.column(TENANT)) is not None:
-        counts = np.bincount(column.values, np.diff(starts)[column.records])
-        for name in map(column.text, np.flatnonzero(counts > POPULATION_ROWS).tolist()):
-            chunks = of_members(columns.having(TENANT, name), starts)
-            groups = (None,) if several(starts) is None else (None, starts)
-            found[name] = [list(sample_of(chunks, each)) for each in groups]
-    if found:
-        pickles.dump(found, path)
-    return len(found)
-
-
-def sample_of_tenant(generation: Generation, tenant: str, own: Mask) -> Mask:
-    """Return the records of a tenant, with its stored samples. Raises: IndexCorrupt: the file is damaged."""
-    if isinstance(own, Bitmap) and TENANTS_FILE in generation.manifest.files:
-        stored = pickles.load(generation.file(TENANTS_FILE))
-        try:
-            own.of_chunks = [SampledGroups(*each) for each in stored.get(tenant, ())]
-        except (TypeError, AttributeError) as error:
-            message = f"{TENANTS_FILE} is damaged ({quoted(error)})"
-            raise IndexCorrupt(message, hint="build again: retrieve build") from error
-    return own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group, kept_values
 from retrieve_cli.storage.records.column import number_of, values_of
@@ -38,7 +37,6 @@ class ColumnsWriter:
 
     def __init__(self) -> None:
         self._old: Columns | None = None
-        self._release: Callable[[], None] = unreleased
         self._fresh = FreshValues()
         self._postings = PostingsWriter()
 
@@ -55,10 +53,10 @@ class ColumnsWriter:
         """Add a record of older columns, each at most once, without reading it."""
         self.keep_all(old, range(record, record + 1))
 
-    def keep_all(self, old: Columns, records: range, release: Callable[[], None] = unreleased) -> None:
-        """Add consecutive records of older columns; `release` frees the memory in which they are read."""
+    def keep_all(self, old: Columns, records: range) -> None:
+        """Add consecutive records of older columns."""
         if self._old is None:
-            self._old, self._release = old, release
+            self._old = old
         elif self._old is not old:
             raise ValueError("records are kept from one older generation")
         self._postings.keep_all(records)
@@ -76,7 +74,7 @@ class ColumnsWriter:
     def _merged(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
         old = Columns(_NONE) if self._old is None else self._old
         stored = old.arrays
-        table = PostingTable(stored["posting_starts"], stored["records"], stored["values"], len(old), self._release)
+        table = PostingTable(stored["posting_starts"], stored["records"], stored["values"], len(old))
         origins = self._postings.origins(len(old))
         names = MergedVocabulary(old, kept_values(table, origins, len(old.vocabulary)), self._fresh)
         codes, self._fresh = len(self._fresh), FreshValues()

@@ -12,7 +12,6 @@ from hypothesis.extra import numpy as hnp
 from retrieval.stages.retrievers import ASKED, deaf_retriever, make_retriever, make_retrievers, words_retriever
 
 from retrieve_cli.contracts import Query, Ranking
-from retrieve_cli.evaluation.memory import RememberedRetrieval, RetrievalMemory
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieval, Retrieve
@@ -217,30 +216,6 @@ def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(retrievers: Leg
 
     assert beginning == whole.first(keep)
     assert Retrieve(retrievers[0], keep=keep)(ASKED)[0] == Retrieve(retrievers[0], keep=1000)(ASKED)[0].first(keep)
-
-
-@given(table=tables(queries=2), formula=formulas, depths=st.lists(st.integers(1, 12), min_size=1, max_size=4))
-def test_retrievers_that_remember_are_fused_as_if_each_were_asked_to_the_depth_again(
-    table: Any, formula: Formula, depths: list[int]
-) -> None:
-    memories = [RetrievalMemory(12) for _ in table]
-    asked = [Ranking(Query("0")), Ranking(Query("1")), Ranking(Query("0"))]
-
-    for depth in depths:
-        made = make_retrievers(table, depth=depth)
-        remembered = [RememberedRetrieval(each, memory) for each, memory in zip(made, memories, strict=True)]
-        assert fuse(remembered, formula)(asked) == fuse(made, formula)(asked)
-        assert str(fuse(remembered, formula)) == str(fuse(made, formula))
-
-
-@given(table=tables(queries=1), data=st.data())
-def test_retrievers_that_remember_keep_what_they_found_for_other_records_apart(table: Any, data: st.DataObject) -> None:
-    made = make_retrievers(table, depth=3)
-    remembered = [RememberedRetrieval(each, RetrievalMemory(12)) for each in made]
-    masks = st.one_of(st.none(), hnp.arrays(np.bool_, table.shape[2]))
-    asked = [Ranking(Query("0", records=mask)) for mask in data.draw(st.lists(masks, max_size=4))]
-
-    assert fuse(remembered, FORMULAS[1])(asked) == fuse(made, FORMULAS[1])(asked)
 
 
 @given(hnp.arrays(np.float64, st.integers(0, 12), elements=st.integers(-3, 3)), st.integers(1, 14))

@@ -13,6 +13,7 @@ import pytest
 from retrieval.stages.retrievers import ASKED, make_retriever, make_retrievers
 
 from retrieve_cli.contracts import Query, Ranking
+from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval
@@ -84,7 +85,7 @@ def compared() -> dict[str, list[tuple[Any, Any]]]:
         k = int(generator.integers(1, 100))
         depths = generator.integers(1, ROWS + 5, retrievers) if kind == "rrf" else [ROWS] * retrievers
         made = make_retrievers(tables(generator, retrievers))
-        made = [each.at_depth(int(depth)) for each, depth in zip(made, depths, strict=True)]
+        made = [replace(each, depth=int(depth)) for each, depth in zip(made, depths, strict=True)]
         method, normalization = ("rrf", "zscore") if kind == "rrf" else ("weighted", kind)
         named = {f"retriever{at}": weight for at, weight in enumerate(weights)}
         stage = Fuse(tuple(made), fusion=Fusion(method, normalization, k, named), keep=1000)

@@ -57,7 +57,7 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
         "query": body["query"],
         "doc_ids": body.get("docIds"),
         "engine": engine,
-        "limit": top or similar,
+        "limit": top or similar or (settings.search.similarity_top_k if engine == "naive" else None),
         "rerank": None if engine == "naive" else enabled,
         "expand": None if engine == "naive" else False,
         "chunks": True,
