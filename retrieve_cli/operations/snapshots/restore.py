@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -149,7 +150,7 @@ def _calibrations(path: Path, file: Path) -> list[Calibration]:
 @contextmanager
 def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[None]:
     """Hold the store for one writer; a new one is removed after an error."""
-    fresh = not store.generations.exists()
+    fresh, no_inbox = not store.generations.exists(), not store.inbox.exists()
     new = [folder for folder in (store.path, *store.path.parents) if not folder.exists()]
     try:
         with store.writer(wait=settings.sync.wait, say=progress.say):
@@ -158,6 +159,8 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
             except BaseException:
                 if fresh and not store.kept():
                     # The lock is held: a waiting process makes another one.
+                    if no_inbox:
+                        shutil.rmtree(store.inbox, ignore_errors=True)
                     with suppress(OSError):
                         store.generations.rmdir()
                         if [path.name for path in store.path.iterdir()] == [store.lock.name]:
