@@ -14,10 +14,7 @@ WAITING ?= $(shell echo $$((2 * $(WORKERS))))
 TESTS   := $(BIN)/python -m pytest --dist worksteal
 # More options of pytest, for `make test` and its sisters: OPTIONS="-k filters --dearest 10".
 OPTIONS ?=
-# Kernels of OpenBLAS that answers must not depend on. Those that this processor cannot run are skipped, and those that it
-# takes by itself: the tiers run with them.
-CORES  ?= Haswell SkylakeX
-# How long `make fuzz` goes on; SEED repeats what an earlier one printed.
+# How long `make fuzz` goes on; SEED repeats the attacks of another run.
 SECONDS ?= 300
 SEED    ?=
 # What `make bench-scale` measures: numbers of records (a million when asked), and options of benchmarks/scale.py, such as
@@ -26,7 +23,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -64,13 +61,8 @@ test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost 
 
 quick: test
 
-bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
-	found=$$($(BIN)/python tests/processors.py); for core in $(CORES); do \
-		test $$core = "$$found" || OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits $$(grep -rl --include='test_*.py' mark.bits tests) || exit 1; \
-	done
-
-fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
-	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
+fuzz: $(READY)  ## Attack the program for SECONDS with attacks drawn from SEED
+	$(BIN)/python -m pytest tests/hostile/test_hostile.py -k campaign --attack-seconds $(SECONDS) --attack-seed "$(or $(SEED),$$RANDOM)" $(OPTIONS)
 
 fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
 	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/server/test_openapi.py

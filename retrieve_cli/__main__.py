@@ -22,11 +22,6 @@ def run() -> None:
     """Entry point of the script."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # ignored in background jobs
         signal.signal(signal.SIGINT, _end)
-    if sys.argv[1:2] == ["__complete"]:  # a shell completes a word: see cli/completion.py
-        from retrieve_cli.cli.completing import run as complete
-
-        complete(sys.argv[2:])
-        return
     if sys.argv[1:2] in (["query"], ["search"]):
         from retrieve_cli.cli.warm.client import answer
 

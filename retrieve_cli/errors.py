@@ -175,6 +175,14 @@ class ModelFailed(RetrieveError):
     kind = "model_failed"
 
 
+class TextFailed(ModelFailed):
+    """A text that ends every process that encodes it."""
+
+    def __init__(self, message: str, *, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
 class Conflict(UsageError):
     """A change that contradicts what there is."""
 

@@ -11,23 +11,23 @@ import pytest
 import tiers
 from hypothesis import given, settings, strategies as st
 from hypothesis.errors import HypothesisSideeffectWarning
-from processors import lacking
 from profiles import NAME, SEED
 from samples import ROOT, TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.cli.main import main
 
 settings.load_profile(NAME)
-CORE = os.environ.get("OPENBLAS_CORETYPE", "")
 
 
 def pytest_report_header() -> str:
-    return f"profile: {NAME} (HYPOTHESIS_PROFILE), seed: {SEED} (TEST_SEED), kernels: {CORE or 'those found'}"
+    return f"profile: {NAME} (HYPOTHESIS_PROFILE), seed: {SEED} (TEST_SEED)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.add_option(parser)
     costs.add_options(parser)
+    parser.addoption("--attack-seconds", type=float, help="attack the program so long: make fuzz")
+    parser.addoption("--attack-seed", default="0", help="repeats the attacks of another campaign")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,8 +56,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["RETRIEVE_TRUST"] = "1"  # for fixtures of modules, and processes that tests start
     costs.install(config, tiers.install(config))
-    if missing := lacking(CORE):
-        pytest.exit(f"skipped: this processor cannot run the kernels of {CORE}, it lacks {sorted(missing)}", 0)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HypothesisSideeffectWarning)

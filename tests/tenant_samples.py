@@ -107,6 +107,14 @@ def foreign_words(text: str) -> set[str]:
     return set(re.findall(rf"{FOREIGN}\w*", text.casefold()))
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of an answer in alphabetical order, without numbers.
+
+    Scores, and so ranks, depend on the document frequencies of the whole index.
+    """
+    return sorted(re.findall(r"[^\W\d_]+", text))
+
+
 WORDS = ["open", "single", "cell", "matrices", "store", "tables", "paint", "walls"]
 NAMES = ["a0", "a1", "a2", "a3", "zq0", "zq1", "zq2", "Reader", "Saver", "Tool 1", "zqTool 1"]
 sentences = st.lists(st.sampled_from(WORDS), min_size=2, max_size=5).map(" ".join)

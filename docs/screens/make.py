@@ -131,13 +131,13 @@ def main() -> int:
 
 
 def build(work: Path) -> None:
-    """Make the indexes that are searched, of the sample catalog and of a folder of guides, and a report."""
+    """Make the indexes that are searched, of the sample catalog and of a folder of guides."""
     for path, text in GUIDES.items():
         file = work / "docs" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
     guides = ("build", "docs", "--artifacts", "guides")
-    for words in (("init", "--sample"), ("build",), guides, ("eval", "--gold", "gold.jsonl", "--report", "report")):
+    for words in (("init", "--sample"), ("build",), guides):
         subprocess.run([*PROGRAM, *words], cwd=work, env=environment(), check=True, capture_output=True)
 
 
@@ -193,7 +193,6 @@ def called(words: tuple[str, ...], work: Path) -> str:
 
 def pages(work: Path) -> Iterator[tuple[str, str]]:
     """Yield a name and the address of each page while it is served."""
-    yield "report", (work / "report" / "index.html").as_uri()
     with subprocess.Popen(
         [*PROGRAM, "serve", "--port", "0", "--json"], cwd=work, env=environment(), stdout=subprocess.PIPE, text=True
     ) as server:

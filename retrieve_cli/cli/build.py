@@ -37,14 +37,9 @@ MaxFail = Annotated[
 ]
 
 Workers = Annotated[
-    int | None, option("--workers", "Embed by N processes; 0: by this one.  [default: 0]", "N", min=0, max=256)
+    int | None, option("--workers", "Embed in N processes; 0: in this one.  [default: 0]", "N", min=0, max=256)
 ]
-Executor = Annotated[
-    str | None, option("--executor", "Embed by other machines: http:HOST:PORT,HOST:PORT or ray:auto.", "WHERE")
-]
-BitEqual = Annotated[
-    bool, option("--require-bit-equal", "Reject workers that compute other last bits than this machine.")
-]
+Executor = Annotated[str | None, option("--executor", "Embed on a Ray cluster: ray:auto or ray:ADDRESS.", "WHERE")]
 
 
 @shared("text", "json")
@@ -64,7 +59,6 @@ def build(
     max_fail: MaxFail = None,
     workers: Workers = None,
     executor: Executor = None,
-    require_bit_equal: BitEqual = False,
     dry_run: Annotated[
         bool, option("--dry-run", "Show how the first records would be read, without writing anything.")
     ] = False,
@@ -79,7 +73,7 @@ def build(
     from retrieve_cli.cli.progress import progress_for
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
-    settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
+    settings = shared.over(settings, "executors", workers=workers, executor=executor)
     entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
@@ -112,13 +106,6 @@ def waiting(shared: Shared, settings: Settings, *, wait: float | None, no_wait: 
     if no_wait and wait:
         raise UsageError("--wait and --no-wait contradict each other", hint="give one of them")
     return shared.over(settings, "sync", wait=0.0 if no_wait else wait)
-
-
-def embedding_by(
-    shared: Shared, settings: Settings, workers: int | None, executor: str | None, *, bits: bool
-) -> Settings:
-    """Return the settings with the workers that the flags give."""
-    return shared.over(settings, "executors", workers=workers, executor=executor, require_bit_equal=bits or None)
 
 
 def report_findings(report: Report, shared: Shared) -> None:

@@ -14,6 +14,7 @@ from retrieve_cli.frozen import asdict
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from retrieve_cli.contracts import Json
     from retrieve_cli.operations.doctor.advise import Advice
     from retrieve_cli.operations.doctor.subject import Check
 
@@ -26,12 +27,16 @@ def doctor(
     advise: Annotated[
         bool, option("--advise", "Measure the encoders that this CPU can run, and recommend one.")
     ] = False,
+    repair: Annotated[
+        bool, option("--repair", "Set damaged lines of the log of added documents aside, and keep the others.")
+    ] = False,
     shared: Shared,
 ) -> None:
-    """Diagnose problems and print the fix; nothing is changed."""
+    """Diagnose problems and print the fix; nothing is changed without --repair."""
     from retrieve_cli.operations.doctor.examine import configured, examine
     from retrieve_cli.output.formats import document
 
+    repaired = _repair(shared) if repair else None
     checks = examine(shared.artifacts, shared.config)
     ok = all(check.status != "fail" for check in checks)
     as_json = shared.format == "json"
@@ -44,11 +49,26 @@ def doctor(
         advice = measure(configured(shared.artifacts, shared.config)[0], say=shared.talk.say)
     if as_json:
         more = {} if advice is None else {"advice": asdict(advice)}
+        more |= {} if repaired is None else {"repaired": repaired}
         print(document({"ok": ok, "checks": [asdict(check) for check in checks], **more}))
     elif advice is not None:
         _show_advice(advice, shared.console())
     if not ok:
         raise typer.Exit(Exit.ERROR)
+
+
+def _repair(shared: Shared) -> dict[str, Json]:
+    """Set damaged lines of the log of added documents aside, in a file beside it; return them with their reasons."""
+    from retrieve_cli.storage.inbox import inbox_of
+
+    log = inbox_of(shared.store.path)
+    found = log.repair()
+    for damage in found.damaged if found else ():
+        shared.talk.say(f"line {damage.line}: {damage.why}")
+    if found:
+        shared.talk.say(f"kept {found.kept} documents; the damaged lines are in {found.aside}")
+    lines = [{"line": damage.line, "reason": damage.why} for damage in found.damaged] if found else []
+    return {"damaged": lines, "kept": len(log.snapshot()), "aside": str(found.aside) if found else None}
 
 
 def _show(checks: Sequence[Check], console: Console) -> None:

@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 # One product of a query is memory bound; OpenBLAS's second thread only spins, and costs most where cores are busy.
 # It must be said before NumPy is imported.
@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from retrieve_cli.cli.names import ALIASES, COMMANDS, command_for
 from retrieve_cli.cli.options import Talk
@@ -41,20 +41,6 @@ class OnDemand(TyperCommand):
     def load(self) -> Command:
         """Return the command itself."""
         return command_of(str(self.name))
-
-
-class Help(TyperCommand):
-    """`retrieve help COMMAND`: the same as `retrieve COMMAND --help`."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
-    ) -> Context:
-        """Print the help of the command that the arguments name, and end."""
-        del info_name, parent, extra
-        words = [word for word in args if not word.startswith("-")]
-        with program().make_context("retrieve", [*words, "--help"]) as context:
-            context.command.invoke(context)
-        raise typer.Exit
 
 
 class Program(TyperGroup):
@@ -85,12 +71,12 @@ def command_of(name: str) -> Command:
     return get_group(holder).commands[name]
 
 
-def program() -> TyperGroup:
-    """Return the program with all its commands, without importing them."""
-    group = get_group(app)
+def program(given: Sequence[str] = ()) -> TyperGroup:
+    """Return the program with all its commands, without importing them; if a command is `given`, without the options
+    that install completion, which take a millisecond."""
+    group = cast("TyperGroup", get_group(app) if given and given[0] in COMMANDS else get_command(app))
     for name, short_help in COMMANDS.items():
-        command = Help if name == "help" else OnDemand
-        group.add_command(command(name, short_help=short_help))
+        group.add_command(OnDemand(name, short_help=short_help))
     for alias, name in ALIASES.items():
         group.add_command(OnDemand(name, short_help=COMMANDS[name], hidden=True), alias)
     return group
@@ -114,7 +100,6 @@ app = typer.Typer(
     name="retrieve",
     help="Hybrid search over catalogs and documents, with an explanation for every result, fully offline.",
     cls=Program,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help appears in half the time
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -137,6 +122,8 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
+    if _COMPLETE in os.environ:
+        return _complete()
     given = with_shared_last(sys.argv[1:] if arguments is None else arguments)
     talk = Talk.of(given)
     _open_streams()
@@ -147,6 +134,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from retrieve_cli.cli.failures import failure_of
 
         return talk.error(*failure_of(error))
+
+
+_COMPLETE = "_RETRIEVE_COMPLETE"
+"""Variable by which the script of --install-completion asks for the words that a shell may complete."""
+
+
+def _complete() -> int:
+    """Print the words that may complete a command line; none if it is not one."""
+    from typer.completion import shell_complete
+
+    with suppress(Exception):
+        return shell_complete(program(), {}, "retrieve", _COMPLETE, os.environ[_COMPLETE])
+    return Exit.OK
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def _interruptible() -> Iterator[None]:
 def _run(given: list[str], talk: Talk) -> int:
     try:
         # Not `.main()`: typer's own would turn a broken pipe and an interruption into exits without a word.
-        command = program()
+        command = program(given)
         with command.make_context("retrieve", given) as context:
             command.invoke(context)
         sys.stdout.flush()

@@ -19,11 +19,8 @@ COMMANDS: Mapping[str, str] = {
     "engines": "Manage indexes in engines: push, verify, status, drop, snapshot, attach.",
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "serve": "Serve search, the index and its documents over HTTP, with a page.",
-    "inbox": "Repair the log of the documents that were added one at a time.",
     "keys": "Create, list and revoke keys of the server's callers.",
     "mcp": "Answer MCP clients on standard input and output.",
-    "completion": "Print a completion script for bash, zsh or fish.",
-    "help": "Show the help of a command.",
 }
 """Each command and its line in `retrieve --help`; the file beside this one that has its name defines it."""
 ALIASES: Mapping[str, str] = {"search": "query", "index": "build"}
@@ -67,6 +64,10 @@ RELATED_WORDS: Mapping[str, str] = {
     "backup": "snapshot create",
     "restore": "snapshot restore",
     "version": "--version",
+    "help": "--help",
+    "completion": "--install-completion",
+    "repair": "doctor --repair",
+    "inbox": "doctor --repair",
 }
 """Words that people try for a command, and the command that does it."""
 

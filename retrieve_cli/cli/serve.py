@@ -246,7 +246,7 @@ class ServerParts(NamedTuple):
 def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None:
     """Read the configuration again and let the index answer under it; print what took effect, and what needs a restart.
 
-    `begun` has the settings of the start; with a configuration that cannot be used, the former one stays in force.
+    `begun` has the settings of the start; with a configuration that cannot be used, the previous one is kept.
     """
 
     def say(sentence: str) -> None:
@@ -263,7 +263,7 @@ def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None
         if live is not None and settings != present:
             live.reconfigure(settings)
     except RetrieveError as error:
-        say(f"the former configuration stays in force: {error.message} ({error.hint})")
+        say(f"keeping the previous configuration: {error.message} ({error.hint})")
         return
     groups = {"in force": changed_keys(present, settings), "needs a restart": changed_keys(settings, read)}
     said = [f"{what}: {', '.join(keys)}" for what, keys in groups.items() if keys]

@@ -50,7 +50,6 @@ def sync(
     ] = False,
     workers: build.Workers = None,
     executor: build.Executor = None,
-    require_bit_equal: build.BitEqual = False,
     *,
     shared: Shared,
 ) -> None:
@@ -63,7 +62,7 @@ def sync(
             raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
         settings = build.waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
         settings = shared.over(settings, "sync", max_shrink=max_shrink)
-        settings = build.embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
+        settings = shared.over(settings, "executors", workers=workers, executor=executor)
         _expect_sources(shared, settings, catalog or (), docs_dir or ())
         if dry_run:
             _show_plan(shared, settings, line)

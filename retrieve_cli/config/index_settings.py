@@ -233,7 +233,6 @@ class DenseSettings(SettingsSection):
     hnsw_m: int = bounded(32, 2, 512)
     hnsw_ef_construction: int = bounded(200, 1, 10_000)
     hnsw_ef_search: int = bounded(128, 1, 10_000)
-    quantized_from: int | None = bounded(250_000, 0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
@@ -333,13 +332,7 @@ ROLES = EnginesSettings.__struct_fields__[:3]
 
 
 class ExecutorsSettings(SettingsSection):
-    """Workers that embed at a build and a sync. They never change an index, unless a server computes other bits."""
+    """Workers that embed at a build and a sync: processes of this machine, or actors of a Ray cluster."""
 
     workers: int = bounded(0, 0, 256)
     executor: str | None = reaching("address", default=None)
-    devices: Sequence[str] = []
-    require_bit_equal: bool = False
-    unit_tokens: int | None = bounded(None, 64, 10_000_000)
-    lease_s: float = bounded(300.0, 1)
-    timeout_s: float = bounded(120.0, 0.1)
-    api_key_env: str | None = None

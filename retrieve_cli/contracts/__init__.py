@@ -71,7 +71,6 @@ from retrieve_cli.contracts.searching import (
     RemoteIndex as RemoteIndex,
     Request as Request,
     Reranked as Reranked,
-    Restrictable as Restrictable,
     Stage as Stage,
 )
 from retrieve_cli.contracts.values import (

@@ -1,7 +1,4 @@
-"""Promises of tokenizers, chunkers, encoders, makers of facets and rerankers.
-
-Promises of executors, which have texts encoded by other processes, on this machine or on others.
-"""
+"""Promises of tokenizers, chunkers, encoders and their workers, makers of facets and rerankers."""
 
 from __future__ import annotations
 
@@ -263,52 +260,31 @@ class Scaled(Protocol):
         """True if every score is from 0 (not relevant) to 1 (relevant), as after a model's sigmoid."""
 
 
-class Wanted(NamedTuple):
-    """Encodings that are wanted of a text."""
-
-    vector: bool = True
-    """With its packed tokens, if the executor makes these."""
-    terms: bool = False
-
-
-class Encoded(NamedTuple):
-    """Encodings of a text, made in one pass."""
-
-    vector: Vectors | None = None
-    """(dim,) float32."""
-    tokens: tuple[Terms, NDArray[np.uint8]] | None = None
-    """Ids, (t,) int32, and packed vectors, (t, width) uint8, of its tokens."""
-    terms: TermWeights | None = None
-
-
-class Receiver(Protocol):
-    """Receives what becomes of some texts, in the thread that calls the executor, in any order."""
-
-    def done(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
-        """Take in the results of texts."""
-
-    def failed(self, place: int, reason: str) -> None:
-        """Take note that no worker can encode a text."""
-
-
-class Executor(Protocol):
-    """Workers that encode texts. The constructor is cheap; workers start with the first text. For one thread."""
+class EmbeddingWorkers(Protocol):
+    """Encoders in other processes, here or on other machines, which start with the first text."""
 
     @property
     def truncated(self) -> int:
         """Number of texts so far that were longer than the model's limit and were truncated."""
 
-    def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], receiver: Receiver) -> None:
-        """Send texts to be encoded; return as soon as there is room for more. `receiver` is called during this call and
-        later ones.
+    def vectors(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: Callable[[int, Terms, NDArray[np.uint8]], None],
+    ) -> Vectors:
+        """Return the vectors of passages, (n, dim) float32; `done` gets them as they come, and `take` the ids of each
+        text's tokens, (t,) int32, with their packed vectors, (t, width) uint8, if tokens are kept.
 
         Raises:
-            Unavailable: no worker is running, or their bits differ from this machine's.
-            ModelFailed: all workers end repeatedly.
+            TextFailed: a text ends the worker that encodes it, and the next one as well.
+            ModelFailed: workers do not start.
         """
 
-    def finish(self) -> None:
-        """Wait for all results. Raises: as `encode`."""
+    def terms(
+        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
+    ) -> list[TermWeights]:
+        """Return the term weights of passages; `done` gets them as they come. Raises: as `vectors`."""
 
     def close(self) -> None:
         """End all workers at once."""

@@ -75,7 +75,7 @@ class Examples(NamedTuple):
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
-    apart: ClassVar = ("examples", "variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
+    apart: ClassVar = ("examples", "variant_of", "records", "chunks", "conditions", "seen", "visible", "own")
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
@@ -95,18 +95,18 @@ class Query(Described):
     """Function that expresses `records` as conditions on stored values, for an engine; the function or its result is
     None if that is not possible. Remove it whenever `records` is replaced."""
     seen: Callable[[], Sequence[AnyOf] | None] | None = None
-    """Function that expresses `visible` in the same way."""
+    """Function that expresses `own` in the same way."""
     visible: Mask | None = None
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
     Filters narrow `records`, but a record outside the filter may still be a dependency or lie on a path. An invisible
     record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
     """
-    population: Mask | None = None
+    own: Mask | None = None
     """Records of the request's tenant, (records,) bool, `visible` among them; None: all, as the request has no tenant.
 
-    Every number of an answer is computed over these: term rarity, mean and deviation of scores. So it reveals nothing
-    about other tenants, and neither filters nor exclusions change the scores of the remaining records.
+    Mean and deviation of scores are computed over these, so that neither filters nor exclusions change the scores of
+    the remaining records.
     """
 
 
@@ -150,7 +150,7 @@ Relation: TypeAlias = Literal["eq", "gte"]
 
 
 class Candidates(Frozen, eq=False):
-    """Hits of one retriever for one query: rows, best first, and mean and deviation of the scores of all rows."""
+    """Hits of one retriever for one query: rows, best first, and mean and deviation of scores."""
 
     rows: Rows
     """Rows of the index, or groups of rows if the search was grouped, (m,) int64."""
@@ -158,7 +158,8 @@ class Candidates(Frozen, eq=False):
     """Scores, (m,) float32, descending."""
     mean: float
     deviation: float
-    """Mean and standard deviation of the query's scores over all rows of the index, rows without a match included."""
+    """Mean and standard deviation of the query's scores over all visible rows of the index, rows without a match
+    included; of an index that does not score all rows, over the listed ones."""
     before: int = 0
     """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
@@ -190,8 +191,8 @@ class Index(Protocol[Q_contra]):
         the best groups instead, scored by their best row. An answer does not depend on the batch.
 
         `allowed` masks the rows, or groups, that may be listed for each query; None: all. The `depth` best allowed ones
-        are listed, however many better rows are not allowed. `visible` masks the rows that `before` may count; it is
-        given only if a query has such a mask.
+        are listed, however many better rows are not allowed. `visible` masks the rows of the request's tenant, over
+        which `before`, mean and deviation are; it is given only if a query has such a mask.
         """
 
     def score(self, query: Q_contra, rows: Rows, *, starts: Rows | None = None) -> Vectors:
@@ -219,15 +220,6 @@ class RemoteIndex(Protocol[Q_contra]):
     ) -> list[Candidates]:
         """Search like `Index.search`; `conditions` express `allowed`, and `seen` expresses `visible`, as conditions
         that an engine evaluates."""
-
-
-@runtime_checkable
-class Restrictable(Protocol[Q_contra]):
-    """An index that can compute its statistics over some of its rows: the other rows do not affect its results."""
-
-    def within(self, rows: Mask) -> Index[Q_contra]:
-        """Return the index over some rows, (n,) bool, with the row numbers of all. Lists are still cut by `allowed`,
-        and rows of a group are in it together."""
 
 
 @runtime_checkable
@@ -345,13 +337,14 @@ class Ranking(Described):
 
     @classmethod
     def of(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
-        """Return hits in order of score, then chunk id, so that a run repeats to the byte. Nothing else sorts hits."""
-        return cls(query, tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id))), trace or {})
+        """Return hits in order of score, rounded to 1e-6, then chunk id. Nothing else sorts hits."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: (-round(hit.score, 6), hit.id))), trace or {})
 
     @classmethod
     def again(cls, query: Query, hits: Iterable[Hit], *, trace: Mapping[str, Json] | None = None) -> Ranking:
-        """Return rescored hits of a ranking in their new order; equal ones keep their relative order."""
-        return cls(query, tuple(sorted(hits, key=lambda hit: -hit.score)), trace or {})
+        """Return rescored hits of a ranking in their new order; those that are equal after rounding to 1e-6 keep their
+        relative order."""
+        return cls(query, tuple(sorted(hits, key=lambda hit: -round(hit.score, 6))), trace or {})
 
     def first(self, count: int) -> Ranking:
         """Return the first `count` hits."""

@@ -16,7 +16,6 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Relation, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
 from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Statistics, Units, distinct, side_by_side
-from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
@@ -59,7 +58,7 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
                 for oldest in list(self._samples)[: 1 - _TENANTS]:
                     del self._samples[oldest]
                 self._samples[key] = vectors
-        return products(np.asarray(vectors, np.float32), query)
+        return np.einsum("ij,j->i", np.asarray(vectors, np.float32), query)
 
     def _find(self, query: Vectors, wanted: ListRequest) -> Candidates:
         mean, deviation = self.spread(query, wanted.units)

@@ -59,8 +59,6 @@ class Evaluation(Frozen):
     generation: str | None = None
     latency_ms: Mapping[str, float] = {}
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
-    samples_ms: Mapping[str, Sequence[float]] = {}
-    """Latencies of all timed queries by stage (`encode`, `search`, `total`)."""
     notes: Sequence[str] = ()
     gate_groups: Mapping[str, Sequence[Json]] = {}
     """Groups chosen by group routing, by query id; empty without routing."""
@@ -139,12 +137,10 @@ def evaluate(
         values = per_query(measures, passages.chunks, run_of_chunks)
         further |= {f"chunk {name}": each for name, each in values.items()}
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
-    samples = samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))
     return replace(
         found,
         generation=opened.generation.manifest.id,
-        latency_ms=latency(samples),
-        samples_ms=samples,
+        latency_ms=latency(samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))),
         gate_groups=chosen_groups(answered.rankings),
     )
 

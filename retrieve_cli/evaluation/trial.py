@@ -125,22 +125,18 @@ class Trial:
         self, folder: Path, index: Answers | None, settings: Settings, *, command: str, judgments: str
     ) -> Path:
         """Write everything as one HTML page; return its path."""
-        from retrieve_cli.evaluation.report.page import About, NamedEvaluation, write
+        from retrieve_cli.evaluation.report import about, write
 
-        columns = [
-            NamedEvaluation(self.base, self.found),
-            *(NamedEvaluation(name, run) for name, run in self.runs.items()),
-        ]
         generation = None if index is None else index.opened.generation
-        about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
+        origin = about(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(
             folder,
-            runs=columns,
+            runs={self.base: self.found, **self.runs},
             topics=self.topics,
             compared=self.compared,
             describe=_names(index),
             notes=self.notes,
-            about=about,
+            origin=origin,
         )
 
 

@@ -3,8 +3,6 @@
 An encoder that gets thousands of texts at a time sorts them by length, which is much faster than a few at a time. If it
 also passes results on as they come (`GradualEncoder`), they are written to the cache every `KEPT` texts, into files
 that the complete batch then replaces: a cache has as many files as if nothing had been kept on the way.
-
-Results of a batch as workers send them, on their way into a cache: in any order, and not all at once.
 """
 
 from __future__ import annotations
@@ -14,22 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import TokenVectors
-from retrieve_cli.contracts.models import Encoded
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.token_table import PackedTokens, pack, width_of
 from retrieve_cli.storage.vector_cache import TokenCache, VectorCache
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import TermWeights, Vectors
-    from retrieve_cli.storage.content_cache import ContentCache
-    from retrieve_cli.storage.key_rows import Entry
-
+    from retrieve_cli.contracts import Terms, Vectors
+    from retrieve_cli.storage.token_table import Codes
 
 KEPT = 256
 """Texts after which results are written."""
@@ -106,11 +101,11 @@ class VectorBatch:
 
     def take(self, place: int, tokens: TokenVectors) -> None:
         """Take in the tokens of one text."""
-        self.take_packed(place, pack(tokens))
+        self._packed[place] = pack(tokens)
 
-    def take_packed(self, place: int, tokens: PackedTokens) -> None:
+    def take_packed(self, place: int, ids: Terms, codes: Codes) -> None:
         """Take in the packed tokens of one text."""
-        self._packed[place] = tokens
+        self._packed[place] = PackedTokens(ids, codes)
 
     def put_aside(self, places: Sequence[int], vectors: Sequence[Vectors]) -> list[Path]:
         """Write the part of the batch that is done; returns the files."""
@@ -139,93 +134,3 @@ class VectorBatch:
     def _tokens_of(self, places: np.ndarray) -> tuple[list[bytes], list[PackedTokens]]:
         chosen = places.tolist()
         return [self._keys[place] for place in chosen], [self._packed.get(place, self._nothing) for place in chosen]
-
-
-class WorkerResults(Protocol):
-    """One form of the texts of a batch."""
-
-    @property
-    def kept(self) -> int:
-        """Texts that were written."""
-
-    def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
-        """Take in results, which are soon written."""
-
-    def complete(self) -> None:
-        """Write the whole batch in place of its parts; texts without a result have none."""
-
-    def keep(self) -> None:
-        """Write the unwritten results: an error or an interruption ends the batch."""
-
-
-class WorkerVectors:
-    """Vectors, and packed tokens if these are kept."""
-
-    def __init__(self, batch: VectorBatch, count: int, *, dim: int) -> None:
-        self._batch = batch
-        self._vectors = np.zeros((count, dim), np.float32)
-        self._there = np.zeros(count, np.bool_)
-        self._under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(Task("", ""), batch.put_aside)
-        """It has a task that is not displayed: a text is counted once, in all its forms."""
-        self.kept = 0
-
-    def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
-        """Take in results, which are soon written."""
-        for place, result in zip(places, results, strict=True):
-            if result.tokens is not None:
-                self._batch.take_packed(place, PackedTokens(*result.tokens))
-            if result.vector is not None:
-                self._vectors[place] = result.vector
-        self._there[list(places)] = True
-        self._under_way.add(places, [self._vectors[place] for place in places])
-
-    def complete(self) -> None:
-        """Write the whole batch in place of its parts."""
-        if not self._there.all():
-            self.keep()
-            return
-        self._batch.keep(self._vectors, instead_of=self._under_way.files)
-        self.kept = len(self._there)
-
-    def keep(self) -> None:
-        """Write the unwritten results."""
-        self._under_way.keep()
-        self.kept = self._under_way.kept
-
-
-class WorkerTerms:
-    """Term weights."""
-
-    def __init__(
-        self, cache: ContentCache, keys: Sequence[bytes], entries: Callable[[Sequence[TermWeights]], list[Entry]]
-    ) -> None:
-        """`entries` returns term weights as the cache keeps them."""
-        self._cache = cache
-        self._keys = keys
-        self._entries = entries
-        self._weights: dict[int, TermWeights] = {}
-        self._under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(Task("", ""), self._put_aside)
-        self.kept = 0
-
-    def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
-        """Take in results, which are soon written."""
-        weights = {place: one.terms for place, one in zip(places, results, strict=True) if one.terms is not None}
-        self._weights |= weights
-        self._under_way.add(list(weights), list(weights.values()))
-
-    def complete(self) -> None:
-        """Write the whole batch in place of its parts."""
-        if len(self._weights) < len(self._keys):
-            self.keep()
-            return
-        weights = [self._weights[place] for place in range(len(self._keys))]
-        self._cache.append(self._keys, self._entries(weights), instead_of=self._under_way.files)
-        self.kept = len(self._keys)
-
-    def keep(self) -> None:
-        """Write the unwritten results."""
-        self._under_way.keep()
-        self.kept = self._under_way.kept
-
-    def _put_aside(self, places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
-        return [self._cache.put_aside([self._keys[place] for place in places], self._entries(weights))]

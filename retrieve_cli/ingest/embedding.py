@@ -11,9 +11,10 @@ import numpy as np
 from retrieve_cli.assemble import encoders, indexes
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWeights, TokenEncoder
+from retrieve_cli.contracts.models import EmbeddingWorkers
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch, WorkerResults, WorkerTerms, WorkerVectors
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import TOKENS, Generation
@@ -68,17 +69,22 @@ class TextEncoding(Protocol):
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of keys that are not known."""
 
-    def finish(self) -> None:
-        """Wait until everything is encoded and kept; some encodings return from `encode` before that."""
-
 
 class VectorEncoding:
     """Vectors, and the packed tokens beside them if a reranker compares words."""
 
     title = "encoding"
 
-    def __init__(self, encoder: Encoder, cache: VectorCache, tokens: TokenCache | None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        cache: VectorCache,
+        tokens: TokenCache | None,
+        workers: EmbeddingWorkers | None = None,
+    ) -> None:
+        """`workers` encode in place of this process, if there are any."""
         self.encoder = encoder
+        self._workers = workers
         self.cache = cache
         self.tokens = tokens
         self.done = 0
@@ -98,16 +104,10 @@ class VectorEncoding:
         finally:
             self.done += under_way.kept
 
-    def finish(self) -> None:
-        """Do nothing: `encode` has waited."""
-
-    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
-        """Return what takes vectors that workers make of texts, and their tokens."""
-        dim = self.encoder.card.dim
-        return WorkerVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
-
     def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: BatchCheckpoint[Vectors]) -> Vectors:
         """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
+        if self._workers is not None:
+            return self._workers.vectors(texts, under_way.add, batch.take_packed)
         take = None if batch.tokens is None or not isinstance(self.encoder, TokenEncoder) else batch.take
         if isinstance(self.encoder, GradualEncoder):
             return self.encoder.encode_passages_gradually(texts, under_way.add, take)
@@ -176,8 +176,16 @@ class Stretches:
 class TermEncoding:
     """Term weights of a sparse encoder; the weights of the older generation stay in its artifact."""
 
-    def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: ContentCache) -> None:
-        """`name` and `card` are the name and card of the retriever."""
+    def __init__(
+        self,
+        encoder: SparseEncoder,
+        name: str,
+        card: Card,
+        cache: ContentCache,
+        workers: EmbeddingWorkers | None = None,
+    ) -> None:
+        """`name` and `card` are the name and card of the retriever; `workers` encode in place of this process."""
+        self._workers = workers
         self.title = f"encoding ({name})"
         self._encoder = encoder
         self._name = name
@@ -199,7 +207,9 @@ class TermEncoding:
         under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(task, put_aside)
         try:
             with under_way.keeping():
-                if isinstance(self._encoder, GradualSparseEncoder):
+                if self._workers is not None:
+                    weights = self._workers.terms(texts, under_way.add)
+                elif isinstance(self._encoder, GradualSparseEncoder):
                     weights = self._encoder.encode_passages_gradually(texts, under_way.add)
                 else:
                     weights = self._encoder.encode_passages(texts)
@@ -217,13 +227,6 @@ class TermEncoding:
     def lacks(self, keys: Keys) -> Rows:
         places = np.flatnonzero(self._lent.find(keys) < 0)
         return places[self._cache.lacks(keys[places])] if len(places) else places
-
-    def finish(self) -> None:
-        """Do nothing: `encode` has waited."""
-
-    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
-        """Return what takes term weights that workers make of texts."""
-        return WorkerTerms(self._cache, keys, _entries)
 
     def weights(self, key: bytes) -> TermWeights:
         """Return the term weights of a text that was encoded."""
@@ -265,18 +268,23 @@ class WrittenPassages:
         return self._terms(key)
 
 
-def vector_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
+def vector_encoding(
+    parts: Parts, cache: Path, say: Callable[[str], None], workers: EmbeddingWorkers | None
+) -> VectorEncoding | None:
     """Return the encoding of vectors; None if the index has none."""
     if parts.encoder is None:
         return None
     card = parts.encoder.card
     tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
-    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
+    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens, workers)
 
 
-def term_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
+def term_encoding(
+    parts: Parts, cache: Path, say: Callable[[str], None], workers: EmbeddingWorkers | None
+) -> TermEncoding | None:
     """Return the encoding of learned term weights; None if the index has none."""
     if parts.sparse is None:
         return None
     ((name, card),) = encoders.term_cards(parts.recipe).items()
-    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))
+    weights = ContentCache(cache, card, TERM_LAYOUT, say=say)
+    return TermEncoding(parts.sparse, name, card, weights, workers)

@@ -17,12 +17,12 @@ from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count, noun_for
-from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.cached_source import batches, folders_of, mapping_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.distributed import EncodingQueue, Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
+from retrieve_cli.ingest.encoding_queue import EncodingQueue
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
@@ -30,8 +30,7 @@ from retrieve_cli.ingest.report import Notices, Progress, reading, slow
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
-from retrieve_cli.storage.manifest import FileEntry, SourceEntry
-from retrieve_cli.storage.records.columns import TENANTS_FILE, write_samples
+from retrieve_cli.storage.manifest import FileEntry, SourceEntry, text_key
 from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
@@ -60,31 +59,18 @@ class Intake:
         self._scratch = scratch
         self._reuse = reuse
         self._progress = progress
-        self._before = before
-        self._caches = cache, facets
-        self._embedded = 0
-        """Texts that were embedded before the sources were read again."""
-        self._begin(parts)
-
-    def _begin(self, parts: Parts, lost: Losses | None = None) -> None:
-        """Begin, or begin again without the records that are lost: no worker can encode one of their texts."""
-        reuse, progress, (cache, facets) = self._reuse, self._progress, self._caches
         self._parts = parts
-        self._lost = lost
-        self._vectors = vector_encoding(parts, cache, progress.say)
-        self._terms = term_encoding(parts, cache, progress.say)
+        self._workers = parts.workers(progress.say)
+        self._vectors = vector_encoding(parts, cache, progress.say, self._workers)
+        self._terms = term_encoding(parts, cache, progress.say, self._workers)
         encodings: list[TextEncoding] = [each for each in (self._vectors, self._terms) if each is not None]
-        self._workers = None
-        if encodings and (executor := parts.executor(progress.say)) is not None:
-            self._workers = WorkerEncoding(executor, self._vectors, self._terms)
-            encodings = [self._workers]
         self._facets: Faceting | None = None
         self._waiting: FacetQueue | None = None
         if parts.facets is not None:
             self._facets = Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
             self._waiting = FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
-        self._inventory = Inventory(self._before)
+        self._inventory = Inventory(before)
         self._places: list[str] = []
         """By record, the file that it was read from."""
         self._begun: list[tuple[int, Source]] = []
@@ -117,7 +103,7 @@ class Intake:
     @property
     def embedded(self) -> int:
         """Texts that went through the encoder."""
-        return self._embedded + (self._vectors.done if self._vectors else 0)
+        return self._vectors.done if self._vectors else 0
 
     @property
     def facets(self) -> FacetCounts | None:
@@ -139,21 +125,21 @@ class Intake:
         return self._inventory.chunk_changes(self._tables.starts, self._tables.texts.array)
 
     def take_all(self, sources: Sequence[Source]) -> None:
-        """Read all sources to their end and encode every text. If workers cannot encode some, read again without the
-        records of these: vectors and weights of the others are in the cache.
+        """Read all sources to their end and encode every text.
 
         Raises:
             UsageError: they have no records.
+            ModelFailed: a text ends every worker that encodes it.
         """
-        self._take_each(sources)
-        reasons: dict[str, str] = {}
-        while self._workers is not None and self._workers.failed:
-            lost = Losses.of(self._workers.failed, self._tables, self._reuse)
-            reasons |= lost.by_id
-            self._embedded = self.embedded
-            self.close()
-            self._begin(self._parts.again(), lost._replace(by_id=reasons))
+        try:
             self._take_each(sources)
+        except TextFailed as failed:
+            chunk = self._tables.texts.index(text_key(failed.text))
+            row = int(np.searchsorted(self._tables.starts, chunk, side="right")) - 1
+            number = chunk - int(self._tables.starts[row]) + 1
+            message = f"chunk {number} of {quoted(self._tables.id(row))} cannot be embedded: {failed.message}"
+            hint = "remove this text, or give it to a model that survives it; finished texts are kept"
+            raise ModelFailed(message, hint=hint) from failed
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
             items = noun_for(source.kind for source in sources)
@@ -176,12 +162,9 @@ class Intake:
             for batch in batches(source):
                 read.update(batch.traces)
                 older = self._reuse.rows(source, batch) if self._reuse else np.full(len(batch), -1, np.int64)
-                rows = older if self._lost is None else np.where(np.isin(older, self._lost.rows), -1, older)
-                for places, kept in walk(batch, rows, self._inventory):
+                for places, kept in walk(batch, older, self._inventory):
                     if kept:
-                        self._keep(batch, places, rows)
-                    elif (row := int(older[places.start])) != rows[places.start]:
-                        self._refuse(batch, places.start, row)
+                        self._keep(batch, places, older)
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
@@ -227,8 +210,6 @@ class Intake:
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
-        if samples := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
-            rows[TENANTS_FILE] = samples
         self.recipe = self._parts.recipe_of(columns)
         if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
             rows[GRAPH], notes = written
@@ -239,15 +220,12 @@ class Intake:
     def _link(self, reuse: Reuse, texts: Keys) -> None:
         """Link the files of the older generation that would come out the same."""
         older = reuse.generation
-        for files in reuse.same(texts, self._parts.writers):
+        for file in reuse.same(texts):
             try:
-                for file in files:
-                    (self._scratch / file).hardlink_to(older.folder / file)
+                (self._scratch / file).hardlink_to(older.folder / file)
             except OSError:  # not every file system has links
-                for file in files:  # the next write must not go into a file of the older generation
-                    (self._scratch / file).unlink(missing_ok=True)
                 continue
-            self.linked |= {file: older.manifest.files[file] for file in files}
+            self.linked[file] = older.manifest.files[file]
 
     def close(self) -> None:
         """Close the files, finished or not."""
@@ -272,15 +250,6 @@ class Intake:
         self._tables.keep(reuse.generation, run, shift=shift)
         reuse.keep(run, self._parts.writers, self.embedding.add)
 
-    def _refuse(self, batch: ItemBatch, place: int, row: int) -> None:
-        """Reject a record of the older generation with a text that no worker can encode."""
-        if self._reuse is None or self._lost is None:
-            return
-        record = self._reuse.generation.records[row]
-        reason = self._lost.by_id[self._reuse.generation.ids[row]]
-        excerpt = str(record.get("text", ""))[:200]
-        self.rejected.append(Refused(batch.sources[place], int(batch.lines[place]), reason, excerpt))
-
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
         for piece in pieces_of(item) if isinstance(item, Item) else [item]:
             if isinstance(item, Item) and isinstance(piece, Record):
@@ -291,9 +260,6 @@ class Intake:
                 self.notices.add(piece)
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
-        if self._lost is not None and record.id in self._lost.by_id:
-            self._reject(record, self._lost.by_id[record.id])
-            return
         if (first := self._inventory.row(record.id)) is not None:
             self._reject(record, self._duplicate(record, source, first))
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble.parts import Writers, companions, keep
+from retrieve_cli.assemble.parts import Writers, keep
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Source
 from retrieve_cli.frozen import Frozen
@@ -219,22 +219,22 @@ class Reuse:
             stored = self.generation.chunks[chunk]
             embed(self.generation.texts[chunk].tobytes(), f"{stored['header']}{stored['text']}")
 
-    def same(self, texts: Keys, writers: Writers) -> list[list[str]]:
+    def same(self, texts: Keys) -> list[str]:
         """Return the artifacts that depend on texts alone and come out the same if these are the texts of all chunks;
-        each as the list of its files."""
+        the names of their files."""
         if not np.array_equal(texts, self.texts.keys):
             return []
         before, after = self.generation.manifest, self._recipe
         if before.recipe.encoder != after.encoder:
             return []
-        artifacts = [
-            [retriever(name).file, *companions(writers[name], len(texts))]
+        files = [
+            retriever(name).file
             for name, card in after.retrievers.items()
             if retriever(name).by_text and before.recipe.retrievers.get(name) == card
         ]
         if after.tokens is not None and before.recipe.tokens == after.tokens:
-            artifacts.append([TOKENS])
-        return [files for files in artifacts if before.files.keys() >= set(files)]
+            files.append(TOKENS)
+        return [file for file in files if file in before.files]
 
 
 def reusable(before: Recipe, after: Recipe) -> frozenset[str]:

@@ -58,11 +58,9 @@ def of_tenant(generation: Generation, tenant: str) -> Mask:
     """
     if not tenant.strip():
         raise UsageError("the tenant is empty", hint="name it: --tenant X")
-    from retrieve_cli.storage.records.columns import sample_of_tenant
-
     columns = columns_seen(generation, None)
     try:
-        return sample_of_tenant(generation, tenant, columns.having(TENANT, tenant))
+        return columns.having(TENANT, tenant)
     except UsageError as error:
         hint = f"give the records a field {TENANT!r} and build again: retrieve build"
         raise UsageError(error.message, hint=hint) from None

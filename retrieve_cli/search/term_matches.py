@@ -11,7 +11,6 @@ from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.terms.words import fold, has_words, is_plain, words_of
 from retrieve_cli.errors import quoted
-from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
 from retrieve_cli.search.results import Shown
 
@@ -113,9 +112,8 @@ def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str,
 
 def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
     """Return True if a record that may be found shares a term with any text of a query."""
-    own = over(index, query.population, generation.starts)
-    if not isinstance(own, Matching):
+    if not isinstance(index, Matching):
         return True
     starts = generation.starts if index.unit == "chunk" else None
     texts = (query.text, *(other.text for other in query.also))
-    return any(len(own.matching(text, starts=starts, allowed=query.records)) for text in texts)
+    return any(len(index.matching(text, starts=starts, allowed=query.records)) for text in texts)

@@ -5,7 +5,6 @@ chunks.jsonl    one line per chunk: its text, span, section
 offsets.pkl     start of each line, first chunk of each record; by record the id, the SHA-1 of its content and of its
                 input, the line of the input; by chunk the SHA-1 of the embedded text
 columns.pkl     values of the fields by which records can be filtered, with the records that have them
-tenants.pkl     samples of the chunks of tenants that have many, if there are any
 graph.pkl       edges between records and shared values, if there are any
 tokens.pkl      token vectors of each chunk, if a reranker compares words
 *               artifact of each retriever, one row per record or chunk: see `retrievers/`

@@ -208,10 +208,7 @@ class Inbox:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[int, LogState]]:
-        """Open the log for appending, without what a killed writer left incomplete, and with sums."""
-        if (old := self._read()) is not None and not old.sealed:
-            with open_regular(self.path) as unsealed:
-                self._rewrite(unsealed.fileno(), old)
+        """Open the log for appending, without what a killed writer left incomplete."""
         log = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         try:
             with open(log, "rb", closefd=False) as file:
@@ -280,7 +277,7 @@ class Inbox:
             line = inbox_log.header_line(state.sequence)
             target.write(line)
             for name, place in state.places.items():
-                head = inbox_log.head_of(inbox_log.line_at(log, name, place), place)
+                head = inbox_log.head_of(inbox_log.line_at(log, name, place))
                 line = inbox_log.sealed(head, inbox_log.sum_of(line))
                 target.write(line)
             target.flush()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,12 @@ from retrieve_cli.contracts import Json, TokenVectors
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.bitmap import sampled_groups
 from retrieve_cli.storage.pickles import Later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
+    from retrieve_cli.contracts import Rows, Terms, Vectors
 
     Codes = NDArray[np.uint8]
 
@@ -33,8 +31,6 @@ _THRESHOLD = 0.9816
 _LEVELS = np.array([-1.510, -0.4528, 0.4528, 1.510], np.float32)
 """Levels for a normal distribution of deviation 1."""
 _PER_BYTE = 4
-_MOST_COUNTED = 16_384
-"""Chunks of a tenant in which tokens are counted: two million tokens, a tenth of a second, once for an open index."""
 CARD: Mapping[str, Json] = {"bits": 2, "version": 1}
 """Parameters of the packing; part of the recipe."""
 _FOURS = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3].view(np.complex128)[:, 0]
@@ -158,8 +154,6 @@ class TokenTable:
             self._codes: Codes = stored["codes"]
             self._starts: Rows = stored["starts"]
             self._frequencies: Rows | NDArray[np.int32] = stored["frequencies"]
-            self._counted = len(self._starts) - 1
-            """Chunks among which the frequencies were counted."""
             fit = len(self._ids) == len(self._codes) == int(self._starts[-1])
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"tokens.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
@@ -189,20 +183,4 @@ class TokenTable:
         """Return ln(1 + (n - df + 0.5) / (df + 0.5)) of each id; df is the number of chunks that contain it."""
         clipped = np.minimum(ids, len(self._frequencies) - 1)
         df = np.where(ids < len(self._frequencies), self._frequencies[clipped], 0).astype(np.float64)
-        return np.log1p((self._counted - df + 0.5) / (df + 0.5)).astype(np.float32)
-
-    def within(self, chunks: Mask) -> TokenTable:
-        """Return the table with the document frequencies among some chunks, (n,) bool; of many, among some of these."""
-        rows = np.flatnonzero(chunks)
-        rows = rows[sampled_groups(np.arange(len(rows) + 1), _MOST_COUNTED).rows]
-        sizes = self._starts[rows + 1] - self._starts[rows]
-        runs = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-        ends = np.append(runs[1:], len(rows)) - 1
-        stretches = zip(self._starts[rows[runs]].tolist(), self._starts[rows[ends] + 1].tolist(), strict=True)
-        parts = [np.empty(0, np.int32), *(self._ids[start:stop] for start, stop in stretches)]
-        ids = np.concatenate(parts)
-        view = copy(self)
-        view._counted = len(rows)  # noqa: SLF001  a copy of this very object
-        stretch = Stretch(PackedTokens(ids, np.empty((len(ids), 0), np.uint8)), sizes)
-        view._frequencies = _frequencies(stretch, len(self._frequencies))  # noqa: SLF001  a copy of this very object
-        return view
+        return np.log1p((len(self) - df + 0.5) / (df + 0.5)).astype(np.float32)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.cores import one_blas_thread
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.numerics import one_blas_thread, products
 from retrieve_cli.storage.bitmap import SAMPLE_ROWS, SampledGroups, sampled_groups, several, variance
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Moments(Frozen, eq=False):
     def spread(self, query: Vectors) -> tuple[float, float]:
         """Return mean and standard deviation of the inner products with a query, (dim,) float32."""
         exact = query.astype(np.float64)
-        square = _inner(products(self.covariance, query).astype(np.float64), exact)
+        square = _inner(np.einsum("ij,j->i", self.covariance, query).astype(np.float64), exact)
         return _inner(self.mean, exact), math.sqrt(max(square, 0.0))
 
 
@@ -76,7 +76,7 @@ class VectorSample(Frozen, eq=False):
         for start in range(0, len(scores), _STEP):
             numbers = scratch[: len(scores) - start]
             np.copyto(numbers, self.codes[start : start + _STEP])
-            scores[start : start + _STEP] = products(numbers, weights)
+            scores[start : start + _STEP] = np.einsum("ij,j->i", numbers, weights)
         return scores + _inner(self.low.astype(np.float64), query.astype(np.float64))
 
 
@@ -267,7 +267,7 @@ def _sample(chosen: SampledGroups, vectors: Vectors) -> VectorSample:
 
 def _inner(left: Floats, right: Floats) -> float:
     """Return the inner product with the same bits everywhere; BLAS would sum in another order elsewhere."""
-    return float(products(left[None], right)[0])
+    return float(np.einsum("i,i->", left, right))
 
 
 def _fit(rows: Moments | None, groups: Moments | None, sample: VectorSample | None) -> bool:

@@ -48,11 +48,10 @@ class WorkerProcess:
         module: str,
         *arguments: int,
         environment: Mapping[str, str],
-        descriptors: Sequence[int] = (),
-        apart: bool = False,
+        descriptors: Sequence[int],
     ) -> None:
-        """Start it with the search path for modules of this process, without the folder that is current at the time.
-        `apart`: in the root folder and in a separate session, so that the terminal of the user is not its terminal.
+        """Start it with the search path for modules of this process, without the folder that is current at the time,
+        in the root folder and in a separate session, so that the terminal of the user is not its terminal.
 
         Raises:
             OSError: it cannot be started.
@@ -72,8 +71,8 @@ class WorkerProcess:
             bufsize=0,
             pass_fds=descriptors,
             env={**environment, "PYTHONPATH": os.pathsep.join(search_path()), "PYTHONSAFEPATH": "1"},
-            cwd="/" if apart else None,
-            start_new_session=apart,
+            cwd="/",
+            start_new_session=True,
         )
         streams: tuple[Any, ...] = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._input, self._output, self._error = streams

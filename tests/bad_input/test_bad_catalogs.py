@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
-from bad_input.speech import GOOD, RAW_CONTROLS, catalog_of, process, refused, said, said_in_json, shell, unforeseen
+from bad_input.speech import GOOD, catalog_of, refused, said, shell
 from samples import Program, write_catalog
 
 SOUND = b"".join(json.dumps(record).encode() + b"\n" for record in GOOD)
@@ -45,84 +44,10 @@ def test_a_bad_line_is_refused_by_its_number_and_the_rest_is_built(
     assert len(retrieve("query", "lungs", "-k", 50, "-l").out.splitlines()) == len(GOOD)
 
 
-@pytest.mark.parametrize("key", ['"name": "Deep", "m"', '"name"'], ids=["m", "name"])
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")], ids=["[", '{"a":'])
-@pytest.mark.parametrize("depth", [200, 251, 252, 300, 900, 1000])
-def test_a_value_nested_beyond_reason_costs_one_record_and_never_the_build(
-    tmp_path: Path, retrieve: Program, key: str, opening: str, closing: str, depth: int
-) -> None:
-    value = opening * depth + '"deep"' + closing * depth
-    line = f'{{"id": "deep", "description": "lungs", {key}: {value}}}'.encode()
-    done = retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line))
-    assert not unforeseen(done.err), done.err
-    assert done.code in (0, 8)
-    answered = retrieve("query", "lungs", "-k", 50, "--json")
-    assert answered.code == 0, answered.err
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"id": "x", "name": "nul \\u0000", "description": "a\\u0000b", "m\\u0000": "v\\u0000"}',
-        '{"id": "x\\u0000y", "name": "nul", "description": "in the id"}',
-        '{"id": "🧠", "name": "🧠 brain", "description": "🫁 lungs 👩‍👩‍👧"}',
-        '{"id": "عربي", "name": "אבג", "description": "مرحبا بالعالم \u202e"}',
-        '{"id": "x", "name": "X", "description": "large", "n": 123456789012345678901234567890}',
-        '{"id": 18446744073709551615, "name": "X", "description": "large"}',
-        '{"id": "a\\nb", "name": "X", "description": "newline"}',
-        '{"id": "a b/c#0", "name": "X", "description": "signs"}',
-        '{"id": "../../etc", "name": "X", "description": "path"}',
-        '{"id": "-k", "name": "X", "description": "flag"}',
-        '{"id": 1.5, "name": "X", "description": "number"}',
-        '{"id": true, "name": "X", "description": "boolean"}',
-        '{"id": ["p", "q"], "name": ["One", "Two"], "description": ["a", "b"]}',
-        '{"id": {}, "name": "X", "description": "object"}',
-        '{"id": "x", "name": "[bold]lungs[/nothing]", "description": "[/] [link=x] markup"}',
-        '{"id": "x", "name": "X", "description": "y", "supportingData": [1, null, "s"], "runnableExample": 5}',
-        '{"id": "x", "name": "X", "description": "y", "metadata": {"source": "other", "chunk_index": "z"}}',
-        '{"id": "' + "i" * 4096 + '", "name": "X", "description": "long id"}',
-    ],
-    ids=lambda line: line[:40],
-)
-def test_an_odd_but_sound_record_is_built_and_shown(tmp_path: Path, retrieve: Program, line: str) -> None:
-    catalog = tmp_path / "tools.jsonl"
-    catalog.write_text(line + "\n")
-    assert retrieve("build", "--catalog", catalog).code == 0
-    for format_ in ("text", "json", "md"):
-        shown = retrieve("query", "anything", "--format", format_)
-        assert shown.code == 0
-        assert not shown.err or shown.err.startswith("note: no word of the query occurs in the index")
-    assert retrieve("inspect", "verify").code == 0
-    assert retrieve("inspect", "records").code == 0
-
-
-@pytest.mark.parametrize("id_", ["a\nb", "a b/c#0", "../../etc", "🧠", "עב", "-k", "a#0", "x" * 1000])
-def test_an_odd_id_is_found_again(tmp_path: Path, retrieve: Program, id_: str) -> None:
-    records = [{"id": id_, "name": "Odd", "description": "one"}, {"id": "a", "name": "Plain", "description": "two"}]
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records)).code == 0
-    assert retrieve("inspect", "record", "--json", "--", id_).json["name"] == "Odd"
-    assert retrieve("inspect", "chunk", "--json", "--", f"{id_}#0").json["doc_id"] == id_
-
-
-def test_an_id_that_each_chunk_would_repeat_at_length_is_refused(tmp_path: Path, retrieve: Program) -> None:
-    line = json.dumps({"id": "i" * 1_000_000, "name": "n", "description": "x"}).encode()
-    (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line)))
-    assert "its id has 1,000,000 characters; the limit is 4,096" in piece["reason"]
-
-
 def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:
     lines = [b'{"id": 1, "name": "n", "description": "x"}', b'{"id": "1", "name": "n", "description": "y"}']
     (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", *lines)))
     assert "first used by tools.jsonl:31" in piece["reason"]
-
-
-@pytest.mark.parametrize("word", ["word ", "w"])
-def test_a_record_of_ten_megabytes_on_one_line_is_built(tmp_path: Path, retrieve: Program, word: str) -> None:
-    size = 10_000_000 if word == "w" else 2_000_000  # five letters at a time is the same promise in a fifth of the time
-    text = (word * size)[:size].encode()
-    line = b'{"id": "big", "name": "Big", "description": "' + text + b'"}'
-    done = retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", line))
-    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize(
@@ -185,11 +110,6 @@ def test_a_place_without_a_catalog_is_a_usage_error(tmp_path: Path, retrieve: Pr
     said(retrieve("build", "--catalog", place), 2)
 
 
-def test_a_pipe_with_nobody_at_its_other_end_does_not_hang(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    said(process("build", "--catalog", tmp_path / "pipe"), 2)
-
-
 @pytest.mark.parametrize("records", [3, 3000])
 @pytest.mark.parametrize("line", ["cat tools.jsonl | retrieve build --catalog /dev/stdin",
                                   "retrieve build --catalog <(cat tools.jsonl)"])  # fmt: skip
@@ -200,72 +120,3 @@ def test_a_stream_is_read_whole_or_refused_and_never_in_part(tmp_path: Path, lin
         assert "no records in" not in said(done, 2)
     else:
         assert f"{records} records" in done.out
-
-
-def test_metadata_does_not_replace_the_columns_of_a_csv(tmp_path: Path, retrieve: Program) -> None:
-    other = dict.fromkeys(("score", "rank", "content", "doc_id", "query_id", "section"), "other")
-    record = {"id": "x", "name": "X", "description": "lungs", **other, "metadata": {"id": "other", "url": "other"}}
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", [record])).code == 0
-    header, row = retrieve("query", "lungs", "--format", "csv").out.splitlines()
-    assert header.startswith("query_id,rank,id,doc_id,score")
-    assert row.startswith("1,1,x#0,x,")
-    assert "other" not in row
-
-
-@pytest.mark.parametrize("id_", ["a\nb", "a\tb", "a\r\nb", "a\u2028b", "a b"])
-def test_a_line_of_trec_has_six_columns_whatever_the_id(tmp_path: Path, retrieve: Program, id_: str) -> None:
-    catalog = write_catalog(tmp_path / "tools.jsonl", [{"id": id_, "name": "X", "description": "lungs"}])
-    assert retrieve("build", "--catalog", catalog).code == 0
-    (line,) = retrieve("query", "lungs", "--format", "trec").out.splitlines()
-    assert len(line.split()) == 6
-    assert len(retrieve("query", "lungs", "-l").out.splitlines()) == 1
-
-
-HOSTILE = {"id": "\x1b[31mred\x07", "name": "\x1b]0;title\x07 \x9b31m", "description": "\x1b[2J lungs \x9b5m\r\x08",
-           "group": "\x1b[5mg", "keywords": ["\x1b[7m"], "url": "https://x/\x1b[1m"}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["query", "lungs"], ["query", "lungs", "--explain", "--timing"], ["query", "lungs", "-l"],
-     ["query", "lungs", "--chunks", "-l"], ["query", "lungs", "--format", "md"], ["inspect", "records"],
-     ["inspect", "record", HOSTILE["id"]], ["inspect", "chunk", f"{HOSTILE['id']}#0"],
-     ["inspect", "record", "\x1b[31mredd"]],
-    ids=str,
-)  # fmt: skip
-def test_a_catalog_does_not_drive_the_terminal(tmp_path: Path, retrieve: Program, words: list[str]) -> None:
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", [HOSTILE])).code == 0
-    done = retrieve(*words)
-    assert done.out + done.err
-    assert not RAW_CONTROLS & set(done.out + done.err)
-
-
-def test_a_refused_line_does_not_drive_the_terminal(tmp_path: Path, retrieve: Program) -> None:
-    name = tmp_path / "\x1b[31mtools.jsonl"
-    done = retrieve("build", "--catalog", catalog_of(name, b'{"id": "\\u001b[2J", "name": "\x1b[2J"}', b"{"))
-    assert refused(done)
-    assert not RAW_CONTROLS & set(done.out + done.err)
-
-
-@pytest.mark.parametrize(
-    ("words", "code"), [(["--filter", "name=deep"], 0), (["--json"], 0), (["--filter", "k59=1"], 2)], ids=str
-)
-def test_records_nested_sixty_deep_are_listed_at_once(tmp_path: Path, words: list[str], code: int) -> None:
-    """What lies so deep is kept and shown, and no field to filter by."""
-    nested: object = 1
-    for number in reversed(range(60)):
-        nested = {f"k{number}": nested}
-    write_catalog(tmp_path / "tools.jsonl", [{"id": "x", "name": "deep", "m": nested}])
-    assert process("build", "--catalog", "tools.jsonl").code == 0
-    done = process("inspect", "records", *words)
-    assert done.code == code, done.err
-
-
-def test_a_build_that_fails_in_json_says_nothing_but_one_object_on_stderr(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "tools.jsonl").write_bytes(b"")
-    assert said_in_json(retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--json"), 2)["kind"] == "usage"
-
-
-def test_a_build_in_part_in_json_counts_what_was_refused(tmp_path: Path, retrieve: Program) -> None:
-    done = retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", b"{"), "--json")
-    assert (done.code, done.json["status"], done.json["quarantined"]) == (8, "partial", 1)

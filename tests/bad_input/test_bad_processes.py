@@ -1,96 +1,17 @@
 """What needs a process: two writers, death in the middle, closed and full streams, full and read-only disks."""
 
-import fcntl
 import json
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
+from bad_input.speech import process, said, shell, unforeseen
 from samples import Program, write_catalog
 from sync.state import mounted
-from waiting import PATIENCE_S, brought_about, pause
 
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.errors import Terminated
-
-
-@pytest.fixture
-def _heeded() -> Iterator[None]:
-    """A job in the background ignores SIGINT, and so would what it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def begun(*arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-
-
-@pytest.fixture
-def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A build of another catalog into the same artifacts that is in the middle of reading it."""
-    large = tmp_path / "large.jsonl"
-    line = '{{"id": "l{0}", "name": "Large {0}", "description": "counts many things of kind {0}"}}\n'
-    large.write_text("".join(line.format(number) for number in range(60_000)))
-    # A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would what they start.
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
-    heeded = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    running = begun("build", "--catalog", large)
-    for number, handler in heeded.items():
-        signal.signal(number, handler)
-    brought_about(running, lambda: any(Path("artifacts/generations").glob(".scratch-*/*")), "it writes")
-    yield running
-    running.kill()
-    running.communicate()
-
-
-def test_a_second_build_is_turned_away_while_one_runs(
-    index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes]
-) -> None:
-    sentence = said(retrieve("build", "--catalog", catalog, "--no-wait"), 7)
-    assert str(long_build.pid) in sentence
-    assert said_in_json(retrieve("build", "--catalog", catalog, "--json", "--no-wait"), 7)["kind"] == "locked"
-    assert retrieve("query", "lungs", "-l").out.startswith("lungs")
-
-
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_next(
-    index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes], blow: signal.Signals
-) -> None:
-    before = retrieve("query", "lungs", "--format", "trec").out
-    long_build.send_signal(blow)
-    _, err = long_build.communicate(timeout=PATIENCE_S)
-    assert not unforeseen(err.decode())
-    assert retrieve("query", "lungs", "--format", "trec").out == before
-    assert retrieve("inspect", "verify").code == 0
-    assert retrieve("build", "--catalog", catalog).code == 0
-    assert not list(Path("artifacts/generations").glob(".scratch-*"))
-
-
-def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build: subprocess.Popen[bytes]) -> None:
-    long_build.send_signal(signal.SIGINT)
-    _, err = long_build.communicate(timeout=PATIENCE_S)
-    assert long_build.returncode == 130
-    assert "error: interrupted" in err.decode()
-
-
-@pytest.mark.parametrize("moment", range(8))
-@pytest.mark.usefixtures("index", "_heeded")
-def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
-    """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
-    for step in range(3):
-        child = begun("query", "lungs")
-        pause(0.04 + 0.04 * moment + 0.013 * step, why="some moment of the start, of the query or after it")
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=PATIENCE_S)
-        if "Traceback" in err.decode():
-            assert "retrieve_cli/cli" not in err.decode(), err.decode()
-        else:
-            assert child.returncode in (0, 130), err.decode()
-            assert err.decode().count("error:") == (child.returncode == 130)
 
 
 @pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
@@ -150,19 +71,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     yield from mounted(tmp_path / "disk", "2m")
 
 
-def test_a_full_disk_ends_a_build_with_a_sentence_and_the_live_index_answers(
-    disk: Path, tmp_path: Path, catalog: Path, retrieve: Program
-) -> None:
-    assert retrieve("build", "--catalog", catalog, "--artifacts", disk / "a").code == 0
-    many = [{"id": str(number), "name": f"Many {number}"} for number in range(3000)]
-    write_catalog(tmp_path / "many.jsonl", many)
-    sentence = said(retrieve("build", "--catalog", tmp_path / "many.jsonl", "--artifacts", disk / "a"), 1)
-    assert "No space left" in sentence
-    assert not list((disk / "a" / "generations").glob(".scratch-*"))
-    assert retrieve("query", "lungs", "--artifacts", disk / "a", "-l").out.startswith("lungs")
-    assert retrieve("inspect", "verify", "--artifacts", disk / "a").code == 0
-
-
 def test_a_disk_without_a_byte_left_still_answers(disk: Path, catalog: Path, retrieve: Program) -> None:
     assert retrieve("build", "--catalog", catalog, "--artifacts", disk / "a").code == 0
     with (disk / "fill").open("wb", buffering=0) as file:
@@ -183,29 +91,6 @@ def test_a_disk_that_is_read_only_answers_and_does_not_build(disk: Path, catalog
     assert "--artifacts" in said(retrieve("build", "--catalog", catalog, "--artifacts", disk / "a"), 1)
 
 
-def test_a_limit_on_the_size_of_files_ends_a_build_with_a_sentence(index: Path, tmp_path: Path) -> None:
-    write_catalog(tmp_path / "many.jsonl", [{"id": str(number), "name": f"Many {number}"} for number in range(500)])
-    done = shell("ulimit -f 20; retrieve build --catalog many.jsonl")
-    said(done, 1)
-    assert shell("retrieve query lungs -l").out.startswith("lungs")
-
-
-def test_a_lock_that_is_held_by_somebody_unknown_is_still_a_lock(index: Path, catalog: Path, retrieve: Program) -> None:
-    with (index / "lock").open("wb") as file:
-        file.write(b"\xff\xfe")
-        file.flush()
-        fcntl.flock(file, fcntl.LOCK_EX)
-        said(retrieve("build", "--catalog", catalog, "--wait", "0.2"), 7)
-
-
-def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None:
-    place = tmp_path / "gone"
-    place.mkdir()
-    done = shell(f"cd {place}; rmdir {place}; retrieve query lungs")
-    assert done.code == 4
-    assert not unforeseen(done.err)
-
-
 @pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
 def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch, setting: dict[str, str]
@@ -219,14 +104,3 @@ def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
         assert not unforeseen(done.err), (format_, done.err)
         assert done.code == 0
     assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")
-
-
-def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(catalog: Path, retrieve: Program) -> None:
-    running = [begun("build", "--catalog", catalog) for _ in range(6)]
-    for one in running:
-        one.communicate(timeout=PATIENCE_S)
-    codes = {one.returncode for one in running}
-    assert codes <= {0, 7}
-    assert 0 in codes
-    assert retrieve("inspect", "verify").code == 0
-    assert len(list(Path("artifacts/generations").iterdir())) == 1

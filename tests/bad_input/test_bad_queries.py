@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from bad_input.speech import RAW_CONTROLS, said, said_in_json, unforeseen
-from samples import TOOLS, Program
+from bad_input.speech import RAW_CONTROLS, said, said_in_json
+from samples import Program
 
 pytestmark = pytest.mark.usefixtures("index")
 
@@ -23,51 +23,6 @@ def test_a_query_or_flag_of_a_length_that_nobody_types_is_a_usage_error(retrieve
     assert "line 2 of stdin is longer than 1 MB" in said(retrieve("query", "-"), 8, silent=False)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["x " * 50_000, "y" * 100_000, "the of and is", "!!! ??? ...", '"', '""', "'", "\\", "a\0b", "🧠", "עברית",
-     "\u202e", "[bold]lungs[/nothing]", "format:", ":", "-", "--", "#0", "*", "lungs AND (", "%s %d {}", "\ufeff"],
-    ids=lambda text: repr(text[:12]),
-)  # fmt: skip
-def test_whatever_has_a_letter_or_sign_is_a_query(retrieve: Program, text: str) -> None:
-    if text == "-":
-        text = " - "
-    for mode in ("hybrid", "bm25", "dense"):
-        done = retrieve("query", "--mode", mode, "--", text)
-        assert done.code == 0, done.err
-        assert all(line.startswith("note: ") for line in done.err.splitlines()), done.err
-    assert retrieve("query", "--json", "--", text).json["query"] == text
-    assert retrieve("query", "--format", "md", "--", text).code == 0
-
-
-@pytest.mark.parametrize("format_", ["text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"])
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_bytes_that_are_not_utf8_in_a_query_do_no_harm(retrieve: Program, mode: str, format_: str) -> None:
-    done = retrieve("query", b"lungs \xff".decode("utf-8", "surrogateescape"), "--mode", mode, "--format", format_)
-    assert not unforeseen(done.err), done.err
-    assert done.code in (0, 2)
-
-
-def test_bytes_that_are_not_utf8_do_no_harm_to_why_and_diff(retrieve: Program) -> None:
-    odd = b"lungs \xff".decode("utf-8", "surrogateescape")
-    assert retrieve("inspect", "why", odd, "lungs", "--also", odd, "--json").json["query"] == "lungs \ufffd"
-    assert "there is no record 'lungs \ufffd'" in retrieve("inspect", "why", "lungs", odd).err
-    done = retrieve("inspect", "diff", "--query", odd)
-    assert done.code == 2, done.err  # there is no older generation
-    assert not unforeseen(done.err)
-
-
-@pytest.mark.parametrize("words", [[], ["--explain", "--timing"], ["--format", "md"], ["--mode", "bm25"]], ids=str)
-def test_a_query_does_not_drive_the_terminal(retrieve: Program, stdin, words: list[str]) -> None:
-    hostile = "\x1b[31mlungs\x07 \x9b5m\x1b]0;title\x07"
-    done = retrieve("query", hostile, *words)
-    assert done.code == 0
-    assert not RAW_CONTROLS & set(done.out + done.err)
-    stdin(json.dumps({"id": hostile, "query": hostile}))
-    done = retrieve("query", "-", *words)
-    assert not RAW_CONTROLS & set(done.out + done.err)
-
-
 def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(retrieve: Program) -> None:
     done = retrieve("query", "the of", "--mode", "bm25", "--json")
     assert (done.code, done.json["results"]) == (0, [])
@@ -78,14 +33,6 @@ def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(retrieve
 def test_a_number_of_results_that_is_none_is_refused_by_the_name_of_its_flag(retrieve: Program, k: str) -> None:
     sentence = said(retrieve("query", "lungs", "-k", k), 2)
     assert "-k" in sentence
-
-
-@pytest.mark.parametrize("k", ["1000000", str(2**31), str(2**63), "9" * 30])
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_more_results_than_there_are_gives_all_of_them(retrieve: Program, mode: str, k: str) -> None:
-    done = retrieve("query", "lungs", "-k", k, "--mode", mode, "-l")
-    assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == (1 if mode == "bm25" else len(TOOLS))
 
 
 @pytest.mark.parametrize(
@@ -131,15 +78,6 @@ def test_what_cannot_be_meant_is_a_usage_error(retrieve: Program, words: list[st
         said_in_json(retrieve(*words, "--json"), 2)
 
 
-@pytest.mark.parametrize("words", [[], ["inspect"]], ids=str)
-def test_no_command_shows_the_help_and_not_a_failure(retrieve: Program, words: list[str]) -> None:
-    done = retrieve(*words)
-    assert not unforeseen(done.err)
-    assert not done.err.startswith("error: Usage")
-    assert "Usage: retrieve" in done.out + done.err
-    assert done.code in (0, 2)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -163,22 +101,6 @@ def test_a_bad_line_of_a_batch_is_named_and_the_others_are_answered(retrieve: Pr
         assert (answers[2]["error"]["code"], answers[2]["error"]["kind"]) == (2, "usage")
 
 
-@pytest.mark.parametrize("line", [b'{"query": "a\\ud800"}', b'{"query": "a", "id": "\\ud800"}'])
-@pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "trec", "prompt", "prompt-table"])
-def test_a_lone_surrogate_in_a_batch_does_no_harm(retrieve: Program, stdin, line: bytes, format_: str) -> None:
-    stdin(line)
-    done = retrieve("query", "-", "--format", format_)
-    assert not unforeseen(done.err), done.err
-    assert done.code in (0, 2)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"  \r\n"], ids=repr)
-def test_an_empty_batch_has_no_answers(retrieve: Program, stdin, content: bytes) -> None:
-    stdin(content)
-    done = retrieve("query", "-", "--json")
-    assert (done.code, done.out) == (0, "")
-
-
 def test_a_mixed_batch_is_answered_line_by_line_in_order(retrieve: Program, stdin) -> None:
     stdin('lungs\r\n\n{"id": "q2", "query": "brain"}\n"quoted"\n[1]\n{"_id": 7, "text": "a\\u0000b"}\n')
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
@@ -186,31 +108,10 @@ def test_a_mixed_batch_is_answered_line_by_line_in_order(retrieve: Program, stdi
     assert [answer["query_id"] for answer in answers] == ["1", "q2", "4", "5", "7"]
 
 
-def test_a_byte_order_mark_before_a_batch_makes_no_difference(retrieve: Program, stdin) -> None:
-    stdin(b'\xef\xbb\xbf{"id": "q", "query": "lungs"}\n')
-    assert retrieve("query", "-", "--json").json["query_id"] == "q"
-
-
-@pytest.mark.parametrize("id_", ["a b", "a\nb", "a\tb", ""])
-def test_a_line_of_trec_has_six_columns_whatever_the_query_is_called(retrieve: Program, stdin, id_: str) -> None:
-    stdin(json.dumps({"id": id_, "query": "lungs"}))
-    lines = retrieve("query", "-", "--format", "trec").out.splitlines()
-    assert len(lines) == len(TOOLS)
-    assert {len(line.split()) for line in lines} == {6}
-
-
 @pytest.mark.parametrize("words", [["-", "lungs"], ["lungs", "-"], ["-", "-"]], ids=str)
 def test_a_dash_among_words_is_no_batch(retrieve: Program, stdin, words: list[str]) -> None:
     stdin("brain\n")
     assert retrieve("query", *words, "--json").json["query"] == " ".join(words)
-
-
-@pytest.mark.parametrize("flag", [["--color", "never"], []], ids=["--color never", "NO_COLOR"])
-def test_no_colour_means_no_escape_sequence(retrieve: Program, monkeypatch, flag: list[str]) -> None:
-    if not flag:
-        monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in retrieve("query", "lungs", *flag).out
-    assert "\x1b" not in retrieve("inspect", "records", *flag).out
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}], ids=["", "NO_COLOR"])
@@ -220,9 +121,3 @@ def test_colour_is_there_when_a_flag_asks_for_it(retrieve: Program, monkeypatch,
         monkeypatch.setenv(name, value)
     assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
     assert "\x1b" not in retrieve("query", "lungs", "--json", "--color", "always").out
-
-
-@pytest.mark.parametrize("columns", ["0", "abc", "-5", "1"])
-def test_an_impossible_width_of_the_terminal_is_survived(retrieve: Program, monkeypatch, columns: str) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    assert retrieve("query", "lungs").code == 0

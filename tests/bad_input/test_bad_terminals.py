@@ -16,7 +16,7 @@ from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.names import COMMANDS
 
 EVIL = "lungs\x1b[2J\x9b31m\u202e\u2066\x07\x7f\u200b\U000e0041"
-ENDLESS = {"serve", "mcp", "warm", "web", "completion"}
+ENDLESS = {"serve", "mcp", "warm", "web"}
 """Commands that serve until they are stopped, that ask others, or that print a script."""
 FORMULA = "=cmd|' /C calc'!A0"
 
@@ -33,37 +33,6 @@ def _evil(retrieve: Program) -> None:
     Path("evil.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
     Path("config.yaml").write_text("graph: {entities: [license]}")
     assert retrieve("build", "--catalog", "evil.jsonl").code == 0
-
-
-@pytest.mark.usefixtures("_evil")
-@pytest.mark.parametrize(
-    "words",
-    [
-        *((("query", f"lungs {EVIL}", "--with-dependencies", "--explain", "--format", form)) for form in ("text", "table", "json", "jsonl", "csv", "md", "trec")),  # noqa: E501
-        ("query", "lungs", "--list"),
-        ("query", "lungs", "-v", "--timing"),
-        ("query", "nothing", "--filter", f"license={EVIL}"),
-        ("inspect", "status"),
-        ("inspect", "status", "--json"),
-        ("inspect", "records"),
-        ("inspect", "records", "--json"),
-        ("inspect", "graph"),
-        ("inspect", "graph", "b"),
-        ("inspect", "graph", "b", "--dot"),
-        ("inspect", "graph", "b", "--picture", "drawn.svg"),
-        ("inspect", "record", "b"),
-        ("inspect", "why", "lungs", "b"),
-        ("inspect", "history"),
-        ("build", "--catalog", "evil.jsonl"),
-        ("sync", "--dry-run"),
-    ],
-    ids=lambda words: " ".join(map(ascii, words))[:60],
-)  # fmt: skip
-def test_nothing_that_is_printed_drives_a_terminal(retrieve: Program, words: tuple[str, ...]) -> None:
-    done = retrieve(*words)
-    assert not unforeseen(done.err), done.err
-    shown = (done.out + done.err).replace("\r\n", "\n")
-    assert not RAW_CONTROLS & set(shown), RAW_CONTROLS & set(shown)
 
 
 @pytest.mark.usefixtures("_evil")
@@ -106,8 +75,3 @@ def test_no_command_prints_what_it_was_given_as_it_came(retrieve: Program, name:
                 assert not unforeseen(done.err), (names, given, done.err)
                 raw = {each for each in shown if category(each) in ("Cc", "Cf", "Co", "Cs") and each not in "\n\t"}
                 assert not (raw & RAW_CONTROLS if form else raw), (names, given, raw)
-
-
-def test_a_path_of_blanks_is_quoted(retrieve: Program) -> None:
-    done = retrieve("query", "lungs", "--artifacts", " " * 500)
-    assert (done.code, done.err.startswith("error: ' ")) == (2, True)

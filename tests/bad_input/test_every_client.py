@@ -59,7 +59,6 @@ CLIENTS: Mapping[str, Client] = {
     "rerank.base_url": Client(("query", "brain"), model("rerank", backend="remote")),
     "rerank.base_url of a chat model": Client(("query", "brain"), model("rerank", backend="llm")),
     "llm.base_url": Client(("query", "brain", "--mode", "llm"), model("llm")),
-    "executors.executor": Client(BUILD, lambda url: {"executors": {"executor": f"http:{url}", "timeout_s": 2}}),
     "query.server": Client(("query", "brain"), lambda url: {"query": {"server": url}}),
     "qdrant.url": Client(("engines", "status"), engine("qdrant")),
     "opensearch.url": Client(("engines", "status"), engine("opensearch")),
@@ -80,9 +79,10 @@ CLIENTS: Mapping[str, Client] = {
         for name in PROVIDERS
     },
 }
-WAITING = ("web", "executors")
-"""Clients that wait between requests, or start a model: fewer bodies."""
+WAITING = ("web",)
+"""Clients that wait between requests: fewer bodies."""
 SILENT = {
+    "executors.executor": "no HTTP: the cluster of a package",
     "pgvector.url": "no HTTP: a server of another protocol, once",
 }
 
@@ -123,7 +123,7 @@ def test_nonsense_ends_in_an_answer_or_in_an_error_that_names_the_server(
         settings = dict(client.settings(url))
         called = (url.partition("//")[2], "far:", f"{name.rpartition(' ')[2]}:")
         Path("config.yaml").write_text(json.dumps(settings))
-        if {"encoder", "executors"} & settings.keys():
+        if "encoder" in settings:
             monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
         for body in bodies:
             said[0] = body

@@ -88,14 +88,3 @@ def test_a_manifest_cannot_name_a_file_outside_its_folder(index: Path, retrieve:
 
     assert done.code == 5
     assert "the name of a file" in json.loads(done.err)["error"]["message"]
-
-
-def test_circumstances_that_were_altered_are_noticed_though_the_id_is_right(index: Path, retrieve: Program) -> None:
-    path = index / "generations" / live(index) / "manifest.json"
-    whole = json.loads(path.read_text())
-    path.write_text(json.dumps({**whole, "built": {**whole["built"], "version": "0.0.9"}}))
-
-    assert retrieve("query", "lungs").code == 5
-
-    path.write_text(json.dumps({key: part for key, part in whole.items() if key != BUILT_SHA1}))
-    assert retrieve("query", "lungs").code == 0, "an earlier version wrote it"

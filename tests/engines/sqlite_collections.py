@@ -12,7 +12,6 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Within
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
@@ -65,10 +64,10 @@ class SqliteVectors:
         if share and not exact:
             drawn = (rows.astype(np.uint64) + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)  # wraps around
             rows, vectors = rows[kept := drawn / 2.0**64 >= share], vectors[kept]
-        return _best(rows, products(vectors, query), limit)
+        return _best(rows, np.einsum("ij,j->i", vectors, query), limit)
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        return products(np.asarray(self.vectors(rows), np.float32), query)
+        return np.einsum("ij,j->i", np.asarray(self.vectors(rows), np.float32), query)
 
     def vectors(self, rows: Rows) -> Vectors:
         found: dict[int, bytes] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ TAILS = ("", "\0", "x", " ", "\n", "!", "0")
 REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 MANY = 8
 """A repeat that may go on for longer counts as one without an end."""
-MOST = 300
-"""Strings of one pattern; of more, as many are drawn."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,10 @@ Repeats = list[tuple[str, list[str], str]]
 
 
 def attacks(pattern: str, flags: int = 0) -> list[Attack]:
-    """Return the attacks on a pattern, the same ones every time: those on one repeat, and as many others as there may
-    be beside them."""
+    """Return the attacks on a pattern, the same ones every time."""
     tree = sre_parse.parse(pattern, flags)
     repeats = list(_repeats(tree, ""))
-    first = dict.fromkeys(itertools.chain(_generic(), _on_the_whole(sample(tree)), _on_one(repeats)))
-    others = [attack for attack in dict.fromkeys(_on_more(repeats)) if attack not in first]
-    room = max(MOST - len(first), MOST // 3)
-    return [*first, *(others if len(others) <= room else random.Random(pattern).sample(others, room))]
+    return list(dict.fromkeys([*_generic(), *_on_the_whole(sample(tree)), *_on_one(repeats), *_on_two(repeats)]))
 
 
 def _generic() -> Iterator[Attack]:
@@ -70,24 +63,16 @@ def _on_one(repeats: Repeats) -> Iterator[Attack]:
     for before, bodies, after in repeats:
         for body in bodies[:3]:
             yield from (Attack(before, (body,), tail) for tail in dict.fromkeys(("\0", "", "x", after[:-1] + "\0")))
-            yield from (Attack("", (unit,), "\0") for unit in dict.fromkeys((before, before + body)) if unit)
+            for unit in filter(None, dict.fromkeys((before, before + body, body + after))):
+                yield from (Attack("", (unit,), tail) for tail in ("\0", ""))
 
 
-def _on_more(repeats: Repeats) -> Iterator[Attack]:
-    for before, bodies, after in repeats:
-        tails = dict.fromkeys((*TAILS, after[:-1], after[:-1] + "\0"))
-        for body in bodies:
-            for prefix, tail in itertools.product(dict.fromkeys((before, "", "x" + before)), tails):
-                yield Attack(prefix, (body,), tail)
-            for unit in dict.fromkeys((before + body, before, body + after, body + after[:-1])):
-                if unit:
-                    yield from (Attack("", (unit,), tail) for tail in tails)
+def _on_two(repeats: Repeats) -> Iterator[Attack]:
+    """Yield what repeats one thing and then another."""
     for (before, first, _), (_, second, after) in itertools.pairwise(repeats):
         for one, two in itertools.product(first[:3], second[:3]):
-            for tail in (*TAILS[:3], after[:-1]):
-                yield Attack(before, (one, two), tail)
-                yield Attack(before, (one + two,), tail)
-                yield Attack(before, (two, one), tail)
+            for units in ((one, two), (one + two,), (two, one)):
+                yield from (Attack(before, units, tail) for tail in dict.fromkeys(("\0", "x", after[:-1])))
 
 
 def _repeats(nodes: Iterable[Any], before: str) -> Iterator[tuple[str, list[str], str]]:

@@ -1,4 +1,4 @@
-"""A server on loopback, in a process of its own, that answers each request as it is told: mostly badly.
+"""A server on loopback that answers each request as it is told: mostly badly.
 
 An answer is ("raw", bytes), every byte of a response; ("drip", bytes, seconds), one byte after the other;
 ("stall",), nothing; ("endless", bytes), the bytes again and again; or ("fit", edits, status, headers): what the request
@@ -8,18 +8,18 @@ asks for, with values at some places of its JSON replaced. The last answer is gi
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Event, Thread
 from typing import Any
 
 from hostile.prepared import catalog
 from hostile.tries import edited
-from waiting import pause
+from waiting import PATIENCE_S
 
-_PATIENCE_S = 30
 _MOST = 300 << 20
 """Bytes of an answer without an end."""
 
@@ -30,57 +30,45 @@ def serving(answers: tuple[Any, ...]) -> Iterator[int]:
     if not answers:
         yield 0
         return
-    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    child = os.fork()
-    with suppress(OSError):  # whichever of the two comes first
-        os.setpgid(child, child)
-    if not child:
-        with suppress(BaseException):
-            _serve(listener, answers)
-        os._exit(0)
-    listener_port = listener.getsockname()[1]
-    listener.close()
-    try:
-        yield listener_port
-    finally:
-        os.killpg(child, signal.SIGKILL)  # and those that still talk to a client
-        os.waitpid(child, 0)
+    numbers, over = count(), Event()
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError, ValueError):  # the client has gone, or has sent what is no request
+                _answer(self, answers[min(next(numbers), len(answers) - 1)], over)
+
+    class Server(ThreadingTCPServer):
+        daemon_threads, block_on_close, request_queue_size = True, False, 64
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            over.set()
+            server.shutdown()
 
 
-def _serve(listener: socket.socket, answers: tuple[Any, ...]) -> None:
-    """Answer connections, each in a process of its own, for a client may hold several."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for number in range(100_000):
-        sock, _ = listener.accept()
-        if os.fork():
-            sock.close()
-            continue
-        signal.alarm(_PATIENCE_S)
-        with suppress(BaseException):
-            _answer(sock, answers[min(number, len(answers) - 1)])
-        os._exit(0)
-
-
-def _answer(sock: socket.socket, answer: tuple[Any, ...]) -> None:
-    with sock, sock.makefile("rb") as stream:
-        line = stream.readline().decode("latin-1")
-        headers = dict(iter(lambda: stream.readline().decode("latin-1").strip().lower().partition(": ")[::2], ("", "")))
-        body = stream.read(int(headers.get("content-length", 0)))
-        kind, *rest = answer
-        if kind == "raw":
-            sock.sendall(rest[0])
-        elif kind == "fit":
-            sock.sendall(_response(line, body, *rest))
-        elif kind == "drip":
-            for byte in rest[0]:
-                sock.sendall(bytes([byte]))
-                pause(rest[1], why="a server that answers drop by drop")
-        elif kind == "endless":
-            for _ in range(_MOST // max(len(rest[0]), 1)):
-                sock.sendall(rest[0])
-        else:
-            signal.pause()
-        sock.shutdown(socket.SHUT_WR)
+def _answer(request: StreamRequestHandler, answer: tuple[Any, ...], over: Event) -> None:
+    stream, send = request.rfile, request.wfile.write
+    line = stream.readline().decode("latin-1")
+    headers = dict(iter(lambda: stream.readline().decode("latin-1").strip().lower().partition(": ")[::2], ("", "")))
+    body = stream.read(int(headers.get("content-length", 0)))
+    kind, *rest = answer
+    if kind == "raw":
+        send(rest[0])
+    elif kind == "fit":
+        send(_response(line, body, *rest))
+    elif kind == "drip":
+        for byte in rest[0]:
+            send(bytes([byte]))
+            over.wait(rest[1])
+    elif kind == "endless":
+        for _ in range(_MOST // max(len(rest[0]), 1)):
+            send(rest[0])
+    else:
+        over.wait(PATIENCE_S)
+    request.connection.shutdown(socket.SHUT_WR)
 
 
 def _response(line: str, body: bytes, edits: Any, status: int, headers: tuple[str, ...]) -> bytes:
@@ -126,11 +114,6 @@ def fitting(path: str, body: bytes) -> Any:
     if "/search?" in path or path.endswith("/search"):
         hit = {"id": "t1", "name": "tool", "score": 1.0, "content": "segments lungs"}
         return {"results": [hit], "generation": "0123456789ab"} if "format=" not in path else b"1  tool  id t1\n"
-    if path.startswith(("/collections", "/aliases", "/_", "/retrieve", "/chunks")) or path == "/":
-        return {
-            "result": {"collections": [{"name": "retrieve_0123456789ab"}], "aliases": [], "points": [], "config": {}},
-            "version": {"number": "2.11.0"}, "hits": {"hits": []}, "docs": [], "_source": {}, "items": [],
-        }  # fmt: skip
     if path.endswith("/models"):
         return {"object": "list", "data": [{"id": "m", "object": "model"}]}
     return catalog(10)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-from functools import cache
 from random import Random
 from typing import Any
 
-from hostile import odd, prepared
-from hostile.adversarial import attacks
-from hostile.patterns import Used, files, of_file
-from hostile.texts import DATA_KEYS, FORMATS, KEYS, LENIENT, looks
-from hostile.tries import Content, Try
+from hostile import odd
+from hostile.texts import FORMATS
+from hostile.tries import Try
 
 
 def queries(dice: Random) -> Try:
@@ -81,47 +76,3 @@ def _request(dice: Random) -> bytes:
         item[key] = dice.choice((["tool1"], [filter_(dice)], ["bm25"], [odd.string(dice)], odd.value(dice)))
     text = odd.json_text(dice, item).replace(b"\n", b" ")
     return odd.mutated(dice, text, 2).replace(b"\n", b" ") if dice.random() < 0.15 else text
-
-
-# ------------------------------------------------------------------------------------------------------ patterns
-
-
-@cache
-def _patterns() -> tuple[Used, ...]:
-    return tuple(used for file in files() for used in of_file(file) if isinstance(used, Used))
-
-
-def indexed(dice: Random, contents: dict[str, Content]) -> Try:
-    """Return a sync of these files, and a look at what came of it."""
-    return Try("patterns", (("sync", *LENIENT), *looks(dice)), contents, index="tools", control=True)
-
-
-def patterns(dice: Random) -> Try:
-    """Return text that a regular expression of the package may be slow at, at a place where the package reads text."""
-    used = dice.choice(_patterns())
-    attack = dice.choice(attacks(used.pattern, used.flags))
-    size = dice.choice((20_000, 100_000, 300_000))
-    text = attack.text(size)
-    roll = dice.random()
-    if roll < 0.4:
-        key = dice.choice((*KEYS, *DATA_KEYS))
-        item: dict[str, Any] = {"id": "odd", "name": "odd", "description": "odd lungs"}
-        item |= {"supportingData": {key: text}} if key in DATA_KEYS else {key: text}
-        content = prepared.catalog() + json.dumps(item).encode() + b"\n"
-        return indexed(dice, {"tools.jsonl": content})
-    if roll < 0.75:
-        start = dice.choice(("", "# ", "---\ntitle: ", "---\n", "## Methods\n", "```", "| ", "> "))
-        end = dice.choice(("", "\n\nend", "\n---\nbody", "\n# Next\n"))
-        name = dice.choice(("docs/odd.md", "docs/odd.txt"))
-        strategy = dice.choice(("auto", "section", "imrad", "window"))
-        settings = prepared.CONFIG + f"chunking: {{strategy: {strategy}}}\n"
-        document = (start + text + end).encode("utf-8", "replace")
-        return indexed(dice, {name: document, "config.yaml": settings.encode()})
-    line = re.sub("[\0\ud800-\udfff]", "", text[:120_000])
-    command = dice.choice((("query", "--", line), ("query", "x", "--filter", f"dims>={line}"), ("query", "x",
-        "--filter", f"{line}=x"),
-                           ("query", "x", "--filter", f"path={line}"), ("query", "x", f"--also={line}"), ("query",
-                           "--", f"[FILTER:{line}]"),
-                           ("eval", "--gold", "gold.jsonl", "--gate", line), ("eval", "--gold", "gold.jsonl",
-                           "--metrics", line)))  # fmt: skip
-    return Try("patterns", (command,), {"gold.jsonl": b'{"query": "lungs", "relevant": ["tool0"]}\n'}, index="tools")

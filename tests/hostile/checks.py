@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from hostile.limits import CPU_S, MEMORY, OUTPUT, Ended
-
 CODES = frozenset({*range(11), 130, 143})
 FAILURES = frozenset({1, 2, 4, 5, 6, 7})
 """Codes that come with a sentence on stderr."""
@@ -27,7 +25,26 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
+OUTPUT = 10 << 20
+"""Bytes on stdout, or on stderr."""
 csv.field_size_limit(OUTPUT)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Outcome of a command."""
+
+    command: tuple[str, ...]
+    code: int
+    """Its exit code, negative for the signal that ended it."""
+    out: bytes
+    err: bytes
+    over: bool = False
+    """True if it was killed because it did not end."""
+
+    @property
+    def tail(self) -> str:
+        return self.err[-1500:].decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -40,18 +57,11 @@ class Finding:
     detail: str = ""
     """Text that differs between equal findings: the text around it, the end of stderr."""
 
-    @property
-    def signature(self) -> str:
-        """The same for findings that are the same but for numbers, names and places."""
-        text = re.sub(r"\\?[\"'`‘’“”].*?[\"'`‘’“”]|/\S+|0x[0-9a-f]+|(?<!U\+)\b[0-9.]+", "_", self.what)
-        return f"{self.kind}: {' '.join(text.split())[:100]}"
-
 
 def command_findings(ended: Ended) -> Iterator[Finding]:
     """Yield what is wrong with the end of a command."""
-    said = ended.err[-1500:].decode("utf-8", "backslashreplace")
     for kind, what, detail in _wrong(ended):
-        yield Finding(kind, what, ended.command, f"{detail}\n{said}".strip())
+        yield Finding(kind, what, ended.command, f"{detail}\n{ended.tail}".strip())
 
 
 Wrong = Iterator[tuple[str, str, str]]
@@ -60,19 +70,17 @@ Wrong = Iterator[tuple[str, str, str]]
 def _wrong(ended: Ended) -> Wrong:
     err = ended.err.decode("utf-8", "replace")
     if ended.over:
-        yield "limit", f"{ended.over} by {name_of(ended.command)}", ""
+        yield "limit", f"no end of {name_of(ended.command)}", ""
         return
     if ended.code < 0:
         name = signal.Signals(-ended.code).name
-        if name in ("SIGXCPU", "SIGKILL"):
-            yield "cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", ""
-        else:
-            yield "signal", f"ended by {name}", ""
+        kind = "cpu" if name in ("SIGXCPU", "SIGKILL") else "signal"
+        yield kind, f"{name_of(ended.command)} was ended by {name}", ""
         return
     if ended.code not in CODES:
         yield "code", f"exit code {ended.code}", ""
-    if ended.memory > MEMORY or '"memory"' in err or "error: out of memory" in err:
-        yield "memory", f"more memory than there is for {name_of(ended.command)}", f"{ended.memory >> 20} MB"
+    if '"memory"' in err or "error: out of memory" in err:
+        yield "memory", f"more memory than there is for {name_of(ended.command)}", ""
     if max(len(ended.out), len(ended.err)) > OUTPUT:
         yield "output", f"more than {OUTPUT >> 20} MB of output", ""
     inside = [*_inside(err), *_inside(ended.out.decode("utf-8", "replace"))]

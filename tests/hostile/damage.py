@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import struct
 from random import Random
 from typing import Any
 
 from hostile import odd, prepared
-from hostile.given import SPECIAL
 from hostile.texts import looks
-from hostile.tries import CURRENT, DROP, Content, Try
+from hostile.tries import CURRENT, Content, Try
 
 TABLES = ("records.jsonl", "chunks.jsonl")
 PICKLES = ("offsets.pkl", "bm25.pkl", "columns.pkl", "graph.pkl")
@@ -80,38 +78,6 @@ def _plain(dice: Random) -> object:
     return dice.choice((value, some, [value] * 5, {"backend": "impacts", "unit": value}, None, 2**70))
 
 
-def manifests(dice: Random) -> Try:
-    """Return an index whose manifest says something odd and carries its own id."""
-    edits = tuple(
-        (dice.choice(_PLACES), dice.choice((DROP, odd.value(dice), dice.choice((None, [], {}, "x", -1, 2**70, True)))))
-        for _ in range(dice.choice((1, 1, 2, 3)))
-    )
-    files: dict[str, Content] = {"artifacts": ("forge", edits)}
-    if dice.random() < 0.15:
-        text = json.dumps({"schema_version": 2, "recipe": odd.value(dice)}).encode("utf-8", "replace")
-        files = {f"{CURRENT}/manifest.json": dice.choice((odd.nested(dice).encode(), text, *SPECIAL))}
-    commands = (*looks(dice), dice.choice((("sync", "--json"), ("sync",), ("inspect", "history"), ("inspect",
-        "history", "--json"), ("inspect", "status"), ("inspect", "diff"),
-                                           ("inspect", "verify"), ("doctor",), ("sync", "--dry-run"), ("sync",
-                                           "--rollback"), ("eval", "scaffold"))))  # fmt: skip
-    return Try("manifests", commands, files, index="tools")
-
-
-_PLACES: tuple[tuple[Any, ...], ...] = (
-    ("recipe",), ("recipe", "sources"), ("recipe", "sources", "catalog"), ("recipe", "sources", "docs"),
-    ("recipe", "sources", "catalog", "weights"), ("recipe", "chunking"), ("recipe", "chunking", "catalog"),
-    ("recipe", "encoder"), ("recipe", "encoder", "dim"), ("recipe", "encoder", "name"), ("recipe", "encoder", "family"),
-    ("recipe", "bm25"), ("recipe", "bm25", "k1"), ("recipe", "bm25", "unit"), ("recipe", "dense"),
-    ("recipe", "dense", "index"), ("recipe", "columns"), ("recipe", "graph"), ("recipe", "tokens"),
-    ("recipe", "splade"), ("recipe", "x"), ("sources",), ("sources", 0), ("sources", 0, "kind"), ("sources", 0, "name"),
-    ("sources", 0, "sha1"), ("sources", 0, "records"), ("sources", 0, "refused"), ("sources", 1, "name"), ("files",),
-    ("files", "bm25.pkl"), ("files", "dense.faiss"), ("files", "chunks.jsonl", "rows"),
-    ("files", "records.jsonl", "rows"), ("files", "offsets.pkl", "bytes"), ("files", "offsets.pkl", "sha1"),
-    ("files", "../x"), ("files", "x\x1b[0m"), ("schema_version",), ("built",), ("built", "sequence"),
-    ("built", "origin"), ("built", "time"), ("built", "origins"), ("built", "paths"), ("built", "sources"),
-    ("built", "version"), ("x",))  # fmt: skip
-
-
 def flips(dice: Random) -> Try:
     """Return an index with one bit flipped: it answers, or ends with 5."""
     name = dice.choice((*FILES, "manifest.json"))
@@ -135,7 +101,7 @@ def artifacts(dice: Random) -> Try:
         name = f"artifacts/{dice.choice(_OTHERS)}"
     moved: list[Content] = [("cut", dice.random()), *((how, dice.random(), odd.piece(dice)) for how in _PUT)]
     text, deep = odd.mutated(dice, b'{"a": 1}\n'), odd.nested(dice).encode()[:1000]
-    content = dice.choice((*SPECIAL, *moved, ("mode", 0o000), text, b"", deep, dice.randbytes(100)))
+    content = dice.choice((*odd.SPECIAL, *moved, ("mode", 0o000), text, b"", deep, dice.randbytes(100)))
     files: dict[str, Content] = {name: content}
     altered = isinstance(content, tuple) and content[0] in ("cut", *_PUT)
     if name.startswith(CURRENT) and altered and dice.random() < 0.5:

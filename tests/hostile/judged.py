@@ -8,7 +8,6 @@ from random import Random
 
 from hostile import odd, prepared
 from hostile.asking import argument
-from hostile.given import SPECIAL, with_odd
 from hostile.tries import Content, Try
 
 # ----------------------------------------------------------------------------------------------------- judgments
@@ -40,7 +39,7 @@ def judgments(dice: Random) -> Try:
     """Return judgments, runs, baselines, gates or measures that are odd."""
     files: dict[str, Content] = dict(_FILES)
     name = dice.choice(sorted(files))
-    files[name] = _odd_lines(dice, files[name]) if dice.random() < 0.85 else dice.choice(SPECIAL)
+    files[name] = _odd_lines(dice, files[name]) if dice.random() < 0.85 else dice.choice(odd.SPECIAL)
     command = dice.choice(_READING[name])
     if dice.random() < 0.3 and command[0] == "eval":
         command += dice.choice((("--gate", argument(dice)), ("--metrics", argument(dice)), ("--with", argument(dice)),
@@ -55,7 +54,7 @@ def _odd_lines(dice: Random, content: Content) -> bytes:
     for _ in range(dice.choice((1, 1, 2))):
         place = dice.randrange(len(lines))
         if lines[place].startswith(b"{") and dice.random() < 0.7:
-            value = with_odd(dice, _loaded(lines[place])) if dice.random() < 0.8 else odd.value(dice)
+            value = odd.with_odd(dice, _loaded(lines[place])) if dice.random() < 0.8 else odd.value(dice)
             lines[place] = odd.json_text(dice, value).replace(b"\n", b" ")
         elif dice.random() < 0.6:
             words = lines[place].replace(b"\t", b" ").split(b" ")
@@ -120,9 +119,7 @@ def edges(dice: Random) -> Try:
     elif roll < 0.7:
         content = _odd_lines(dice, sound)
     elif roll < 0.8:
-        content = dice.choice(SPECIAL)
-    elif roll < 0.9:
-        content = _bomb(dice, name)
+        content = dice.choice(odd.SPECIAL)
     else:
         packed = gzip.compress(dice.choice((sound, sound * 20_000, bytes(50_000_000))), 1)
         name, content = name + ".gz", packed[: dice.choice((None, None, 50))]
@@ -134,17 +131,3 @@ def edges(dice: Random) -> Try:
     files = {name: content, "config.yaml": settings.encode()}
     commands = (("sync", *dice.choice(((), ("--json",)))), dice.choice(looks))
     return Try("edges", commands, files, index="tools", control=True)
-
-
-def _bomb(dice: Random, name: str) -> bytes:
-    if name.endswith(".owl"):
-        levels = dice.choice((3, 9))
-        entities = '<!ENTITY e0 "lol">' + "".join(
-            f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, levels + 1)
-        )
-        return OWL.replace(b'<!ENTITY a "lung">', entities.encode()).replace(b">lung<", f">&e{levels};<".encode())
-    if name.endswith(".jsonl"):
-        return odd.nested(dice).encode() + b"\n"
-    if name.endswith(".obo"):
-        return OBO + b"".join(b"\n[Term]\nid: X:%d\nname: n\nis_a: X:%d\n" % (n, n + 1) for n in range(3, 3000))
-    return TABLE + b'"' + b"a" * dice.choice((10_000, 3_000_000)) + b"\n"

@@ -27,6 +27,10 @@ NUMBERS = ("0", "-0", "1e999", "-1e999", "NaN", "Infinity", "0x" + "f" * 400, "9
            "1.7976931348623157e308", "\u0663", "1d", "3 - D", "٣")  # fmt: skip
 DATES = ("2020-99-99", "0000-00-00", "9999-12-31T23:59:60Z", "2001-01-01T00:00:00+99:99", "1970-01-01", "12:30:45")
 WORDS = (*"segment lungs brain MRI cells format:DICOM dims tool the CT C++ nii.gz a".split(), "")
+SPECIAL: tuple[Any, ...] = (("fifo",), ("link", "/dev/zero"), ("link", "/dev/tty"), ("folder",), ("sparse",
+    3 << 30), ("link", "gone"),
+                                ("link", "/proc/self/mem"), ("link", "/dev/stdin"), b"")  # fmt: skip
+"""Things that may be in the place of a file: contents of a try."""
 POOLS = (ESCAPES, BIDI, CELLS, MARKUP, NAMES, UNICODE, TAGS, NUMBERS, DATES, WORDS)
 LONG = (*" \n!a0-=#|`[({\"'.,", "a ", "\u00e9", "\u4e2d", "a.b ", "\t", "x-", "> ")
 
@@ -75,6 +79,17 @@ def value(dice: Random, depth: int = 0) -> Any:
     if roll < 0.85:
         return [value(dice, depth + 1) for _ in range(dice.choice((1, 2, 3, 30)))]
     return {short(dice): value(dice, depth + 1) for _ in range(dice.choice((1, 2, 5)))}
+
+
+def with_odd(dice: Random, item: object) -> object:
+    """Return the value with an odd one somewhere in it."""
+    if dice.random() < 0.25 or not isinstance(item, (dict, list)) or not item:
+        return value(dice)
+    if isinstance(item, list):
+        place = dice.randrange(len(item))
+        return [with_odd(dice, part) if number == place else part for number, part in enumerate(item)]
+    chosen = dice.choice(sorted(item))
+    return {key: with_odd(dice, part) if key == chosen else part for key, part in item.items()}
 
 
 def nested(dice: Random) -> str:

@@ -15,6 +15,7 @@ import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 METHODS = ("match", "fullmatch", "search", "finditer", "findall", "split", "sub", "subn")
+_NAMES = "|".join(METHODS)
 _FLAGS_AT = {"compile": 1, "match": 2, "fullmatch": 2, "search": 2, "finditer": 2, "findall": 2, "split": 3, "sub": 4,
              "subn": 4}  # fmt: skip
 
@@ -53,12 +54,12 @@ def of_file(file: str) -> Iterator[Used | Unknown]:
         ImportError: it needs a package that is not installed.
     """
     module = importlib.import_module(_module(file))
-    tree = _tree(PACKAGE / file)
+    tree = ast.parse(_text(PACKAGE / file))
     own = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function(node)]
     compiled = {(pattern.pattern, pattern.flags) for _, pattern in _objects(module)}
     for name, pattern in _objects(module):
         if isinstance(pattern.pattern, str):
-            methods = _methods(file, name) or _anything(file) or METHODS[:4]
+            methods = _methods(file, name) or METHODS[:4]
             yield Used(pattern.pattern, pattern.flags & ~re.UNICODE, tuple(sorted(methods)), f"{file}: {name}")
     for call in own:
         yield from _inline(call, module, file, compiled)
@@ -124,57 +125,27 @@ def _function(call: ast.Call) -> str:
 
 
 def _methods(file: str, name: str) -> set[str]:
-    """Return the methods by which a pattern is used, in its file and in those that import its name."""
-    importing = _imports().get((_module(file), name), set())
-    return {method for path in {PACKAGE / file, *importing} for method in _uses(path).get(name, ())}
+    """Return the methods by which a pattern is used: in its file, in those that import its name; else any of its file.
+
+    A name is used as `NAME.method`; what stands in a list is used by another name.
+    """
+    own = _text(PACKAGE / file)
+    importing = [
+        text for text in map(_text, _paths()) if re.search(rf"^ *from .*import .*\b{name}\b", text, re.MULTILINE)
+    ]
+    used = {method for text in (own, *importing) for method in re.findall(rf"\b{name}\.({_NAMES})\b", text)}
+    return used or set(re.findall(rf"(?<!\bre)\.({_NAMES})\(", own)) - {"split"}
 
 
 @cache
-def _uses(path: Path) -> dict[str, set[str]]:
-    """Return by which methods each name of a file is used: `NAME.method`, `anything.method(NAME, …)`, or as either of
-    these by the name that a loop over it gives."""
-    found: dict[str, set[str]] = {}
-    loops = []
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Attribute) and node.attr in METHODS and isinstance(node.value, ast.Name):
-            found.setdefault(node.value.id, set()).add(node.attr)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            for given in node.args:
-                if isinstance(given, ast.Name):
-                    found.setdefault(given.id, set()).add(node.func.attr)
-        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Name):
-            loops.append((node.iter.id, [name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)]))
-    for whole, parts in loops:
-        found.setdefault(whole, set()).update(*(found.get(part, set()) for part in parts))
-    return found
+def _paths() -> tuple[Path, ...]:
+    return tuple(PACKAGE.rglob("*.py"))
 
 
 @cache
-def _imports() -> dict[tuple[str, str], set[Path]]:
-    """Return which files import a name of a module."""
-    found: dict[tuple[str, str], set[Path]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(_tree(path)):
-            if isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    found.setdefault((str(node.module), alias.name), set()).add(path)
-    return found
-
-
-def _anything(file: str) -> set[str]:
-    """Return the methods by which anything in a file is used; strings have a `split` of their own."""
-    attributes = (node for node in ast.walk(_tree(PACKAGE / file)) if isinstance(node, ast.Attribute))
-    return {
-        node.attr
-        for node in attributes
-        if node.attr in METHODS and node.attr != "split" and ast.unparse(node.value) != "re"
-    }
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 def _module(file: str) -> str:
     return "retrieve_cli." + file.removesuffix(".py").replace("/", ".")
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))

@@ -28,9 +28,6 @@ _PLACES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "http": ((),),
     "search": ((), ("results",), ("results", 0), ("results", 0, "id"), ("results", 0, "score"), ("results", 0, "name"),
     ("generation",), ("error",), ("error", "code"), ("error", "message")),
-    "engine": ((), ("result",), ("result", "collections"), ("result", "collections", 0), ("result", "aliases"),
-    ("result", "points"), ("result", "points", 0), ("result", "config"), ("version",), ("version", "number"),
-    ("hits",), ("hits", "hits"), ("hits", "hits", 0), ("docs",), ("_source",), ("status",), ("error",), ("items",)),
     "sparql": ((), ("head", "vars"), ("results",), ("results", "bindings"), ("results", "bindings", 0), ("results",
     "bindings", 0, "id"), ("results", "bindings", 0, "id", "value")),
 }  # fmt: skip
@@ -43,7 +40,7 @@ _SAID = ("```" + "\n" * 300_000, "```json\n{}\n```", "<think>" * 20_000, '{"scor
 
 def http(dice: Random) -> Try:
     """Return a run against a server that answers badly."""
-    role = dice.choice(sorted(_PLACES.keys() - {"search", "engine"}))
+    role = dice.choice(sorted(_PLACES.keys() - {"search"}))
     answers = tuple(_answer(dice, role) for _ in range(dice.choice((1, 1, 2))))
     if dice.random() < 0.3:
         answers = (("fit", (), 200, ()), *answers)
@@ -118,23 +115,3 @@ def servers(dice: Random) -> Try:
     )
     command = ("query", "segment lungs", "--server", f"http://127.0.0.1:{PORT}", *shown)
     return Try("servers", (command,), index="tools", answers=(_answer(dice, "search"),))
-
-
-def engines(dice: Random) -> Try:
-    """Return commands whose index lives in an engine that answers badly.
-
-    An answer without an end is left out: the clients of engines have no limit on the time of a whole answer.
-    """
-    name = dice.choice(("qdrant", "opensearch"))
-    settings = f"engines: {{dense: {name}}}\n{name}: {{url: 'http://127.0.0.1:{PORT}', timeout_s: 1}}\n".encode()
-    commands = tuple(dice.sample(_ON_ENGINES, dice.choice((1, 2))))
-    answers = [_answer(dice, "engine") for _ in range(dice.choice((1, 1, 2, 4)))]
-    ending = tuple(answer for answer in answers if answer[0] != "endless") or (("raw", b""),)
-    return Try("engines", commands, {"config.yaml": settings}, index="tools", answers=ending, control=True)
-
-
-_ON_ENGINES = (
-    ("engines", "push"), ("engines", "push", "--again"), ("engines", "status"), ("engines", "status", "--json"),
-    ("doctor",), ("sync",), ("query", "lungs"), ("query", "lungs", "--json"), ("build", "--catalog", "tools.jsonl"),
-    ("engines", "drop", "0123456789ab"), ("inspect", "verify"),
-)  # fmt: skip

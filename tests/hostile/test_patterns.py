@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hostile.adversarial import attacks
-from hostile.growth import LARGE, SMALL
 from hostile.patterns import Unknown, Used, files, of_file
 
 from retrieve_cli.api.choices import SEARCH
@@ -83,19 +81,6 @@ def test_patterns_that_are_put_together_have_examples() -> None:
     assert unknown == set(PUT_TOGETHER)
 
 
-def test_patterns_of_every_kind_are_found() -> None:
-    found = {pattern.where: pattern for file in files() for pattern in of_file(file) if isinstance(pattern, Used)}
-    assert len(found) > 50
-    assert found["retrieval/queries/tags.py: _TAG"].methods
-    assert {"match", "fullmatch", "search", "finditer", "sub"} <= {
-        name for used in found.values() for name in used.methods
-    }
-    assert any("re.fullmatch(" in where for where in found), "inline patterns"
-    assert sum(where.startswith("sources/chunking/spacy_import.py: _STOP_OR_SPACE") for where in found), (
-        "patterns in lists"
-    )
-
-
 @pytest.mark.parametrize(
     ("pattern", "method"),
     [
@@ -119,9 +104,3 @@ def test_patterns_known_to_be_slow_are_told(pattern: str, method: str) -> None:
 )
 def test_patterns_known_to_be_linear_pass(pattern: str, method: str) -> None:
     assert slow([Used(pattern, 0, (method,), "")]) == []
-
-
-def test_attacks_have_the_size_that_they_are_asked_for() -> None:
-    for attack in attacks(r"(?P<name>\w+)\s*=\s*(?:\"([^\"]*)\"|(\d+))\s*$"):
-        assert abs(len(attack.text(SMALL)) - SMALL) < 60
-        assert abs(len(attack.text(LARGE)) - LARGE) < 60

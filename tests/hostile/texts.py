@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from random import Random
 from typing import Any
 
 from hostile import odd, prepared
-from hostile.limits import WATCHED
-from hostile.tries import CURRENT, Content, Try
-from program.clones import COMMANDS, SECRET, VARIABLE, configuration, reaching_keys
+from hostile.tries import Content, Try
 
 FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 LENIENT = ("--max-fail", "1000")
@@ -23,7 +20,7 @@ DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite"
 
 _GRAPHS = ((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))
 _OTHER_LOOKS = (("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))
-_MORE = ((), ("--chunks",), ("--explain",), ("--with-dependencies",), ("--expand",), ("--context", "1"), ("-v",))
+_MORE = ((), ("--chunks",), ("--explain",), ("--expand",), ("--context", "1"), ("-v",))
 
 
 def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
@@ -159,7 +156,7 @@ def yaml_value(dice: Random) -> str:
 
 def config(dice: Random) -> Try:
     """Return a configuration that is odd."""
-    content = dice.choice((_settings, _settings, _mutated_settings, _raw_yaml))(dice)
+    content = dice.choice((_mutated_settings, _raw_yaml))(dice)
     special: Content = content
     if dice.random() < 0.08:
         links = (("link", "config.yaml"), ("link", "/dev/tty"))
@@ -173,33 +170,6 @@ def config(dice: Random) -> Try:
     return Try("config", commands, {"gold.jsonl": gold, "config.yaml": special}, index="tools", control=True)
 
 
-@cache
-def _known_keys() -> tuple[tuple[str, str], ...]:
-    from retrieve_cli.config.bounds import SettingsSection
-    from retrieve_cli.config.settings import Settings
-
-    settings = Settings()
-    sections = [(name, getattr(settings, name)) for name in settings.__struct_fields__]
-    return tuple(
-        (name, key) for name, each in sections if isinstance(each, SettingsSection) for key in each.__struct_fields__
-    )
-
-
-_SETTINGS = (*"0 1 2 3.5 -1 true null [] {} rrf x".split(), "[a, b]", "1000000")
-
-
-def _settings(dice: Random) -> bytes:
-    chosen: dict[str, list[str]] = {}
-    for _ in range(dice.randint(1, 4)):
-        section, key = dice.choice(_known_keys())
-        if (section, key) not in (("encoder", "kind"), ("models", "auto_download")):
-            value = dice.choice(_SETTINGS) if dice.random() < 0.6 else yaml_value(dice)
-            chosen.setdefault(section, []).append(f"  {key}: {value}")
-    text = "".join(f"{section}:\n" + "\n".join(lines) + "\n" for section, lines in chosen.items())
-    usual = "" if {"sources", "graph"} & chosen.keys() else prepared.CONFIG
-    return usual.encode() + text.encode("utf-8", "replace")
-
-
 def _mutated_settings(dice: Random) -> bytes:
     settings = prepared.CONFIG + "search: {k: 5, mode: hybrid}\nfusion: {weights: {bm25: 0.5}}\n"
     return odd.mutated(dice, settings.encode())
@@ -209,36 +179,3 @@ def _raw_yaml(dice: Random) -> bytes:
     key = dice.choice(("a", "search", "sources", "graph", "fusion", "plugins", "catalog"))
     text = dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")) + yaml_value(dice)
     return text.encode("utf-8", "replace")
-
-
-def clones(dice: Random) -> Try:
-    """Return commands in a folder whose configuration reaches out of it, and that the user has not agreed to."""
-    settings = configuration(dice, _REACHING)
-    files: dict[str, Content] = {
-        "config.yaml": json.dumps({"encoder": {"kind": "hashed"}, **settings}).encode(),
-        f"../{SECRET}/file": b"secret\n",
-        "link": ("link", f"../{SECRET}"),
-        "gold.jsonl": b'{"query": "segment lungs", "relevant": ["tool0"]}\n',
-        "models/evil/config.json": b"{}",
-    }
-    own = len(files)
-    if dice.random() < 0.4:
-        place = ("built", "sources", dice.randrange(2), "origin", dice.choice(("path", "query", "url", "endpoint")))
-        target = dice.choice((f"../{SECRET}/file", f"../{SECRET}", "link", "http://127.0.0.1:9/x"))
-        files["artifacts"] = ("forge", ((place, target),))
-    elif dice.random() < 0.4:
-        link, target = dice.choice(_LINKS)
-        files[link] = ("link", target)
-    commands = tuple(tuple(words) for words in dice.sample(COMMANDS, dice.choice((1, 1, 2))))
-    variables = {"RETRIEVE_TRUST": "", "RETRIEVE_ENCODER__KIND": "", VARIABLE: "secret", WATCHED: f"../{SECRET}"}
-    return Try("clones", commands, files, index="tools", environment=variables, control=len(files) == own)
-
-
-_REACHING = list(reaching_keys())
-_LINKS = (
-    *((f"artifacts/{name}", f"../../{SECRET}/file") for name in ("calibration.json", "quarantine.jsonl", "keys.json")),
-    *((f"artifacts/{name}", f"../../{SECRET}") for name in ("cache", "fetched", "inbox")),
-    ("artifacts/inbox/documents.jsonl", f"../../../{SECRET}/file"),
-    *((f"{CURRENT}/{name}", f"../../../../{SECRET}/file") for name in ("bm25.pkl", "SHA1SUMS", "records.jsonl")),
-)
-"""Links in an index, and where they lead."""

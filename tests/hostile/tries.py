@@ -38,8 +38,6 @@ class Try:
     """Variables beside the usual ones; an empty one is not there at all."""
     control: bool = False
     """True if the control query must have the same answer as before, unless a new generation was published."""
-    kill: float = 0.0
-    """The first command is killed after this share of its usual time; 0 for never."""
 
 
 # ------------------------------------------------------------------------------------------------------ contents

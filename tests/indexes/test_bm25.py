@@ -128,7 +128,6 @@ def test_a_query_term_counts_as_often_as_it_is_written(
     np.testing.assert_allclose(every_score(index, repeated), times * every_score(index, query), rtol=1e-5)
 
 
-@pytest.mark.bits
 @shared_folder
 @given(corpus=corpora, asked=st.lists(queries, max_size=4))
 def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[str], asked: list[str], tmp_path: Path) -> None:

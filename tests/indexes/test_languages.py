@@ -19,7 +19,6 @@ from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.sources.chunking.spacy_import import _STOP
-from tests.indexes.first_rules import first_terms, first_words
 
 
 def rows_in(name: str) -> list[list[str]]:
@@ -193,22 +192,6 @@ def test_one_character_finds_the_texts_in_which_it_is_part_of_a_word() -> None:
 # ---------------------------------------------------------------------------------------------------- as before
 
 
-@given(text=st.text(st.characters(max_codepoint=127)) | st.text("aBcX-_:.,+#1 \n", max_size=40))
-def test_a_text_in_ascii_has_the_terms_of_version_1(text: str) -> None:
-    wanted = first_terms(text)
-    for analyzer in (TextAnalyzer(), AUTO, TextAnalyzer(version=1)):
-        assert analyzer.terms(text) == wanted
-        assert not analyzer.singles(text)
-        assert [text[start:end] for start, end, _ in analyzer.spans(text)] == [
-            word for word in first_words(text) if first_terms(word)
-        ]
-
-
-@given(text=st.text())
-def test_version_1_of_the_card_keeps_its_rules(text: str) -> None:
-    assert TextAnalyzer(version=1).terms(text) == first_terms(text)
-
-
 ENGLISH = st.lists(st.text("abcdeghilnorstuy ", min_size=1, max_size=60), min_size=1, max_size=6)
 
 
@@ -238,20 +221,6 @@ def test_a_word_of_another_language_counts_only_in_records_of_that_language() ->
     area = index._scores("area")
     assert np.allclose(scores[:8], area[:8])
     assert area[9] < 1.5 * area[0]  # its French stem, `are`, is in one record alone
-
-
-def test_languages_are_kept_with_rows_and_a_part_of_them_knows_its_own(tmp_path: Path) -> None:
-    rows = [(code, text) for code, text in ROWS if code in ("de", "en", "ja", "ru")]
-    own = np.array([code != "de" for code, _ in rows])
-    for index, alone in (
-        (impacts_of(rows), impacts_of([row for row in rows if row[0] != "de"])),
-        (rank_bm25_of(rows, tmp_path), rank_bm25_of([row for row in rows if row[0] != "de"], tmp_path)),
-    ):
-        assert index.analyzer.languages == ("de", "en", "ja", "ru")
-        part = index.within(own)
-        assert part.analyzer.languages == alone.analyzer.languages == ("en", "ja", "ru")
-        for query in ("die Lungen", "human rights", "人間は自由", "права человека"):
-            assert np.allclose(part._scores(query)[own], alone._scores(query), rtol=1e-6)
 
 
 def test_a_word_of_a_query_counts_once_in_an_engine_too() -> None:

@@ -299,7 +299,6 @@ print(json.dumps([[number.hex() for each in spreads for number in each], stored]
 """
 
 
-@pytest.mark.bits
 def test_statistics_have_the_same_bits_on_every_processor() -> None:
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__  # type: ignore[attr-defined]
 

@@ -101,7 +101,6 @@ def test_mean_and_deviation_are_over_all_rows_those_without_a_match_included(
     assert (found.mean, found.deviation) == pytest.approx((scores.mean(), scores.std()), rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.bits
 @shared_folder
 @given(corpus=corpora, asked=st.lists(queries, max_size=4))
 def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[Row], asked: list[Row], tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def values_of(key: Key) -> Sequence[Any]:
         ("web", "enabled"): (True,),
         ("web", "endpoints"): ({"https://api.tavily.com": "http://127.0.0.1:9"},),
         ("models", "auto_download"): (True,),
-        ("executors", "executor"): ("http:http://127.0.0.1:9",),
+        ("executors", "executor"): ("ray:127.0.0.1:9",),
         ("fusion", "weights"): ({PLUGIN: 1.0},),
     }
     values = special.get((key.section, key.name), flat[key.way])

@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 import retrieve_cli.cli.main  # says in the environment that one thread is enough, too late for NumPy
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
-from retrieve_cli.numerics import openblas
+from retrieve_cli.cores import openblas
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store

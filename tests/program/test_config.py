@@ -75,29 +75,6 @@ def test_what_is_not_known_is_refused_with_the_nearest_that_is(
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("encoder.download", "models.auto_download"),
-        ("encoder.models_dir", "models.dir"),
-        ("encoder.cache_dir", "models.cache_dir"),
-    ],
-)
-def test_a_key_that_has_moved_is_refused_with_its_new_name(
-    tmp_path: Path, retrieve: Program, monkeypatch, old: str, new: str
-) -> None:
-    section, _, key = old.partition(".")
-    done = retrieve("query", "x", "--config", written(tmp_path, f"{section}: {{{key}: null}}"))
-    assert done.code == 2
-    assert f"{old} is now {new} (in {tmp_path / 'some.yaml'})" in done.err
-    variable = f"RETRIEVE_{section}__{key}".upper()
-    monkeypatch.setenv(variable, "null")
-    done = retrieve("query", "x")
-    assert done.code == 2
-    assert f"{old} is now {new} (in environment variable {variable})" in done.err
-    assert f"RETRIEVE_{new.replace('.', '__').upper()}" in done.err
-
-
 def test_an_unknown_variable_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="RETRIEVE_SEARCH__KK"):
         loading.load(None, {"RETRIEVE_SEARCH__KK": "1"})
@@ -217,7 +194,6 @@ SHOWN = [
     ("fusion", "rrf_k", "test_the_constant_of_reciprocal_ranks"),
     ("dense", "hnsw_ef_search", "tests/indexes"),
     ("dense", "device", "tests/indexes/test_gpu_scan.py"),
-    ("dense", "quantized_from", "tests/indexes/test_quantized.py"),
     ("encoder", "model precision batch_size", "tests/models/encoders"),
     ("encoder", "device policy build_timeout_s", "tests/program/test_policies.py"),
     ("encoder", "query_prefix", "test_the_prefix_of_queries_changes_the_scores"),

@@ -66,7 +66,6 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 # ------------------------------------------------------------------------------------------------ hints that are run
 
 UNPROVOKED = {
-    "completion": "the text of a script, for the file of a shell",
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
@@ -193,7 +192,7 @@ PROVOKERS = (
     Provoker("build", damaged),
     Provoker("build", gone_generation),
     Provoker("sync", stale),
-    Provoker("inbox repair", broken_inbox),
+    Provoker("doctor --repair", broken_inbox),
     Provoker("trust", untrusted),
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),

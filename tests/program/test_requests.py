@@ -93,7 +93,6 @@ def test_a_question_of_nothing_but_tags_is_refused_as_such(index: Path, retrieve
 # -------------------------------------------------------------------------------------------------- filters
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize(("mode", "method"), MODES)
 @pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])
 def test_a_filtered_answer_is_the_full_ranking_restricted(

@@ -184,7 +184,6 @@ def test_a_file_that_asks_a_server_for_bytes_parses_them_with_the_one_door() -> 
 
 
 OWN_WORDS = {
-    "cli/completing.py": "words for a shell, which `candidates` cleans",
     "cli/main.py": "its version and help",
     "cli/warm/command.py": "its own state, as JSON",
     "cli/warm/child.py": "a failure of its own output",

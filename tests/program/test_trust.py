@@ -39,7 +39,7 @@ PLAIN = set(
     "facets.model llm.model pgvector.schema qdrant.collection opensearch.index "
     "chunking.language encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
-    "jwt.rate catalog.fields boost.factors recency.field web.enrich executors.devices chunking.rules docs.include "
+    "jwt.rate catalog.fields boost.factors recency.field web.enrich chunking.rules docs.include "
     "docs.exclude bm25.languages synonyms.rules".split()
 )
 """Keys of texts that reach nothing: names within a server, fields, prefixes, languages."""
@@ -92,7 +92,7 @@ def test_a_value_that_reaches_out_does_not_count_and_that_is_said(clone: Path, k
         ({"query": {"server": "http://127.0.0.1:9"}}, ("query", "brain")),
         ({"web": {"enabled": True}}, ("web", "crispr")),
         ({"budget": {"tokenizer": "../canary/file"}}, ("query", "brain", "--max-tokens", "50")),
-        ({"executors": {"executor": "http:http://127.0.0.1:9"}}, ("build", "tools.jsonl")),
+        ({"executors": {"executor": "ray:127.0.0.1:9"}}, ("build", "tools.jsonl")),
         ({"plugins": {"evil": {}}}, ("build", "tools.jsonl")),
         ({"splade": {"model": "./models/evil"}}, ("build", "tools.jsonl")),
         ({"engines": {"lexical": "opensearch"}}, ("build", "tools.jsonl")),

@@ -28,7 +28,6 @@ KEYS = {
     "bm25.languages": "{'*': none}",
     "dense.enabled": "false",
     "dense.device": "cpu",
-    "dense.quantized_from": "5",
     "dense.hnsw_ef_search": "64",
     "docs.name_weight": "3.0",
     "docs.max_mb": "3.0",

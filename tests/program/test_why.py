@@ -42,7 +42,6 @@ SETTINGS: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("keys", SETTINGS, ids=str)
 @pytest.mark.parametrize(
     "query", ["brain volumes", "microscope images [EXCLUDE:stitch]", "brain volumes zebra quokka lynx badger"]

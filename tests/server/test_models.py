@@ -260,7 +260,6 @@ def test_a_text_that_fails_fails_alone() -> None:
     assert (good.status_code, other.status_code) == (200, 200)
 
 
-@pytest.mark.bits
 def test_a_text_has_the_same_bits_alone_and_in_a_shared_pass(minilm: OnnxEncoder) -> None:
     assert minilm.shares_passes
     texts = [f"{text} {number}" for number in range(12) for text in TEXTS]

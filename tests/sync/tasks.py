@@ -15,7 +15,7 @@ from typing import Any
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
-from retrieve_cli.ingest import batch_checkpoint, distributed, embedding
+from retrieve_cli.ingest import batch_checkpoint, embedding, encoding_queue
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
 from retrieve_cli.models.runtimes import onnx_runner
@@ -113,4 +113,4 @@ def signalled(arguments: Sequence[str]) -> int:
 
 def set_batch(size: int) -> None:
     """Let the encoders read so many texts at a time, and keep them before the next."""
-    distributed.BATCH = embedding.TERM_BATCH = size
+    encoding_queue.BATCH = embedding.TERM_BATCH = size

@@ -16,7 +16,6 @@ from retrieve_cli.storage.manifest import Manifest
 
 WORDS = "lung brain cell scan volume align stitch tile segment count the of über 画像 naïve".split()
 DOCUMENT = "---\ntitle: T\ngroup: g\n---\n# H\nbody\n\n# I\nmore"
-pytestmark = pytest.mark.bits
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)
 few = settings(
     max_examples=examples(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

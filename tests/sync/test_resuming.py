@@ -16,7 +16,7 @@ from sync.state import Fresh, contents, live
 from sync.test_damage import flip
 
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.ingest import distributed, embedding
+from retrieve_cli.ingest import embedding, encoding_queue
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.vector_cache import VectorCache
@@ -37,7 +37,7 @@ def _encoders(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
     monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(model.parent / "cache"))
-    monkeypatch.setattr(distributed, "BATCH", BATCH)
+    monkeypatch.setattr(encoding_queue, "BATCH", BATCH)
     monkeypatch.setattr(embedding, "TERM_BATCH", BATCH)
 
 

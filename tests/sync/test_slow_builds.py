@@ -8,7 +8,7 @@ import pytest
 from samples import Program
 
 from retrieve_cli.contracts.progress import Task
-from retrieve_cli.ingest import distributed
+from retrieve_cli.ingest import encoding_queue
 from retrieve_cli.ingest.embedding import VectorEncoding
 from retrieve_cli.ingest.report import slow
 
@@ -32,7 +32,7 @@ def test_a_slow_build_is_told_once_when_its_speed_is_known(
 
     def encode(self: VectorEncoding, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         for number in range(1, len(keys) + 1):
-            task.began = distributed.time.monotonic() - max(number / speed, distributed._MEASURED_S)
+            task.began = encoding_queue.time.monotonic() - max(number / speed, encoding_queue._MEASURED_S)
             task.advance()
         real(self, keys, texts, Task("encoding", "chunks"))
 

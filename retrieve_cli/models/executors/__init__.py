@@ -1,1 +1,1 @@
-"""Executors: where texts are embedded: processes of this machine, other machines, Ray."""
+"""Executors: workers that embed passages, as processes of this machine or actors of a Ray cluster."""

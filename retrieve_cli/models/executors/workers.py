@@ -1,273 +1,209 @@
-"""The promise of a worker to its coordinator. Transports keep it: local processes, servers, Ray.
-
-Slots of workers, each with a thread that talks to the worker, and their reports.
-"""
+"""Passages embedded by workers: units of texts, longest first, to encoders in other processes."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
-from queue import Empty, Full, Queue, SimpleQueue
-from threading import Event, Thread
-from typing import NamedTuple, Protocol, TypeAlias
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.models import Encoded, Wanted
-from retrieve_cli.errors import RetrieveError, shortened
+import numpy as np
 
+from retrieve_cli.contracts import Encoder, Json, SparseEncoder, TokenEncoder
+from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, Unavailable, quoted
+from retrieve_cli.storage.recipe import encoder_json
+from retrieve_cli.storage.token_table import PackedTokens, pack
 
-class Hello(NamedTuple):
-    """The first request to a process."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-    factory: str
-    """"module:function", which returns `encoding.Encoders` for the settings."""
-    settings: Json
-    threads: int
-    paths: Sequence[str]
-    """Search path for modules."""
-    probes: Sequence[str]
+    from retrieve_cli.contracts import Terms, TermWeights, Vectors
+
+    Results = Iterator[tuple[Sequence[int], Sequence[Any]]]
+
+_NO_START = "use fewer workers if memory is short; build without them: --workers 0"
 
 
-class WorkUnit(NamedTuple):
-    """Texts of a unit."""
+class Unit(NamedTuple):
+    """Texts that a worker encodes in one call."""
 
-    unit: int
+    number: int
+    form: Literal["vectors", "terms"]
     texts: Sequence[str]
-    wanted: Sequence[Wanted]
 
 
-class UnitResults(NamedTuple):
-    """Encodings of some texts of a unit."""
+class Encoded(NamedTuple):
+    """Results of a unit."""
 
-    places: Sequence[int]
-    encoded: Sequence[Encoded]
-    truncated: int = 0
-    """Number of these texts that were truncated."""
-
-
-class ProbeAnswer(NamedTuple):
-    """Cards and device of a worker, and its encodings of the probes."""
-
-    cards: Json
-    """Cards of its encoders; None if it cannot tell them."""
-    probes: Sequence[Encoded]
-    about: str = ""
-    """Device or address, in words."""
+    number: int
+    results: Sequence[Any]
+    """For each text a vector with its packed tokens, or its term weights."""
+    truncated: int
+    """Texts of which only the beginning was read."""
 
 
-class WorkerEnded(Exception):
-    """The worker is gone, with its unit; the text gives the reason."""
+class Encoders(NamedTuple):
+    """The encoders of a build."""
 
-
-class Unfit(Exception):
-    """The worker cannot be used: its model is missing or is another model. The text gives the reason."""
-
-
-class NotEncoded(Exception):
-    """The worker lives, and could not encode the texts without a result; the text gives the reason."""
-
-
-class EncodingWorker(Protocol):
-    """Encodes one unit at a time. All methods but `kill` are called from one thread, and may block."""
-
-    def start(self, probes: Sequence[str]) -> ProbeAnswer:
-        """Make the worker ready, and return the encoded probes. Raises: WorkerEnded, Unfit."""
-
-    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
-        """Yield results as they come, first of all none: the texts of a unit that was begun may be why a worker ends.
-
-        Raises:
-            WorkerEnded, NotEncoded
-        """
-
-    def kill(self) -> None:
-        """End it at once, from any thread."""
-
-    def close(self) -> None:
-        """End it, and free what belongs to it."""
-
-
-class WorkerSlot(NamedTuple):
-    """A place for a worker, which is replaced if it ends."""
-
-    name: str
-    """For people and for the scheduler: "worker 3", "http://a:8080"."""
-    open: Callable[[], EncodingWorker]
-    """Returns a new worker. Raises: OSError if this machine cannot start it."""
-
-
-_REASON = 300
-_TICK_S = 0.1
-_JOIN_S = 2.0
-"""Seconds to wait for the thread of a worker that was ended; the thread of a server may wait for its answer."""
-
-
-class SlotReady(NamedTuple):
-    """A worker has encoded the probes."""
-
-    answer: ProbeAnswer
-
-
-class SlotEnded(NamedTuple):
-    """A worker is gone."""
-
-    reason: str
-    unfit: bool = False
-    """True if another one in its place would not be of use either."""
-
-
-class UnitDone(NamedTuple):
-    """A worker has returned all that it can of its unit."""
-
-    reason: str = ""
-    """Why some texts have no result."""
-
-
-What: TypeAlias = "SlotReady | SlotEnded | UnitDone | UnitResults"
-
-
-class SlotReport(NamedTuple):
-    """Something that happened at a slot."""
-
-    slot: str
-    life: int
-    """Number of the worker at this slot: reports of earlier ones are late."""
-    what: What
-
-
-class SlotReports:
-    """Reports of all slots. A worker that is faster than the coordinator waits: nothing piles up."""
-
-    def __init__(self, most: int) -> None:
-        self._queue: Queue[SlotReport] = Queue(most)
-        self._closed = Event()
-
-    def put(self, report: SlotReport) -> None:
-        """Add a report; it is dropped once the coordinator has stopped listening."""
-        while not self._closed.is_set():
-            with suppress(Full):
-                self._queue.put(report, timeout=_TICK_S)
-                return
-
-    def get(self, seconds: float) -> SlotReport | None:
-        """Return the next report; None if none arrives within some seconds."""
-        with suppress(Empty):
-            return self._queue.get(timeout=seconds)
-        return None
-
-    def close(self) -> None:
-        """Drop all reports."""
-        self._closed.set()
-
-
-class Slot:
-    """A slot and its worker, if it has one now."""
-
-    def __init__(self, slot: WorkerSlot, reports: SlotReports, probes: Sequence[str]) -> None:
-        self.name = slot.name
-        self.life = 0
-        self.ready = False
-        self.out = ""
-        """Why no worker is started here any more."""
-        self.failures = 0
-        """Workers in a row that ended before they were ready."""
-        self.again_at = 0.0
-        """Time at which the next worker is started."""
-        self._slot = slot
-        self._reports = reports
-        self._probes = probes
-        self._worker: _Opened | None = None
-        self._inbox: SimpleQueue[WorkUnit | None] = SimpleQueue()
-        self._thread: Thread | None = None
-        self._earlier: list[Thread] = []
-        """Threads of workers that were ended, until they are done."""
+    dense: Encoder | None
+    sparse: SparseEncoder | None
+    keeps_tokens: bool
 
     @property
-    def empty(self) -> bool:
-        """True if a worker is to be started."""
-        return self._thread is None and not self.out
+    def cards(self) -> Mapping[str, Json]:
+        """Everything that decides the encoding of a text."""
+        dense = None if self.dense is None else encoder_json(self.dense.card)
+        return {"vectors": dense, "terms": None if self.sparse is None else dict(self.sparse.card)}
 
-    def start(self) -> None:
-        """Start a worker."""
-        self.life += 1
-        self._worker = _Opened(self._slot)
-        self._inbox = SimpleQueue()
-        arguments = (self._worker, self.life, self._inbox)
-        self._thread = Thread(target=self._speak, args=arguments, name=self.name, daemon=True)
-        self._thread.start()
 
-    def give(self, work: WorkUnit) -> None:
-        """Pass a unit to the worker."""
-        self._inbox.put(work)
+class Worker:
+    """Encoders in a separate process. A failure to make them is raised by the first unit."""
 
-    def vacate(self, after_s: float) -> None:
-        """End the worker, and let the next one start after some seconds."""
-        self.end()
-        if self._thread is not None:
-            self._earlier = [thread for thread in (*self._earlier, self._thread) if thread.is_alive()]
-        self.ready = False
-        self._worker = self._thread = None
-        self.again_at = time.monotonic() + after_s
-
-    def end(self) -> None:
-        """End the worker at once."""
-        self._inbox.put(None)
-        if self._worker is not None:
-            self._worker.kill()
-
-    def join(self) -> None:
-        """Wait until the threads of workers that were ended are done."""
-        for thread in (*self._earlier, *([self._thread] if self._thread else [])):
-            thread.join(_JOIN_S)
-
-    def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[WorkUnit | None]) -> None:
-        """Speak with a worker until it ends: the work of a thread."""
-
-        def report(what: What) -> None:
-            self._reports.put(SlotReport(self.name, life, what))
-
+    def __init__(self, make: Callable[[], Encoders], cards: Mapping[str, Json]) -> None:
+        """`cards` are the cards of the encoders in the build's process."""
+        self._failure: RetrieveError | None = None
         try:
-            with closing(opened.open()) as worker:
-                report(SlotReady(worker.start(self._probes)))
-                while (work := inbox.get()) is not None:
-                    report(_encode(worker, work, report))
-        except WorkerEnded as error:
-            report(SlotEnded(str(error)))
-        except Unfit as error:
-            report(SlotEnded(str(error), unfit=True))
+            self._encoders = make()
+            if self._encoders.cards != cards:
+                message = "a worker has another model, or another revision of it, than this machine"
+                raise Unavailable(message, hint="give every machine the same folder of models")
         except RetrieveError as error:
-            report(SlotEnded(error.message))
-        except Exception as error:  # noqa: BLE001  the other workers go on after any error
-            report(SlotEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
+            self._failure = error
+
+    def encode(self, unit: Unit) -> Encoded:
+        """Return the results of a unit. Raises: RetrieveError."""
+        if self._failure is not None:
+            raise self._failure
+        dense, sparse, keeps_tokens = self._encoders
+        if unit.form == "terms" and sparse is not None:
+            return Encoded(unit.number, sparse.encode_passages(unit.texts), 0)
+        if dense is None or not unit.texts:
+            return Encoded(unit.number, (), 0)
+        before = dense.truncated
+        packed: dict[int, PackedTokens] = {}
+        if keeps_tokens and isinstance(dense, TokenEncoder):
+            vectors = dense.encode_passages_into(unit.texts, lambda index, tokens: packed.update({index: pack(tokens)}))
+        else:
+            vectors = dense.encode_passages(unit.texts)
+        results = [(vector, packed.get(index)) for index, vector in enumerate(vectors)]
+        return Encoded(unit.number, results, dense.truncated - before)
 
 
-class _Opened:
-    """A worker that is opened in one thread and may be ended from another one at any time."""
-
-    def __init__(self, slot: WorkerSlot) -> None:
-        self._slot = slot
-        self._worker: EncodingWorker | None = None
-        self._ended = Event()
-
-    def open(self) -> EncodingWorker:
-        """Return the worker."""
-        self._worker = self._slot.open()
-        if self._ended.is_set():
-            self._worker.kill()
-        return self._worker
-
-    def kill(self) -> None:
-        """End the worker, now or as soon as it has started."""
-        self._ended.set()
-        if self._worker is not None:
-            self._worker.kill()
+class WorkerDied(Exception):
+    """A worker is gone, and with it the units under way. The text gives the reason."""
 
 
-def _encode(worker: EncodingWorker, work: WorkUnit, report: Callable[[What], None]) -> UnitDone:
-    try:
-        for results in worker.encode(work):
-            report(results)
-    except NotEncoded as error:
-        return UnitDone(str(error))
-    return UnitDone()
+class Crew(Protocol):
+    """Workers of one kind."""
+
+    size: int
+
+    def hire(self, count: int) -> object:
+        """Start this number of fresh workers, and end the others."""
+
+    def submit(self, unit: Unit) -> None:
+        """Have a unit encoded. Raises: WorkerDied."""
+
+    def next(self) -> Encoded:
+        """Return the next unit that is done. Raises: WorkerDied, or as the encoder."""
+
+    def close(self) -> None:
+        """End all workers at once."""
+
+
+class PassageWorkers:
+    """`contracts.models.EmbeddingWorkers` over a crew."""
+
+    def __init__(self, crew: Crew, *, unit_characters: int, dim: int, say: Callable[[str], None]) -> None:
+        self._crew = crew
+        self._unit_characters = unit_characters
+        self._dim = dim
+        self._say = say
+        self.truncated = 0
+
+    def vectors(
+        self,
+        texts: Sequence[str],
+        done: Callable[[Sequence[int], Sequence[Vectors]], None],
+        take: Callable[[int, Terms, NDArray[np.uint8]], None],
+    ) -> Vectors:
+        vectors = np.zeros((len(texts), self._dim), np.float32)
+        for indexes, results in self._results("vectors", texts):
+            for index, (vector, tokens) in zip(indexes, results, strict=True):
+                vectors[index] = vector
+                if tokens is not None:
+                    take(index, tokens.ids, tokens.codes)
+            done(indexes, [vectors[index] for index in indexes])
+        return vectors
+
+    def terms(
+        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
+    ) -> list[TermWeights]:
+        weights: dict[int, TermWeights] = {}
+        for indexes, results in self._results("terms", texts):
+            weights.update(zip(indexes, results, strict=True))
+            done(indexes, results)
+        return [weights[index] for index in range(len(texts))]
+
+    def close(self) -> None:
+        self._crew.close()
+
+    def _results(self, form: Literal["vectors", "terms"], texts: Sequence[str]) -> Results:
+        """Yield indexes of texts and their results, in order of completion."""
+        groups = self._divided(texts)
+        queue = deque(Unit(number, form, [texts[index] for index in group]) for number, group in enumerate(groups))
+        waiting: dict[int, Unit] = {}
+        while queue or waiting:
+            try:
+                while queue and len(waiting) < 2 * self._crew.size:
+                    waiting[queue[0].number] = queue[0]
+                    self._crew.submit(queue.popleft())
+                encoded = self._crew.next()
+            except WorkerDied as died:
+                self._say(f"note: a worker ended ({died}); its texts are encoded again one by one")
+                self._crew.hire(1)
+                for unit in waiting.values():
+                    yield from self._repeated(unit, groups[unit.number])
+                waiting.clear()
+                self._crew.hire(self._crew.size)
+                continue
+            del waiting[encoded.number]
+            self.truncated += encoded.truncated
+            yield groups[encoded.number], encoded.results
+
+    def _repeated(self, unit: Unit, indexes: Sequence[int]) -> Results:
+        """Yield the results of each text of a unit, from a fresh worker.
+
+        Raises:
+            TextFailed: a text ends this worker as well.
+            ModelFailed: it ends before the first text.
+        """
+        current = None
+        try:
+            self._crew.submit(unit._replace(texts=[]))
+            self._crew.next()
+            for index, text in zip(indexes, unit.texts, strict=True):
+                current = text
+                self._crew.submit(unit._replace(texts=[text]))
+                encoded = self._crew.next()
+                self.truncated += encoded.truncated
+                yield [index], encoded.results
+        except WorkerDied as died:
+            if current is None:
+                message = f"a worker ends before it encodes its first text: {died}"
+                raise ModelFailed(message, hint=_NO_START) from died
+            message = f"two workers ended while they encoded {quoted(current)}: {died}"
+            raise TextFailed(message, text=current) from died
+
+    def _divided(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return indexes of texts in groups: of similar length, several groups for each worker."""
+        total = sum(map(len, texts))
+        most = min(self._unit_characters, total // (4 * self._crew.size))
+        groups: list[list[int]] = []
+        size = most + 1
+        for index in sorted(range(len(texts)), key=lambda index: -len(texts[index])):
+            if size + len(texts[index]) > most:
+                groups.append([])
+                size = 0
+            groups[-1].append(index)
+            size += len(texts[index])
+        return groups

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenEncoder, TokenVectors, Unit
+from retrieve_cli.cores import one_blas_thread
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.runtimes.packages import once
-from retrieve_cli.numerics import one_blas_thread, products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,12 +109,12 @@ def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owne
     places = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
     words = query.vectors[:]
     similar = np.zeros((len(words), int(ends[-1]) + 1), np.float32)  # (words, t + 1), a column without meaning
-    with one_blas_thread:  # one product of BLAS a text: its bits then do not depend on the texts beside it
+    with one_blas_thread:
         for _, first, end in parts:
             np.matmul(words, texts.vectors[first:end].T, out=similar[:, first:end])
     # Between the windows lies what reduceat finds from a stop to the next start.
     highest: Vectors = np.maximum.reduceat(similar, np.stack([starts, stops], axis=1).ravel(), axis=1)[:, ::2]
-    met: Vectors = products(highest.T, query.weights) / _above_0(query.weights.sum())
+    met: Vectors = np.einsum("ij,i->j", highest, query.weights) / _above_0(query.weights.sum())
     weights = texts.weights[places]
     reached = np.add.reduceat(weights * similar.max(axis=0)[places], begins)
     covered = np.divide(reached, _above_0(np.add.reduceat(weights, begins)))
@@ -145,8 +144,6 @@ def _above_0(weight: Vectors) -> Vectors:
 
 PASSAGES = 4
 """Chunks of a record that are read."""
-_TENANTS = 32
-"""Tenants for which the weights of tokens are kept, of 120 KB each."""
 _QUERIES = 4096
 """Queries whose tokens are kept."""
 _DECIMALS = 5
@@ -161,9 +158,6 @@ class ChunkTokens(Protocol):
 
     def idf(self, ids: Terms) -> Vectors:
         """(t,) float32 how much a token counts."""
-
-    def within(self, chunks: Mask) -> ChunkTokens:
-        """Return the tokens with the weights that they have among some chunks, (n,) bool."""
 
 
 class LateInteraction:
@@ -188,7 +182,6 @@ class LateInteraction:
         self._vectors_of = vectors_of
         self._starts = starts
         self._unit = unit
-        self._tenants: dict[bytes, ChunkTokens] = {}
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
@@ -204,7 +197,7 @@ class LateInteraction:
         return together(seen).best(len(seen))
 
     def _match(self, tokens: TokenVectors, hits: Sequence[Hit], query: Query) -> Windows:
-        table = self._table if query.population is None else self._of_tenant(query.population)
+        table = self._table
         spans = self._passages(tokens, hits, query.chunks) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
         words = WeightedTokens(_unit(tokens.vectors), table.idf(tokens.ids))
@@ -223,22 +216,11 @@ class LateInteraction:
         if not long or not len(tokens.vectors):
             return spans
         rows = np.array([row for place in long for row in spans[place]], np.int64)
-        near = products(self._vectors_of(rows), tokens.vectors.mean(0))
+        near = np.einsum("ij,j->i", self._vectors_of(rows), tokens.vectors.mean(0))
         for place in long:
             own, near = np.split(near, [len(spans[place])])
             spans[place] = [spans[place][row] for row in np.argsort(-own, kind="stable")[:PASSAGES]]
         return spans
-
-    def _of_tenant(self, records: Mask) -> ChunkTokens:
-        """Return the tokens with their weights among the chunks of some records; the tables of the last tenants are
-        cached."""
-        key = sha256(np.packbits(records).tobytes()).digest()
-        if (table := self._tenants.get(key)) is None:
-            table = self._table.within(np.repeat(records, np.diff(self._starts)))
-            for oldest in list(self._tenants)[: 1 - _TENANTS]:
-                self._tenants.pop(oldest, None)
-            self._tenants[key] = table
-        return table
 
     @once
     def _table(self) -> ChunkTokens:
@@ -268,7 +250,7 @@ class TextReader:
         passages = self._tokens.encode_passages_into([self._texts[hit.row] for hit in hits], made.__setitem__)
         parts = [made[place] for place in range(len(hits))]
         asked = self._encoder.encode_queries([query.text])[0]
-        similar = products(_unit(passages), _unit(asked[None])[0])
+        similar = np.einsum("ij,j->i", _unit(passages), _unit(asked[None])[0])
         words = self._tokens.encode_tokens([query.text])[0]
         different, counts = np.unique(np.concatenate([np.unique(part.ids) for part in parts]), return_counts=True)
         texts_with = dict(zip(different.tolist(), counts.tolist(), strict=True))

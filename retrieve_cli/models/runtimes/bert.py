@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from retrieve_cli.cores import one_blas_thread
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.runtimes.tensors import to_float32
-from retrieve_cli.numerics import one_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

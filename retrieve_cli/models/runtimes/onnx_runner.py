@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from retrieve_cli.cores import available_cores
 from retrieve_cli.models.runtimes.bert import Architecture, forward, positions
 from retrieve_cli.models.runtimes.exports import WEIGHTS, Export, ensure
 from retrieve_cli.models.runtimes.packages import once, require, spread
 from retrieve_cli.models.runtimes.tensors import Digests, read
-from retrieve_cli.numerics import available_cores
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors

@@ -30,8 +30,6 @@ from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
@@ -126,10 +124,7 @@ class Bm25(Retriever[str]):
         stored = pickles.load(generation.file(self.file))
         backend = stored.get("backend") if isinstance(stored, dict) else None
         if backend == "impacts":
-            card = generation.manifest.recipe.retrievers[self.name]
-            with reading_cards():
-                formula = Formula(**keys_of(card, self._FORMULA))
-            return Bm25Index(stored, formula=formula)
+            return Bm25Index(stored)
         if backend == "rank_bm25":
             return RankBm25Index(stored)
         message = f"{self.file} is from an unknown backend {quoted(backend)}"
@@ -198,7 +193,7 @@ class Bm25(Retriever[str]):
         rows = pickles.load(generation.file(self.file)).get("languages", np.zeros(0, np.int32))
         for text, language in zip_longest(texts, map(language_at, rows.tolist()), fillvalue=ENGLISH):
             writer.add([Field("text", text)], language)
-        return Bm25Index(writer.stored(), formula=formula)
+        return Bm25Index(writer.stored())
 
     @staticmethod
     def _unit(building: Building) -> Unit:
@@ -275,40 +270,29 @@ class RankBm25Index(TermIndex):
             terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
             for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
                 rows[row].extend([vocabulary[term]] * int(count))
-            self._texts = rows
-            self._parameters = {"k1": stored["k1"], "b": stored["b"]}
-            self._engine = self._made(rows)
+            self._engine = _okapi(rows, k1=stored["k1"], b=stored["b"])
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
 
     def __len__(self) -> int:
         return self._length
 
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool; the package computes it again."""
-        view = super().within(rows)
-        own = [self._texts[row] for row in np.flatnonzero(rows)]
-        view._engine = self._made(own)  # noqa: SLF001  a copy of this very object
-        if len(self.analyzer.languages) > 1:
-            view.analyzer = self.analyzer.among(tuple(languages_in(self._languages[rows])))
-        return view
-
-    def _made(self, rows: Sequence[Sequence[str]]) -> Any:
-        from rank_bm25 import BM25Okapi
-
-        return BM25Okapi(rows, **self._parameters) if any(rows) else None
-
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)
         if self._engine is not None:  # the package would divide by zero terms
             with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
-                own = slice(None) if self.population is None else self.population
                 several = self.analyzer.languages if len(self.analyzer.languages) > 1 else ()
                 for code in several or (ENGLISH,):
                     terms = (self.analyzer.among((code,)) if several else self.analyzer).terms(query)
                     found = np.nan_to_num(np.asarray(self._engine.get_scores(terms), np.float32))
-                    scores[own] += np.where(self._languages[own] == number_of(code), found, 0) if several else found
+                    scores += np.where(self._languages == number_of(code), found, 0) if several else found
         return scores
+
+
+def _okapi(rows: Sequence[Sequence[str]], *, k1: float, b: float) -> Any:
+    from rank_bm25 import BM25Okapi
+
+    return BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
 
 
 class RemoteTexts:
@@ -331,11 +315,6 @@ class RemoteTexts:
     def completed(self) -> int:
         """Number of lists that the engine returned too short, and that were completed exactly."""
         return int(self._index.completed)
-
-    def within(self, rows: Mask) -> Bm25Index:
-        """Return the index over some rows, (n,) bool: from the local file, since the weights in the engine are computed
-        over all rows."""
-        return self.words.within(rows)
 
     def search(
         self,

@@ -11,7 +11,6 @@ import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.retrievers import scan
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
@@ -45,9 +44,6 @@ class _Writer:
     def keep_all(self, records: range) -> None:
         """Do nothing: vectors come from the cache, or from the older generation."""
 
-    def companions(self, rows: int) -> Sequence[str]:
-        return (scan.CODES_FILE,) if self._parameters.quantizes(rows) else ()
-
     def write(self, path: Path, passages: Passages) -> int:
         return write(passages.vectors(), path, rows=len(passages.texts), dim=self._dim, parameters=self._parameters)
 
@@ -62,7 +58,7 @@ class Dense(Retriever["Vectors"]):
     cost = (0.15, 0.01)
     similarity = True
     role = "dense"
-    replaced = ("dense.faiss", scan.CODES_FILE)
+    replaced = ("dense.faiss",)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 
@@ -76,9 +72,8 @@ class Dense(Retriever["Vectors"]):
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
         file = generation.file(self.file)
-        codes = generation.file(scan.CODES_FILE) if scan.CODES_FILE in generation.manifest.files else None
         chosen = settings.dense
-        index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
+        index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, device=chosen.device)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
             message = f"{self.file} has vectors of {index.dim} numbers; the recipe has {dim}"
@@ -107,7 +102,7 @@ class Dense(Retriever["Vectors"]):
     @staticmethod
     def _parameters(building: Building) -> Parameters:
         chosen = building.settings.dense
-        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction, chosen.quantized_from)
+        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction)
 
 
 RETRIEVER = Dense()

@@ -1,12 +1,11 @@
-"""A scan of all rows by faiss on a GPU, for batches of queries: it selects candidates, which are then scored exactly.
+"""Inner products of many queries with all rows by faiss on a GPU.
 
-The graph of an HNSW index is still built on the CPU: faiss builds one on a GPU only with NVIDIA's cuVS, which the
-wheels of `faiss-gpu-cu12` do not contain.
+The graph of an HNSW index is still built on the CPU: faiss builds one on a GPU only with NVIDIA's
+cuVS, which the wheels of `faiss-gpu-cu12` do not contain.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.numerics import rounding_bound
 from retrieve_cli.retrieval.retrievers.hnsw_index import faiss_package
 
 if TYPE_CHECKING:
@@ -31,10 +29,6 @@ _DRIVER = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 """Device files of a GPU driver on Linux, and on the Windows Subsystem for Linux."""
 _SCORES = 1 << 26
 """Maximum scores computed at a time: 256 MiB."""
-_ROWS = 4096
-"""Rows whose norms are computed at a time."""
-_TENSOR_ROUNDOFF = 2.0**-9
-"""Relative error on tensor cores, which may round each factor to 11 bits: 2 x 2^-11, doubled as a safety margin."""
 
 
 def pairwise_on_gpu(device: Literal["auto", "cpu", "cuda"]) -> Pairwise | None:
@@ -74,29 +68,8 @@ def _why_faiss_has_none() -> str:
     return "" if faiss.get_num_gpus() else "faiss finds no GPU"
 
 
-class GpuScan:
-    """Approximate inner products of queries with every row, for selecting candidates."""
-
-    def __init__(self, vectors: Vectors, pairwise: Pairwise) -> None:
-        """`vectors` is (n, dim) float32."""
-        self._vectors = vectors
-        self._pairwise = pairwise
-
-    def scores(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]]:
-        """Yield for each query (n,) float32 scores and a bound on their distance from `products`.
-
-        Raises:
-            IndexCorrupt: a row is damaged.
-        """
-        rows, dim = self._vectors.shape
-        squares = [0.0]
-        for start in range(0, rows, _ROWS):
-            part = self._vectors[start : start + _ROWS]
-            squares.append(float(np.einsum("ij,ij->i", part, part).max()))
-        longest = math.sqrt(float(np.max(squares)))
-        size = max(1, _SCORES // max(rows, 1))
-        for start in range(0, len(queries), size):
-            block = np.ascontiguousarray(queries[start : start + size], np.float32)
-            for query, scores in zip(block, self._pairwise(block, self._vectors), strict=True):
-                norms = longest * math.sqrt(float(np.einsum("i,i->", query, query)))
-                yield scores, rounding_bound(dim, norms=norms) + _TENSOR_ROUNDOFF * norms
+def scores_on_gpu(pairwise: Pairwise, queries: Sequence[Vectors], vectors: Vectors) -> Iterator[Vectors]:
+    """Yield for each query the inner products with all rows, (n,) float32."""
+    at_once = max(1, _SCORES // max(len(vectors), 1))
+    for start in range(0, len(queries), at_once):
+        yield from pairwise(np.ascontiguousarray(queries[start : start + at_once], np.float32), vectors)

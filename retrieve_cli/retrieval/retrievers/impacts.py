@@ -29,14 +29,11 @@ from retrieve_cli.retrieval.retrievers.term_postings import (
     stored_columns,
 )
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.bitmap import total
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import Exported, PostingTable
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -147,18 +144,13 @@ class TermIndex(ScoringIndex[str]):
 class Bm25Index(TermIndex):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
-    def __init__(self, stored: Mapping[str, Json], *, formula: Formula | None = None) -> None:
-        """Open the contents from `Bm25Writer`; `formula` is the one that the impacts were computed with.
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `Bm25Writer`.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
         self._stored = stored
-        self._formula = formula or Formula()
-        self._weights: dict[int, float] = {}
-        """Inverse document frequencies of terms in the population."""
-        self._mean_length = 1.0
-        """Mean length of the rows that the numbers are computed over, if these are some of all."""
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -178,16 +170,7 @@ class Bm25Index(TermIndex):
 
     def reweighted(self, formula: Formula) -> Bm25Index:
         """Return the index that a build with another formula would give; in memory, without reading the texts."""
-        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, formula=formula)
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool: each term weighs as much as without the others."""
-        view, lengths = super().within(rows), self._stored["lengths"][rows]
-        mean = float(lengths.mean()) if len(lengths) else 0.0
-        view._mean_length, view._weights = mean or 1.0, {}  # noqa: SLF001  a copy of this object
-        if len(self.analyzer.languages) > 1:
-            view.analyzer = self.analyzer.among(tuple(languages_in(self._stored["languages"][rows])))
-        return view
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)})
 
     def __len__(self) -> int:
         return self._length
@@ -218,7 +201,7 @@ class Bm25Index(TermIndex):
             places = {code: place for code, term in terms.items() if (place := self.place_of(term)) is not None}
             most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
-                most = max(most, total(self._length, self.population) // 2)
+                most = max(most, self._length // 2)
             for code, place in places.items():
                 weights = weighted.setdefault(place, np.zeros(len(codes), np.float32))
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
@@ -230,22 +213,30 @@ class Bm25Index(TermIndex):
         numbers, counts = np.unique(languages, return_counts=True)
         return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
-    def first_with(self, place: int) -> int:
-        """Return the first row, of the population if there is one, with a term by its number."""
-        return int(self._postings(place)[0][0])
+    def first_with(self, place: int, own: Mask | None = None) -> int:
+        """Return the first row, of the `own` ones if given, with a term by its number."""
+        rows = self._rows_of(place)
+        return int(rows[0] if own is None else rows[own[rows]][0])
 
     def _share(self, place: int, most: int) -> float:
         """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it
         is rare, as `the` is in French records, or its stem (`dat` for data), but that does not make it tell more."""
         frequencies = np.array([most, self.rows_with(place)], np.float64)
-        common, own = idf("lucene", total(self._length, self.population), frequencies)
+        common, own = idf("lucene", self._length, frequencies)
         return min(1.0, float(common / own))
 
-    def rows_with(self, place: int) -> int:
-        """Return the number of rows, of the population if there is one, with a term by its number."""
-        if self.population is not None:
-            return self._frequency(place, self.population)
-        return int(self._starts[place + 1] - self._starts[place])
+    def rows_with(self, place: int, own: Mask | None = None) -> int:
+        """Return the number of rows, of the `own` ones if given, with a term by its number."""
+        if own is None:
+            return int(self._starts[place + 1] - self._starts[place])
+        return int(np.count_nonzero(own[self._rows_of(place)]))
+
+    def _rows_of(self, place: int) -> NDArray[np.uint32]:
+        """Return the rows with a term, by its number.
+
+        As unsigned numbers, negative rows of a damaged file are out of range instead of counted from the end.
+        """
+        return self._rows[int(self._starts[place]) : int(self._starts[place + 1])].view(np.uint32)
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
@@ -258,7 +249,8 @@ class Bm25Index(TermIndex):
         scores = np.zeros(self._length, np.float32)
         try:
             for term, weights in self._weighted(query).items():
-                rows, parts = self._postings(term)
+                rows = self._rows_of(term)
+                parts = self._impacts[int(self._starts[term]) : int(self._starts[term + 1])]
                 count = weights if isinstance(weights, int | float) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
                 scores[rows] += parts * np.float32(count)
@@ -271,38 +263,6 @@ class Bm25Index(TermIndex):
         languages = self._stored["languages"][rows]
         places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages)
         return places
-
-    def _postings(self, term: int) -> tuple[NDArray[np.uint32], Vectors]:
-        """Return the rows with a term, by its number, and the score that it adds to each.
-
-        As unsigned numbers, negative rows of a damaged file are out of range instead of counted from the end.
-        """
-        column = slice(int(self._starts[term]), int(self._starts[term + 1]))
-        rows = self._rows[column].view(np.uint32)
-        if (own := self.population) is None:
-            return rows, self._impacts[column]
-        frequencies: Vectors = self._stored["frequencies"][column]
-        kept = own[rows]
-        rows, tf, lengths = rows[kept], frequencies[kept].astype(np.float64), self._stored["lengths"]
-        form, mean = self._formula, self._mean_length
-        shares = saturation(form.variant, tf, lengths[rows], k1=form.k1, b=form.b, mean_length=mean)
-        if term not in self._weights:
-            self._weights[term] = self._idf(term, self._frequency(term, own), own)
-        return rows, (self._weights[term] * shares).astype(np.float32)
-
-    def _frequency(self, term: int, own: Mask) -> int:
-        rows = self._rows[int(self._starts[term]) : int(self._starts[term + 1])]
-        return int(np.count_nonzero(own[rows]))
-
-    def _idf(self, term: int, frequency: int, own: Mask) -> float:
-        """Return the inverse document frequency of a term, by its number, that so many of the `own` rows have."""
-        variant, documents = self._formula.variant, total(self._length, own)
-        if variant != "okapi" or not frequency:
-            return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
-        # The one variant in which the weight of a term depends on the weights of all others.
-        seen = np.append(0, np.cumsum(own[self._rows]))
-        counts = np.diff(seen[self._starts]).astype(np.float64)
-        return float(idf(variant, documents, counts[counts > 0])[np.count_nonzero(counts[:term])])
 
     def place_of(self, term: str) -> int | None:
         """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""

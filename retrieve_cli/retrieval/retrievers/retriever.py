@@ -95,14 +95,6 @@ class RangeWriter(Protocol):
         """Append the rows of a contiguous range of records of the older generation."""
 
 
-@runtime_checkable
-class CompanionWriter(Protocol):
-    """An `IndexWriter` that writes additional files, which its index reads together with the artifact."""
-
-    def companions(self, rows: int) -> Sequence[str]:
-        """Return the names of the additional files for that number of rows."""
-
-
 class Retriever(ABC, Generic[Q]):
     """A first-stage retriever."""
 

@@ -1,36 +1,40 @@
-"""Selection of the best rows of a score array: exact, deterministic, and the same for every index."""
+"""Selection of the best rows of a score array, and statistics of the scores; the same for every index."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Unit
-from retrieve_cli.storage.bitmap import Restricted, several, total
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 Q = TypeVar("Q")
 
+_NEAR = 2e-6
+"""Maximum distance of two float32 scores that may be equal after rounding, as `Ranking.of` rounds them."""
+
 
 def best(scores: Vectors, among: Rows, depth: int) -> Rows:
-    """Return the `depth` rows of `among` with the highest scores, best first; equal scores in row order."""
+    """Return the `depth` rows of `among` with the highest scores, best first.
+
+    Scores are rounded to 1e-6, and equal ones are in row order.
+    """
+    values = scores[among]
     if depth < len(among):
-        values = scores[among]
-        threshold = np.partition(values, len(values) - depth)[len(values) - depth]
-        above = among[values > threshold]
-        level = among[values == threshold][: depth - len(above)]
-        among = np.concatenate([above, level])
-    order = np.lexsort((among, -scores[among]))
-    return among[order].astype(np.int64)
+        last = np.partition(values, len(values) - depth)[len(values) - depth]
+        near = ~(values < last - _NEAR)  # not `>=`: keeps NaN
+        among, values = among[near], values[near]
+    order = np.lexsort((among, -np.round(values.astype(np.float64), 6)))
+    return among[order[:depth]].astype(np.int64)
 
 
 def spread(values: Vectors, total: int) -> tuple[float, float]:
-    """Return mean and standard deviation of `total` scores, of which those not in `values` are zero."""
+    """Return mean and standard deviation of `total` scores; those not in `values` are zero."""
     if total == 0:
         return 0.0, 0.0
     mean = float(values.sum(dtype=np.float64)) / total
@@ -39,9 +43,12 @@ def spread(values: Vectors, total: int) -> tuple[float, float]:
 
 
 def best_of_groups(scores: Vectors, starts: Rows | None) -> Vectors:
-    """Return the best score of each group of rows; `starts` has each group's first row, then the number of rows."""
-    if starts is None or not len(scores) or len(starts) - 1 == len(scores):  # groups are not empty: each has one row
-        return scores
+    """Return the best score of each group of rows.
+
+    `starts` has the first row of each group, then the number of rows.
+    """
+    if starts is None or not len(scores) or len(starts) - 1 == len(scores):
+        return scores  # groups are not empty: each has one row
     return np.asarray(np.maximum.reduceat(scores, starts[:-1]), np.float32)
 
 
@@ -58,8 +65,16 @@ def masks(queries: Sequence[object], given: Sequence[Mask | None] | None) -> Seq
     return [None] * len(queries) if given is None else given
 
 
-class ScoringIndex(Restricted, ABC, Generic[Q]):
-    """A `contracts.Index` that scores all its rows at once; rows without a term of the query score 0."""
+def count_of(rows: int, mask: Mask | None) -> int:
+    """Return the number of rows in a mask; all rows if there is no mask."""
+    return rows if mask is None else int(np.count_nonzero(mask))
+
+
+class ScoringIndex(ABC, Generic[Q]):
+    """A `contracts.Index` that scores all its rows at once.
+
+    Rows without a term of the query score 0.
+    """
 
     unit: Unit
 
@@ -81,45 +96,24 @@ class ScoringIndex(Restricted, ABC, Generic[Q]):
     ) -> list[Candidates]:
         """Return the best rows with a term of the query; rows without one are never listed."""
         answers = []
-        for query, mask, shown in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
-            rows, listed = np.empty(0, np.int64), np.empty(0, np.float32)
-            first_sum, second_sum, before, after = 0.0, 0.0, 0, 0
-            for first, scores in self._pieces(query, starts):
-                among = np.flatnonzero(scores)
-                # Over all rows, allowed or not: the z-score, and so a fused score, must not depend on the filter.
-                first_sum += float((worth := scores[among]).sum(dtype=np.float64))
-                second_sum += float(np.square(worth, dtype=np.float64).sum())
-                numbers = among + first if first else among
-                before += len(among) if shown is None else int(np.count_nonzero(shown[numbers]))
-                within = among if mask is None else among[mask[numbers]]
-                after += len(within)
-                kept = best(scores, within, depth)
-                rows, listed = np.append(rows, kept + first), np.append(listed, scores[kept])
-            kept, own = best(listed, np.arange(len(rows)), depth), self.population
-            own = own if own is None or starts is None or several(starts) is None else own[starts[:-1]]
-            size = max(1, total(len(self) if starts is None else len(starts) - 1, own))
-            mean = first_sum / size
-            deviation = float(np.sqrt(max(second_sum / size - mean * mean, 0.0)))
-            answers.append(Candidates(rows[kept], listed[kept], mean, deviation, before, after))
+        limits = zip(masks(queries, allowed), masks(queries, visible), strict=True)
+        for query, (mask, shown) in zip(queries, limits, strict=True):
+            scores = best_of_groups(self._scores(query), starts)
+            rows = np.flatnonzero(scores)
+            seen = rows if shown is None else rows[shown[rows]]
+            listed = rows if mask is None else rows[mask[rows]]
+            # Over all visible rows, allowed or not: a fused score must not depend on the filter.
+            mean, deviation = spread(scores[seen], count_of(len(scores), shown))
+            kept = best(scores, listed, depth)
+            found = Candidates(kept, scores[kept], mean, deviation, len(seen), len(listed))
+            answers.append(found)
         return answers
 
     def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return the rows (or groups of rows) with a term of the query, in ascending order."""
-        found = [np.flatnonzero(scores) + first for first, scores in self._pieces(query, starts)]
-        rows = np.concatenate([np.empty(0, np.int64), *found])
+        """Return the rows (or groups) with a term of the query, in ascending order."""
+        rows = np.flatnonzero(best_of_groups(self._scores(query), starts))
         return rows if allowed is None else rows[allowed[rows]]
 
-    def _pieces(self, query: Q, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
-        """Yield the scores of all rows, or groups, in pieces, each with its first row; others than own ones score 0."""
-        scores = self._scores(query)
-        if self.population is not None:
-            scores = np.where(self.population, scores, np.float32(0))
-        yield 0, best_of_groups(scores, starts)
-
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
-        found = np.zeros(len(rows), np.float32)
-        for first, scores in self._pieces(query, starts):
-            here = (first <= rows) & (rows < first + len(scores))
-            found[here] = scores[rows[here] - first]
-        return found
+        """Return the score of each of `rows` (or groups), 0 if no term of the query occurs."""
+        return best_of_groups(self._scores(query), starts)[rows]

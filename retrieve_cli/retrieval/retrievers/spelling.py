@@ -16,7 +16,6 @@ import numpy as np
 from retrieve_cli.contracts import Correction
 from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, script_of
 from retrieve_cli.contracts.terms.words import fold, is_plain
-from retrieve_cli.storage.bitmap import of_members
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -58,15 +57,26 @@ _READ = 3
 class WordSpelling:
     """Corrections by the words of one generation's records, as the index of words has them."""
 
-    def __init__(self, words: Bm25Index, generation: Generation, *, is_word: Callable[[str], bool]) -> None:
-        """`is_word` tells if a word that no record has is spelled right."""
+    def __init__(
+        self,
+        words: Bm25Index,
+        generation: Generation,
+        *,
+        is_word: Callable[[str], bool],
+        own: Mask | None = None,
+    ) -> None:
+        """`is_word` tells if a word that no record has is spelled right.
+
+        With `own`, the rows of a tenant, (n,) bool, words of other rows are unknown.
+        """
         self._words = words
+        self._own = own
         self._generation = generation
         self._is_word = is_word
 
     def of(self, own: Mask) -> WordSpelling:
-        rows = own if self._words.unit == "record" else of_members(own, self._generation.starts)
-        return WordSpelling(self._words.within(rows), self._generation, is_word=self._is_word)
+        rows = own if self._words.unit == "record" else np.repeat(own, np.diff(self._generation.starts))
+        return WordSpelling(self._words, self._generation, is_word=self._is_word, own=rows)
 
     def corrected(self, text: str) -> tuple[str, tuple[Correction, ...]]:
         found: dict[str, Correction | None] = {}
@@ -87,7 +97,7 @@ class WordSpelling:
     def _is_unknown(self, word: str) -> bool:
         terms = self._words.analyzer.terms(word) if is_plain(word) else []
         places = (place for term in terms if (place := self._words.place_of(term)) is not None)
-        return bool(terms) and not any(map(self._words.rows_with, places))
+        return bool(terms) and not any(self._words.rows_with(place, self._own) for place in places)
 
     def _correction(self, word: str) -> Correction | None:
         index = self._words
@@ -125,7 +135,7 @@ class WordSpelling:
 
     def _counted(self, spellings: Mapping[int, str]) -> dict[int, tuple[int, str]]:
         """Return the terms that a row has, each with the number of these rows."""
-        rows = ((place, self._words.rows_with(place), spelling) for place, spelling in spellings.items())
+        rows = ((place, self._words.rows_with(place, self._own), spelling) for place, spelling in spellings.items())
         return {place: (count, spelling) for place, count, spelling in rows if count}
 
     def _at_two_edits(self, word: str, near: Iterable[tuple[str, str]]) -> dict[int, str]:
@@ -160,7 +170,7 @@ class WordSpelling:
         from rapidfuzz.distance import OSA
 
         index, generation = self._words, self._generation
-        term, row = index.vocabulary[place], index.first_with(place)
+        term, row = index.vocabulary[place], index.first_with(place, self._own)
         rows = range(row, row + 1)
         if index.unit == "record":
             rows = range(int(generation.starts[row]), int(generation.starts[row + 1]))

@@ -70,7 +70,7 @@ class ChoosingRetrieval(Described):
             allowed = exists if query.records is None else exists & query.records
             chosen = [*chooser.choose(query.text, self._read(query, allowed), most=self.depth)]
             counts = (int(np.count_nonzero(exists)), int(np.count_nonzero(allowed)))
-            records = total if query.population is None else int(np.count_nonzero(query.population))
+            records = total if query.own is None else int(np.count_nonzero(query.own))
             found.append(ChoiceAccount(self, chosen, *counts, chunks=query.chunks, records=records))
         return found
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from retrieve_cli.contracts import Evidence, Hit, Json, Kind, Ranking
 from retrieve_cli.frozen import Described, Frozen, replace
-from retrieve_cli.numerics import products
 from retrieve_cli.retrieval.stages.fusion import minmax
 
 if TYPE_CHECKING:
@@ -152,5 +151,5 @@ def marginal(relevance: Floats, vectors: Floats, *, trade_off: float, keep: int)
         places.append(best)
         likeness.append(float(alike[best]))
         free[best] = False
-        alike = np.maximum(alike, products(vectors, vectors[best]))
+        alike = np.maximum(alike, np.einsum("ij,j->i", vectors, vectors[best]))
     return np.array(places, np.int64), np.array(likeness)

@@ -75,10 +75,11 @@ def weighted_sum(contributions: Floats, weights: Floats) -> Floats:
 
 
 def highest(scores: Floats, count: int) -> Rows:
-    """Places of the `count` highest scores in no order, and of all that are equal to the last of them."""
+    """Places of the `count` highest scores in no order, and of all that may equal the last one after rounding."""
     if count >= len(scores):
         return np.arange(len(scores))
-    return np.flatnonzero(scores >= np.partition(scores, len(scores) - count)[len(scores) - count])
+    last = np.partition(scores, len(scores) - count)[len(scores) - count]
+    return np.flatnonzero(scores >= last - 1e-6)
 
 
 _READ = 2_000

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Index, Matching, Q_contra, Restrictable
+from retrieve_cli.contracts import Candidates, Index, Matching, Q_contra
 from retrieve_cli.frozen import replace
-from retrieve_cli.storage.bitmap import of_members
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -24,14 +23,6 @@ _DEEPER = 4
 """By how much more is asked for if the chunks that were listed are of too few records."""
 
 
-def over(index: Index[Q], population: Mask | None, starts: Rows) -> Index[Q] | None:
-    """Return an index that computes its numbers over some records, (records,) bool; None if it cannot do so."""
-    if population is None:
-        return index
-    rows = population if index.unit == "record" else of_members(population, starts)
-    return index.within(rows) if isinstance(index, Restrictable) else None
-
-
 def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Rows, Rows]:
     """Return the chunk rows of some records, of those in `chunks`, and the place of the record that each is of."""
     sizes = starts[records + 1] - starts[records]
@@ -41,7 +32,7 @@ def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Ro
     return (rows, owners) if chunks is None else (rows[kept := chunks[rows]], owners[kept])
 
 
-def _one_each(starts: Rows) -> bool:
+def one_each(starts: Rows) -> bool:
     """Return True if each record has one chunk. Then `starts`, which may be a mapped file, need not be read: entries
     here and there would load all of it into this process."""
     return int(starts[-1]) == len(starts) - 1
@@ -49,7 +40,7 @@ def _one_each(starts: Rows) -> bool:
 
 def first_chunks(starts: Rows, records: Rows, chunks: Mask | None) -> Rows:
     """Return the first chunk row of each record, of those in `chunks`, of which each record has one."""
-    if _one_each(starts):
+    if one_each(starts):
         return records
     if chunks is None:
         return starts[records]
@@ -183,6 +174,6 @@ class IndexAccount(Generic[Q]):
 
     def best_chunks(self, records: Rows) -> Rows:
         index, starts = self._retrieval.index, self._retrieval.starts
-        if index.unit == "record" or _one_each(starts) or bool(np.all(starts[records + 1] - starts[records] == 1)):
+        if index.unit == "record" or one_each(starts) or bool(np.all(starts[records + 1] - starts[records] == 1)):
             return first_chunks(starts, records, self._chunks)
         return best_chunks(index, self._query, starts, records, chunks=self._chunks)

@@ -11,8 +11,7 @@ from retrieve_cli.contracts import Evidence, Hit, Index, Kind, Matching, Ranking
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import CountedMatches, highest
-from retrieve_cli.retrieval.stages.masks import IndexAccount, best_records, members, over
-from retrieve_cli.storage.bitmap import of_members, several
+from retrieve_cli.retrieval.stages.masks import IndexAccount, best_records, members, one_each
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Candidates, Json, Mask, Query, Rows, Vectors
@@ -32,7 +31,7 @@ class ChunkLayout(Frozen):
 
     def record_of(self, rows: Rows) -> Rows:
         """The record row of each chunk row."""
-        return rows if several(self.starts) is None else np.searchsorted(self.starts, rows, side="right") - 1
+        return rows if one_each(self.starts) else np.searchsorted(self.starts, rows, side="right") - 1
 
 
 class NotAsked(Unavailable):
@@ -121,27 +120,11 @@ class IndexRetrieval(Described, Generic[Q]):
         knows those."""
         try:
             forms = self.prepare([Worded.of(query.text, query.beside) for query in queries])
-            by_tenant: dict[int, list[int]] = {}
-            for place, query in enumerate(queries):
-                by_tenant.setdefault(id(query.population), []).append(place)
-            found: dict[int, IndexAccount[Q]] = {}
-            for places in by_tenant.values():
-                own = self._over(queries[places[0]].population)
-                texts = [forms[place] for place in places], [queries[place] for place in places]
-                asked = own._asked(*texts)  # noqa: SLF001  a copy of this very object
-                found.update(zip(places, asked, strict=True))
-            return [found[place] for place in range(len(queries))]
+            return self._asked(forms, queries)
         except NotAsked:
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
-
-    def _over(self, population: Mask | None) -> IndexRetrieval[Q]:
-        """The retriever as it would be if only some records were in its index."""
-        if (index := over(self.index, population, self.starts)) is None:
-            message = "its index has no `within`: it computes scores over the records of all tenants"
-            raise Unavailable(message, hint="search without a tenant, or add that method to the plug-in")
-        return self if index is self.index else replace(self, index=index)
 
     def _asked(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         if all(query.chunks is None for query in queries):
@@ -149,7 +132,7 @@ class IndexRetrieval(Described, Generic[Q]):
         return [
             self._accounts([form], [query])[0]
             if query.chunks is None
-            else self._account(form, query.records, query.visible, query.chunks)
+            else self._account(form, query.records, query.own, query.chunks)
             for form, query in zip(forms, queries, strict=True)
         ]
 
@@ -160,8 +143,8 @@ class IndexRetrieval(Described, Generic[Q]):
             options["allowed"] = self._allowed([query.records for query in queries])
             if isinstance(self.index, RemoteIndex):
                 options["conditions"] = [query.conditions and query.conditions() for query in queries]
-        if any(query.visible is not None for query in queries):
-            options["visible"] = self._allowed([query.visible for query in queries])
+        if any(query.own is not None for query in queries):
+            options["visible"] = self._allowed([query.own for query in queries])
             if isinstance(self.index, RemoteIndex):
                 options["seen"] = [query.seen and query.seen() for query in queries]
         found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
@@ -214,7 +197,7 @@ class IndexRetrieval(Described, Generic[Q]):
             return within
         # The queries of a batch often share one mask, and as many copies of it as queries would fill the memory.
         different = {id(mask): mask for mask in within if mask is not None}
-        of_chunks = {key: of_members(mask, self.layout.starts) for key, mask in different.items()}
+        of_chunks = {key: np.repeat(mask, np.diff(self.layout.starts)) for key, mask in different.items()}
         return [of_chunks.get(id(mask)) for mask in within]
 
     def _as_chunks(self, candidates: Candidates, chunks: Mask | None = None) -> Candidates:

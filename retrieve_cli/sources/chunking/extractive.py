@@ -9,7 +9,6 @@ import numpy as np
 
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, Encoder, FacetAnswer
 from retrieve_cli.errors import one_line
-from retrieve_cli.numerics import products
 from retrieve_cli.sources.chunking.spacy_import import sentence_starts
 
 SUMMARY = "summary"
@@ -50,7 +49,7 @@ class ExtractiveFacets:
                 found = {}
                 if end > first:
                     rows = vectors[first:end].astype(np.float64)
-                    found[SUMMARY] = texts[first + int(products(rows, rows.sum(axis=0)).argmax())]
+                    found[SUMMARY] = texts[first + int(np.einsum("ij,j->i", rows, rows.sum(axis=0)).argmax())]
                 yield FacetAnswer(place, found)
 
 

@@ -3,8 +3,6 @@
 One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting links
 a record to one of its values. Postings are in order of field, record and place in the record. All of it is in a dozen
 arrays, for any number of fields: opening reads none of them, and a condition reads only the parts of its field.
-
-`tenants.pkl`: samples of the chunks of tenants that have many, over which an engine's scores are averaged.
 """
 
 from __future__ import annotations
@@ -13,16 +11,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.bitmap import POPULATION_ROWS, Bitmap, SampledGroups, of_members, sample_of, several
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.column import FIELDS, OMITTED, Column, known_as
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -31,7 +26,7 @@ from retrieve_cli.untrusted.nearest import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Terms
+    from retrieve_cli.contracts import Rows, Terms
     from retrieve_cli.storage.records.column import Flags
 
 
@@ -150,7 +145,7 @@ class Columns:
 
     def _marked(self, column: Column | None, passes: Callable[[Terms], Flags]) -> Flags:
         """Return the records with a value that passes, (n,) bool."""
-        marked = np.zeros(self._length, np.bool_)
+        marked: Flags = np.zeros(self._length, np.bool_)
         if column is not None:
             marked[column.records[passes(column.values)]] = True
         return marked
@@ -276,14 +271,11 @@ def columns_of(generation: Generation) -> Columns:
 
     Raises:
         IndexCorrupt: the file is damaged.
-        UsageError: the index was built before there were filters.
     """
     return generation.once(_open)
 
 
 def _open(generation: Generation) -> Columns:
-    if FILE not in generation.manifest.files:
-        raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
     return stored_columns(generation, FILE, len(generation.records), "records")
 
 
@@ -319,32 +311,3 @@ def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
 
 def _rises(ends: Rows, last: int) -> bool:
     return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())
-
-
-TENANTS_FILE = "tenants.pkl"
-
-
-def write_samples(columns: Columns, starts: Rows, path: Path) -> int:
-    """Write the samples of the tenants with more chunks than a sample has, if there are any; return their number."""
-    found = {}
-    if (column := columns.column(TENANT)) is not None:
-        counts = np.bincount(column.values, np.diff(starts)[column.records])
-        for name in map(column.text, np.flatnonzero(counts > POPULATION_ROWS).tolist()):
-            chunks = of_members(columns.having(TENANT, name), starts)
-            groups = (None,) if several(starts) is None else (None, starts)
-            found[name] = [list(sample_of(chunks, each)) for each in groups]
-    if found:
-        pickles.dump(found, path)
-    return len(found)
-
-
-def sample_of_tenant(generation: Generation, tenant: str, own: Mask) -> Mask:
-    """Return the records of a tenant, with its stored samples. Raises: IndexCorrupt: the file is damaged."""
-    if isinstance(own, Bitmap) and TENANTS_FILE in generation.manifest.files:
-        stored = pickles.load(generation.file(TENANTS_FILE))
-        try:
-            own.of_chunks = [SampledGroups(*each) for each in stored.get(tenant, ())]
-        except (TypeError, AttributeError) as error:
-            message = f"{TENANTS_FILE} is damaged ({quoted(error)})"
-            raise IndexCorrupt(message, hint="build again: retrieve build") from error
-    return own

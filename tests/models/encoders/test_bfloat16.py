@@ -66,7 +66,6 @@ def test_the_card_differs_from_that_of_float32_in_the_precision_alone(
     assert replace(card, precision="float32") == onnx(tiny_bert).card
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(

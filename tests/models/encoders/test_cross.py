@@ -227,7 +227,6 @@ def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(bert: Cro
 # ----------------------------------------------------------------------------------------------- in other company
 
 
-@pytest.mark.bits
 def test_score_on_a_cpu_is_the_same_to_the_bit_in_any_company(folder: CrossFolder) -> None:
     passages = [*PASSAGES, *("word " * size for size in range(1, 20)), LETTERS]
     scorer = scorer_of(folder)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from retrieve_cli.cores import one_blas_thread, openblas
 from retrieve_cli.models.runtimes.bert import gelu, pool, to_unit
-from retrieve_cli.numerics import one_blas_thread, openblas
 
 
 @given(st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=50))

@@ -26,14 +26,12 @@ def test_vectors_are_the_same_in_every_process(run_python: Callable[..., str]) -
     assert np.array_equal(np.array(json.loads(first), np.float32), HashedEncoder().encode_passages(given_texts))
 
 
-@pytest.mark.bits
 def test_a_known_vector_never_changes() -> None:
     assert hash64("lung") == 0x79904013FE2B8BCF
     known = [0.36514837, 0.0, 0.0, 0.18257418, -0.2581989, 0.2581989, 0.36514837, -0.75277263]
     assert HashedEncoder(8).encode_passages(["lungs in CT"])[0].tolist() == pytest.approx(known, abs=1e-7)
 
 
-@pytest.mark.bits
 @given(texts=st.lists(st.text(st.characters(), max_size=50), max_size=6), neighbours=st.lists(st.text(max_size=50)))
 def test_vector_is_the_same_to_the_bit_in_any_company(texts: list[str], neighbours: list[str]) -> None:
     encoder = HashedEncoder(64)

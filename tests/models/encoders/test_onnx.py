@@ -45,7 +45,6 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: OnnxEncoder) -> None:
     assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
     default_model: ModelFolder, onnx: MakeOnnx, encoder: OnnxEncoder, threads: int
@@ -61,7 +60,6 @@ def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
         assert np.array_equal(together, alone[order])
 
 
-@pytest.mark.bits
 def test_vector_of_a_query_is_the_same_to_the_bit_in_any_company(encoder: OnnxEncoder) -> None:
     together = without_memory(encoder).encode_queries(TEXTS)
     alone = [without_memory(encoder).encode_queries([text]) for text in TEXTS]
@@ -93,7 +91,6 @@ def test_the_last_queries_are_kept_and_no_more(encoder: OnnxEncoder, monkeypatch
     encoder.encode_queries(["query 2", "query 3", "query 4"])
 
 
-@pytest.mark.bits
 @settings(max_examples=examples(1))
 @given(texts=st.lists(st.text(max_size=60), max_size=8), neighbours=st.lists(st.text(max_size=60), max_size=8))
 def test_any_texts_keep_their_vectors_beside_any_neighbours(

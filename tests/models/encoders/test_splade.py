@@ -186,7 +186,6 @@ def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
     np.testing.assert_allclose(long, passages, atol=1e-4)
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 3])
 def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, threads: int) -> None:
     encoder = encoder_of(plain, threads=threads)
@@ -197,7 +196,6 @@ def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, 
         assert (alone.terms.tolist(), alone.weights.tolist()) == (found.terms.tolist(), found.weights.tolist())
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_neither_order_nor_size_of_batches_changes_a_passage(
     encoder: SpladeEncoder, plain: Path, batch_size: int

@@ -1,55 +1,43 @@
-"""Encoders for tests of workers: they take their time, count what they encode, and end at some texts."""
+"""Encoders for tests of workers, which end their process at some texts."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from waiting import pause
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.encoders.hashed import HashedEncoder
-from retrieve_cli.models.executors.encoding import Encoders
+from retrieve_cli.models.executors.workers import Encoders
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 POISON = "a text that no process survives"
+ONCE = "a text that one process does not survive"
 
 
-class SlowEncoder(HashedEncoder):
-    """Feature hashing that takes some time for each text and writes a byte for each into a file."""
+class FragileEncoder(HashedEncoder):
+    """Feature hashing that does not survive some texts."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        super().__init__(512)
-        self._seconds = settings.get("seconds", 0.0)
-        self._count = os.open(settings["count"], os.O_WRONLY | os.O_APPEND | os.O_CREAT) if "count" in settings else -1
-        self._tilt = settings.get("tilt", 0.0)
+    def __init__(self, marker: Path) -> None:
+        super().__init__(64)
+        self._marker = marker
 
-    def encode_passages_gradually(
-        self,
-        texts: Sequence[str],
-        done: Callable[[Sequence[int], Sequence[Vectors]], None],
-        take: object = None,
-    ) -> Vectors:
-        vectors = np.zeros((len(texts), self.card.dim), np.float32)
-        for place, text in enumerate(texts):
-            if POISON in text:
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        for text in texts:
+            if POISON in text or (ONCE in text and not self._marker.exists()):
+                self._marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             if "refused" in text:
-                raise ValueError("this text has no numbers")
-            pause(self._seconds, why="an encoder that is slow on purpose")
-            if self._count >= 0:
-                os.write(self._count, b".")
-            vectors[place] = self.encode_passages([text])[0]
-            vectors[place, 0] += self._tilt * vectors[place].any()
-            done((place,), (vectors[place],))
-        return vectors
+                raise Unavailable("this text has no numbers")
+        return super().encode_passages(texts)
 
 
 class LengthTerms:
@@ -62,14 +50,13 @@ class LengthTerms:
         return self.encode_passages(texts)
 
     def encode_passages(self, texts: Sequence[str]) -> list[TermWeights]:
-        return [
-            TermWeights(np.arange(len(text) % 7, dtype=np.int32), np.full(len(text) % 7, len(text), np.float32))
-            for text in texts
-        ]
+        return [TermWeights(np.array([len(text)], np.int32), np.ones(1, np.float32)) for text in texts]
 
 
-def slow(settings: Mapping[str, Any]) -> Encoders:
-    """Return a slow encoder, and one of term weights if that is wanted."""
-    if settings.get("missing"):
-        raise Unavailable("the model is not on this machine", hint="fetch it")
-    return Encoders(SlowEncoder(settings), LengthTerms() if settings.get("terms") else None)
+def fragile(marker: Path) -> Encoders:
+    """Return both encoders."""
+    return Encoders(FragileEncoder(marker), LengthTerms(), keeps_tokens=False)
+
+
+def missing() -> Encoders:
+    raise Unavailable("the model is not on this machine", hint="fetch it")

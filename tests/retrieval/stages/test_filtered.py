@@ -57,7 +57,6 @@ def close(expected: Any) -> Any:
 # -------------------------------------------------------------------------------------------------- one retriever
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
@@ -80,7 +79,6 @@ def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
     assert (found.before, found.after) == (len(counted), within(mask, layout, counted_as, counted).sum())
 
 
-@pytest.mark.bits
 @given(
     layout=layouts, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6)
 )
@@ -101,7 +99,6 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 # ------------------------------------------------------------------------------------------------ all stages
 
 
-@pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @given(layout=layouts, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
@@ -131,7 +128,6 @@ def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | N
     return None if rank is None else sorted(ranks).index(rank) + 1
 
 
-@pytest.mark.bits
 @given(layout=layouts, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
     layout: ChunkLayout, unit: Unit, data: st.DataObject, method: Any, keep: int

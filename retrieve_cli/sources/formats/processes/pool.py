@@ -10,8 +10,8 @@ from threading import Condition, Thread
 from typing import Any
 
 from retrieve_cli.contracts import Parsed
+from retrieve_cli.cores import available_cores
 from retrieve_cli.errors import BadDocument, RetrieveError
-from retrieve_cli.numerics import available_cores
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.process import NotBegun, Process
 

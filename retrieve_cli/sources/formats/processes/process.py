@@ -68,7 +68,6 @@ class Process:
                 *(os.getpid(), file.fileno(), memory_bytes),
                 environment={**kept, **_ENVIRONMENT},
                 descriptors=(file.fileno(),),
-                apart=True,
             )
 
     def ask(self, request: ParseRequest) -> Parsed | bytes:

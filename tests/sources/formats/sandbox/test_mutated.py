@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hostile.mutated import KINDS, mutated, seeds
+from sources.formats.sandbox.mutated import KINDS, mutated, seeds
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument

@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from hostile.mutated import KINDS, seeds
 from sources.formats.sandbox.asking import MB
+from sources.formats.sandbox.mutated import KINDS, seeds
 from sources.formats.sandbox.test_mutated import LIMITS, begun, is_there, outcome
 
 from retrieve_cli.contracts import Parsed

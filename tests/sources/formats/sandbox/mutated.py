@@ -10,9 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from random import Random
 
-from hostile import texts
-from hostile.tries import Content, Try
-
 from retrieve_cli.sources.formats.formats import FORMATS
 
 _HUGE = (b"0", b"-1", b"65535", b"2147483647", b"4294967295", b"9223372036854775807", b"99999999999999999999", b"1e308")
@@ -31,19 +28,7 @@ _DEEP: Mapping[str, tuple[bytes, ...]] = {
 _MOST = 1 << 20
 """Bytes of a mutated file."""
 
-_LIMITS = {"RETRIEVE_PARSING__CPU_S": "10", "RETRIEVE_PARSING__WORKERS": "1"}
 KINDS = tuple(name for name, each in FORMATS.items() if each.apart)
-
-
-def files(dice: Random) -> Try:
-    """Return a folder with damaged documents."""
-    contents: dict[str, Content] = {}
-    for number in range(dice.randint(1, 3)):
-        kind = dice.choice(KINDS)
-        suffix = dice.choice(FORMATS[kind].suffixes if dice.random() < 0.9 else (".pdf", ".docx", ".html", ".md"))
-        contents[f"docs/{number}{suffix}"] = mutated(dice, kind)
-    sync = dice.choice((("sync", *texts.LENIENT), ("sync", "--json", *texts.LENIENT), ("sync", "-v")))
-    return Try("files", (sync, *texts.looks(dice)), contents, index="tools", environment=_LIMITS, control=True)
 
 
 @cache
