@@ -24,7 +24,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from retrieve_cli.operations.query_log import Follower, query_metrics
 from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
-from retrieve_cli.server.http.observing import served_ms
 from retrieve_cli.server.http.workers import SHARED
 from retrieve_cli.version import __version__
 
@@ -89,7 +88,7 @@ class Metrics:
         """Count the stages of searches: their time, and those that were skipped."""
         skipped: Counter[tuple[str, str]] = Counter()
         for answer in answers:
-            for stage, spent_ms in served_ms(answer.timings_ms).items():
+            for stage, spent_ms in answer.served_ms.items():
                 self._stages.labels(stage).observe(spent_ms / 1000.0)
             skipped.update(answer.skip_kinds.items())
         for labels, count in skipped.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,14 +43,6 @@ _UNTRACED = {"fastapi.telemetry": None, "starlette.opentelemetry": True}
 _LOGGED_TEXTS = 8
 """Texts of one request that the access log has, if it has any."""
 _LONGEST_TEXT = 300
-_OPENED = "open"
-"""The stage that a server does once and not for each query."""
-
-
-def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
-    """Return milliseconds by stage of a query to an index that was open already."""
-    spent = {stage: ms for stage, ms in timings_ms.items() if stage not in (_OPENED, "total")}
-    return {**spent, "total": round(sum(spent.values()), 3)}
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +67,7 @@ class Observed:
         """Milliseconds by stage of all its searches."""
         total: Counter[str] = Counter()
         for answer in self.answers:
-            total.update(served_ms(answer.timings_ms))
+            total.update(answer.served_ms)
         return {stage: round(spent, 3) for stage, spent in total.items()}
 
     @property
