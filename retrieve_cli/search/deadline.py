@@ -59,12 +59,6 @@ class Costs:
         self._warm: set[str] = set()
         self._lock = RLock()
 
-    def again(self) -> Costs:
-        """Return the costs as another process finds them in the file, for the models that this one has loaded."""
-        costs = Costs(self._path, self._guesses)
-        costs._warm = set(self._warm)
-        return costs
-
     def expected(self, step: str, queries: int) -> float:
         """Seconds that a step will take over a batch of `queries`."""
         with self._lock:
