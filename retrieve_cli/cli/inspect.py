@@ -156,8 +156,7 @@ def synonyms(
 @shared("text", "json")
 def graph(
     id_: Annotated[str | None, argument("[ID]", "A record id, or FIELD:VALUE that records share.")] = None,
-    dot: Annotated[bool, option("--dot", "Print its neighbourhood for Graphviz.")] = False,
-    picture: Annotated[Path | None, option("--picture", "Draw its neighbourhood, as .svg or .png.", "FILE")] = None,
+    picture: Annotated[bool, option("--picture", "Print its neighbourhood as text for Mermaid.")] = False,
     radius: Annotated[int, option("--radius", "Size of the neighbourhood in edges.", "N")] = 1,
     *,
     shared: Shared,
@@ -165,18 +164,17 @@ def graph(
     """Show the edges between records and dangling references, or the neighbours of one record."""
     from retrieve_cli.operations import views
 
-    if not dot and picture is None:
+    if not picture:
         _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
         return
     if id_ is None:
-        raise UsageError("--dot and --picture need a record", hint="retrieve inspect graph ID --dot")
+        raise UsageError("--picture needs a record", hint="retrieve inspect graph ID --picture")
     if radius < 1:
         raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
-    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius, picture=picture))
-    if dot:
-        print(drawn["dot"], end="")
-    if picture is not None:
-        shared.talk.say(f"{picture}: {drawn['nodes']:,} nodes")
+    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius))
+    shared.show({"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}, drawn.text.splitlines())
+    if drawn.shown < drawn.total:
+        shared.talk.say(f"note: {drawn.shown:,} of {drawn.total:,} nodes are shown, the nearest")
 
 
 @app.command()
