@@ -10,7 +10,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.indexes import open_indexes
-from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.index_settings import SERVERS
@@ -18,7 +17,7 @@ from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.deadline import Durations
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -52,7 +51,7 @@ class Readers:
 
 
 class Opened(Frozen, eq=False, weakref=True):
-    """An open generation. It is immutable: the choices and costs of a request belong to a `Searcher`.
+    """An open generation. It is immutable: the choices of a request belong to a `Searcher`.
 
     Threads may share it; an index and a model are loaded at their first use.
     """
@@ -64,7 +63,7 @@ class Opened(Frozen, eq=False, weakref=True):
     indexes: Indexes
     models: QueryModels
     readers: Readers
-    costs: Costs
+    durations: Durations
     watched: Sequence[tuple[int, Watched]]
     """Its sources, each with the number of records before it; empty if the generation does not name them."""
     unread: str
@@ -95,7 +94,7 @@ class Opened(Frozen, eq=False, weakref=True):
             indexes,
             before.models if before is not None and same else QueryModels(settings, recipe),
             Readers(),
-            Costs(store.cache / "costs.json", {name: retriever(name).cost for name in indexes}),
+            Durations() if before is None else before.durations,
             *_sources(store, found, settings),
             seconds,
         )
@@ -115,7 +114,7 @@ class Opened(Frozen, eq=False, weakref=True):
         if _of_files(settings) != _of_files(self.settings):
             return None
         watched, unread = _sources(store, self.generation, settings)
-        changes = {"store": store, "costs": self.costs.again(), "watched": watched, "unread": unread, "seconds": 0.0}
+        changes = {"store": store, "watched": watched, "unread": unread, "seconds": 0.0}
         return replace(self.under(settings), **changes)
 
     def options(self, **given: Any) -> SearchOptions:
