@@ -148,6 +148,7 @@ def _run(
     reranking = 0.0
     for stage in pipeline.stages:
         begun = time.perf_counter()
+        found: list[Ranking] | None
         if not steps:
             found = _retrieve(stage, rankings, plan, relax)
         elif stage.kind == "rerank":
