@@ -13,7 +13,7 @@ from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Batch, Label
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.tenants import TENANT
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Unit
     from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.records.columns import Columns
 
 _ROWS = 1000
 """Rows that are sent at a time."""
@@ -134,7 +133,7 @@ class RowLabels:
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._columns = _columns(generation)
+        self._columns = columns_of(generation)
 
     def of(self, unit: Unit, rows: range) -> list[Label]:
         """Return the labels of adjacent records, or chunks."""
@@ -156,17 +155,9 @@ class RowLabels:
         return labels
 
     def _values(self, records: range) -> list[dict[str, list[str]]]:
-        return [{} for _ in records] if self._columns is None else self._columns.of_records(records)
+        return self._columns.of_records(records)
 
 
 def _tenant(fields: dict[str, list[str]]) -> str | None:
     """Return the tenant of a record; of several ones the first."""
     return next(iter(fields.get(TENANT, ())), None)
-
-
-def _columns(generation: Generation) -> Columns | None:
-    """Return the columns of a generation; None if it is of an earlier version without any."""
-    try:
-        return columns_of(generation)
-    except UsageError:
-        return None

@@ -124,3 +124,15 @@ def test_a_restored_snapshot_has_a_listing(folder: Path, retrieve: Program) -> N
     restored = Path("restored/generations") / folder.name / LISTING
     assert restored.read_bytes() == (folder / LISTING).read_bytes()
     assert Store(Path("restored")).has_listing(Manifest.read(folder / "manifest.json"))
+
+
+def test_an_index_of_another_version_ends_with_5_until_it_is_built_again(index: Path, retrieve: Program) -> None:
+    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 2'))
+    for words in (("query", "brain"), ("sync",), ("inspect", "status")):
+        done = retrieve(*words)
+        assert done.code == 5, done
+        assert "was built by another version of retrieve" in done.err
+        assert "hint: run retrieve build" in done.err
+    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    assert retrieve("query", "brain").code == 0

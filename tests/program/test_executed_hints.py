@@ -69,7 +69,7 @@ UNPROVOKED = {
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
-    "serve": "it does not end: tests/cli/warm/test_elsewhere.py asks a server that was started",
+    "serve": "it does not end: tests/server/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }
 """Commands that messages name and no provoker here makes the program name, and why."""
