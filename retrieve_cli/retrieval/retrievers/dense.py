@@ -57,7 +57,6 @@ class Dense(Retriever["Vectors"]):
     weight = 0.65
     similarity = True
     role = "dense"
-    replaced = ("dense.faiss",)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 

@@ -111,8 +111,6 @@ class Retriever(ABC, Generic[Q]):
     """True if its rows depend on the texts of chunks alone, so that records need not be read again for it."""
     role: ClassVar[str] = ""
     """Key of `engines` in the configuration that names the place of its index; empty if that is always a file."""
-    replaced: ClassVar[tuple[str, ...]] = ()
-    """Files that are not needed where its index lives in an engine."""
     relaxes: ClassVar[bool] = True
     """True if it may return more for a query with fewer words."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}

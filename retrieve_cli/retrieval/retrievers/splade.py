@@ -184,7 +184,6 @@ class Splade(Retriever[TermWeights]):
     form = TERMS
     by_text = True
     role = "sparse"
-    replaced = ("splade.pkl",)
 
     def card(self, building: Building) -> Card | None:
         return None if building.sparse is None else {"family": self.name, **building.sparse.card}
