@@ -19,7 +19,6 @@ from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_ge
 from retrieve_cli.storage.manifest import LISTING
 from retrieve_cli.storage.records.lookup import find_chunk, find_record
 from retrieve_cli.storage.records.rows import shown_row
-from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
             faults["generation"] = error.message
     names = list(manifest.files)
     folder = store.generations / manifest.id
-    if (folder / LISTING).exists() and not (folder / ATTACHED).exists():
+    if (folder / LISTING).exists():
         names.append(LISTING)
         if not faults and not store.has_listing(manifest):
             faults[LISTING] = f"{LISTING} is damaged: it would not show damage of other files"

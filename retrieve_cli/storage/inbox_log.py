@@ -173,25 +173,27 @@ class LogSnapshot:
     """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
 
     def __init__(self, file: BinaryIO | None, state: LogState | None) -> None:
-        self._file = file
+        self.file = file
+        """The log, of which the first `end` bytes are these documents."""
+        self.end = state.end if state else 0
         self._places = list(state.places.items()) if state else []
         self.sequence = state.sequence if state else 0
         """Number of the last entry that is included."""
-        self.has_files = any(place.file for _, place in self._places)
-        """True if a document was sent as a file."""
+        self.files = sorted({place.file for _, place in self._places if place.file})
+        """SHA-1 of the documents that were sent as files."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[InboxEntry]:
         """Yield the documents in the order of their numbers. Raises: IndexCorrupt: an entry is damaged."""
-        if self._file is not None:
+        if self.file is not None:
             for name, place in self._places:
-                yield entry_at(self._file.fileno(), name, place)
+                yield entry_at(self.file.fileno(), name, place)
 
     def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self.file is not None:
+            self.file.close()
 
 
 def read_header(file: BinaryIO) -> bytes | None:
