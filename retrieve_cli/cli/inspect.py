@@ -48,7 +48,7 @@ def records(
         list[str] | None, option("--filter", "Keep records that match; repeatable.", "FIELD=VALUE")
     ] = None,
     limit: Annotated[
-        int | None, option("--limit", "Maximum number of records; 0: all.  [default: 20; all as JSON]", "N")
+        int | None, option("-n --limit", "Maximum number of records; 0: all.  [default: 20; all as JSON]", "N")
     ] = None,
     *,
     shared: Shared,
@@ -129,7 +129,7 @@ def files_(
 @shared("text", "json")
 def duplicates(
     above: Annotated[float, option("--above", "Least cosine similarity of a pair.", "S", min=-1, max=1)] = 0.95,
-    limit: Annotated[int, option("--limit", "Pairs to show; 0: all.", "N", min=0)] = 100,
+    limit: Annotated[int, option("-n --limit", "Pairs to show; 0: all.", "N", min=0)] = 100,
     *,
     shared: Shared,
 ) -> None:
@@ -143,7 +143,7 @@ def duplicates(
 @app.command()
 @shared("text", "json")
 def synonyms(
-    limit: Annotated[int, option("--limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
+    limit: Annotated[int, option("-n --limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
 ) -> None:
     """List the abbreviations that records define, as rules for synonyms.file."""
     from retrieve_cli.operations import abbreviations
@@ -215,7 +215,7 @@ def run(id_: Id, *, shared: Shared) -> None:
 @shared("text", "json", "prometheus")
 def queries(
     since: Annotated[str | None, option("--since", "Only queries since then, in UTC: 2026-01-31.", "DATE")] = None,
-    most: Annotated[int, option("-n", "Number of most frequent queries to show.", "N")] = 10,
+    most: Annotated[int, option("-n --limit", "Number of most frequent queries to show.", "N")] = 10,
     *,
     shared: Shared,
 ) -> None:
