@@ -18,14 +18,10 @@ docs/python.md has more examples, docs/architecture.md the plan of the package.
 
 from __future__ import annotations
 
-import sys
-
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
     from typing import Any
 
     from retrieve_cli import errors
@@ -58,34 +54,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_ELSEWHERE]
-
-
-class _Moved:
-    """Finder of the modules that plug-ins import by the names of earlier versions: the same modules, not copies."""
-
-    FOLDERS = {"retrievers": "retrieval", "encoders": "models"}  # noqa: RUF012  no typing here
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        package, _, module = name.partition(".")
-        folder, _, rest = module.partition(".")
-        if package != __name__ or folder not in self.FOLDERS:
-            return None
-        from importlib import import_module
-        from importlib.machinery import ModuleSpec
-
-        found = import_module(".".join([__name__, self.FOLDERS[folder], folder, rest]).rstrip("."))
-        # A loader in all but its base class, whose import takes time.
-        return ModuleSpec(name, self, origin=found.__name__, loader_state=found.__spec__)  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return sys.modules[str(spec.origin)]
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own specification again, which the import machinery has replaced."""
-        module.__spec__ = module.__spec__ and module.__spec__.loader_state
-
-
-sys.meta_path.insert(0, _Moved())
 
 
 def build(

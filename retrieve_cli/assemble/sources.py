@@ -47,7 +47,7 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
-    """Return the sources of a generation, without names of credentials, which older manifests contain.
+    """Return the sources of a generation, without names of credentials, which a forged manifest may contain.
 
     Raises:
         UsageError: the manifest does not name them.

@@ -24,7 +24,7 @@ Force = Annotated[bool, option("--force", "Replace an existing file.")]
 @app.command()
 @shared("text", "json")
 def create(
-    file: Annotated[Path | None, argument("[FILE]", "Output file.  [default: GENERATION.tar.zst here]")] = None,
+    file: Annotated[Path | None, argument("[FILE]", "Output file.  [default: GENERATION-MARK.tar.zst here]")] = None,
     to: Annotated[Path | None, option("--to", "Folder for it, under its own name.", "DIR")] = None,
     generation: Annotated[
         str | None, option("--generation", "The generation to keep; by default the current one.", "ID")
@@ -36,12 +36,11 @@ def create(
     *,
     shared: Shared,
 ) -> None:
-    """Write a generation with its manifest, calibration and configuration into one compressed file.
+    """Write a generation, the inbox, the calibration and the configuration into one compressed file.
 
     An existing equal snapshot is verified and kept, so that a timer may run this. Keys and passwords are not included;
     neither are models, which are named by their digests.
     """
-    from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.operations.snapshots import create as creating
 
     if file is not None and (to is not None or keep is not None):
@@ -51,11 +50,11 @@ def create(
         raise UsageError(f"--keep is {keep}; it takes a whole number from 1", hint="--keep 7")
     if to is not None and not to.is_dir():
         raise UsageError(f"there is no folder {to}", hint=f"make it: mkdir -p {to}")
-    settings = shared.settings()
-    config = shared.config or (DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None)
+    shared.settings()
+    config = _config_file(shared)
     target = file or to or Path()
     with progress_for(shared.talk, sys.stderr):
-        created = creating.create(shared.store, settings, target, config=config, generation=generation, force=force)
+        created = creating.create(shared.store, target, config=config, generation=generation, force=force)
     if keep is not None:
         created = creating.remove_old(created, keep)
     for path in created.removed:
@@ -69,7 +68,7 @@ def create(
 @shared("text", "json")
 def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] = Path(), *, shared: Shared) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
-    from retrieve_cli.operations.snapshots.reading import listing
+    from retrieve_cli.operations.snapshots.create import listing
     from retrieve_cli.output.formats import document
     from retrieve_cli.output.styled_lines import print_table
 
@@ -92,12 +91,11 @@ def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] =
 def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
     from retrieve_cli.operations.snapshots import reading
-    from retrieve_cli.operations.snapshots.form import summary
 
     with progress_for(shared.talk, sys.stderr):
-        header = reading.verify(file).header
+        header, _ = reading.read(file)
     text = f"{file} is sound: generation {header.generation}, {_size(header)}"
-    shared.show({"ok": True, "file": str(file), **summary(header)}, [text])
+    shared.show({"ok": True, "file": str(file), **header.summary()}, [text])
 
 
 @app.command()
@@ -121,14 +119,27 @@ def restore(
     if write_config is not None:
         restoring.write_config(restored, write_config, force=force)
         shared.talk.say(f"wrote the configuration of the snapshot to {write_config}")
-    elif restored.differing:
-        keys = ", ".join(restored.differing)
-        hint = "; --write-config FILE writes the one of the snapshot" if restored.config is not None else ""
-        shared.talk.say(f"note: answers may differ, because these keys of the configuration do: {keys}{hint}")
+    elif restored.config is not None and restored.config != _config_here(shared):
+        shared.talk.say("note: the snapshot has another config.yaml; --write-config FILE writes it")
     header = restored.header
     name = f"generation {header.generation}"
     verb = f"restored {name}" if restored.status == "published" else f"{name} existed, was verified, and is current now"
-    shared.show(restored.to_json(), [f"{verb}: {_size(header)}"])
+    documents = f", {restored.documents:,} documents of the inbox" if restored.documents else ""
+    shared.show(restored.to_json(), [f"{verb}: {_size(header)}{documents}"])
+
+
+def _config_here(shared: Shared) -> bytes | None:
+    """Return the configuration file of this run as a snapshot would have it; None if there is none."""
+    from retrieve_cli.operations.snapshots.form import config_text
+
+    file = _config_file(shared)
+    return None if file is None else config_text(file)
+
+
+def _config_file(shared: Shared) -> Path | None:
+    from retrieve_cli.config.loading import DEFAULT_FILE
+
+    return shared.config or (DEFAULT_FILE if os.path.lexists(DEFAULT_FILE) else None)
 
 
 def _size(header: SnapshotHeader) -> str:

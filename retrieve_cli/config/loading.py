@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from retrieve_cli.config.index_settings import ROLES, SERVERS
-from retrieve_cli.config.plugins import installed, retriever_names
+from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import NOT_AGREED, TRUST_HINT, Settings, section_names
 from retrieve_cli.config.trust import Trust, outside, reaches, without
 from retrieve_cli.config.values import unknown, variables, with_keys
@@ -22,7 +22,6 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 DEFAULT_FILE = Path("config.yaml")
-_WEIGHT = "_weight"
 _ENGINE_KEYS = dict(zip(("vector_index", "lexical_index"), ROLES, strict=False))
 _MOST_VALUES = 10_000
 """Values that a configuration may have, its aliases unfolded."""
@@ -40,15 +39,14 @@ def load(
 
     Values of the file that reach out of its folder apply only if the user trusts them, or agrees when `ask` asks.
 
-    Renamed keys and keys that do not apply are reported; `given` receives every key that is set (`section.key`) and
-    its place.
+    Keys that do not apply are reported; `given` receives every key that is set (`section.key`) and its place.
 
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
     """
     settings = Settings()
     for layer in layers(path, environment):
-        settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say, given=given)
+        settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, given=given)
         if layer.kind == "file" and (trust := trust_of(settings, layer)) is not None:
             named = path is not None and outside(path, Path())  # whoever names it knows it
             if not (named or trust.agreed or ask(trust)):
@@ -186,7 +184,6 @@ def _overlay(
     *,
     where: str,
     folder: Path,
-    say: Callable[[str], None] = lambda _: None,
     given: dict[str, str] | None = None,
 ) -> Settings:
     sections = {name: getattr(settings, name) for name in section_names()}
@@ -205,7 +202,8 @@ def _overlay(
         if name == "plugins":
             sections[name] = {**sections[name], **_plugins(named, where)}
             continue
-        named = _renamed(name, {"factors": named} if name == "boost" and not _is_whole_boost(named) else named, say)
+        if name == "boost" and not _is_whole_boost(named):
+            named = {"factors": named}
         if name == "search" and "mode" in named and "retrievers" not in named:
             named = {**named, "retrievers": []}  # a later mode overrides earlier retrievers
         sections[name] = with_keys(sections[name], named, f"{name}.", where, folder)
@@ -217,8 +215,8 @@ def _overlay(
 
 
 def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the sections: sections of servers may also be written within `engines`, and the older keys `vector_index`
-    and `lexical_index` become keys of `engines`."""
+    """Return the sections: sections of servers may also be written within `engines`, and `vector_index` and
+    `lexical_index` are keys of `engines`."""
     sections = {name: keys for name, keys in value.items() if name not in _ENGINE_KEYS}
     engines = {key: value[name] for name, key in _ENGINE_KEYS.items() if name in value}
     if isinstance(own := value.get("engines", {}), dict):
@@ -229,26 +227,6 @@ def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:
                 engines[_ENGINE_KEYS.get(name) or name] = keys
         return {**sections, "engines": engines} if engines or "engines" in value else sections
     return sections
-
-
-def _renamed(section: str, keys: Mapping[str, Json], say: Callable[[str], None]) -> Mapping[str, Json]:
-    """Return the keys with `fusion.<retriever>_weight` of earlier versions in `fusion.weights`, whose entries win."""
-    if section != "fusion":
-        return keys
-    weights = {
-        name: (key, value)
-        for key, value in keys.items()
-        if (name := str(key).removesuffix(_WEIGHT)) != key and name in retriever_names()
-    }
-    if not weights:
-        return keys
-    for name, (key, value) in weights.items():
-        say(f"note: {section}.{key} is now {section}.weights: {{{name}: {value}}}")
-    old = {name: value for name, (_, value) in weights.items()}
-    new = keys.get("weights", {})
-    others = {key: value for key, value in keys.items() if key not in {each for each, _ in weights.values()}}
-    # `eval --tune --write` puts the new key beside old ones, and what it writes has to count.
-    return {**others, "weights": {**old, **new} if isinstance(new, dict) else new}
 
 
 def _plugins(value: Mapping[str, Json], where: str) -> dict[str, Mapping[str, Json]]:

@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from retrieve_cli.config.bounds import SettingsKey, SettingsSection, keys_of, seconds
+from retrieve_cli.config.index_settings import SERVERS
 from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import (
     LARGEST,
@@ -34,12 +35,6 @@ from retrieve_cli.untrusted.nearest import nearest
 
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
 
-_MOVED = {
-    "encoder.download": "models.auto_download",
-    "encoder.models_dir": "models.dir",
-    "encoder.cache_dir": "models.cache_dir",
-}
-"""Keys of earlier versions, and their present names."""
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """Names that RAG services use for some keys."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
@@ -65,9 +60,6 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
     bounds = {item.name: item.metadata for item in keys_of(section)}
     changed: dict[str, Any] = {}
     for key, value in keys.items():
-        if (moved := _MOVED.get(f"{prefix}{key}")) is not None:
-            hint = f"rename it: {moved}, or in the environment {variable_of(moved)}"
-            raise UsageError(f"{prefix}{key} is now {moved} (in {where})", hint=hint)
         name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
         if name not in hints:
             raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
@@ -136,6 +128,9 @@ def _named(value: Json, choices: Sequence[str], key: str) -> Json:
     """Return one of the choices, or the name of a plug-in."""
     if isinstance(value, str) and value not in choices and value in installed():
         return value
+    if value in SERVERS and value not in choices:
+        hint = f"write one of {', '.join(choices)}"
+        raise UsageError(f"{key} is {value}, which holds vectors only (engines.dense)", hint=hint)
     return _choice(value, choices, key)
 
 

@@ -5,6 +5,7 @@ Ids of run files that were percent-encoded (`output/trec_ids.py`) are decoded.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -165,7 +166,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     """
     changes: dict[str, Json] = {}
     settings = base.settings
-    for part in text.split(","):
+    for part in re.split(r",(?![^{\[]*[}\]])", text):
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):

@@ -97,8 +97,6 @@ class Plan(Frozen):
             "facets": "records are read again; only texts without facets of this kind are sent for them",
         }
         known = [sentence for part, sentence in sentences.items() if part in changed]
-        if any(key.endswith(".analyzer.version") for key in self.recipe):
-            known.append("records are read again: the rules for words have changed")
         return known + [f"the {name} index is rewritten" for name in ordered(changed - NAMED)]
 
     def to_json(self) -> dict[str, Json]:

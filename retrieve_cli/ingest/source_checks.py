@@ -24,7 +24,7 @@ from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, SourceFailed
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.durable import marks_of, settled
-from retrieve_cli.storage.inbox import KIND, sequence_of
+from retrieve_cli.storage.inbox import KIND, inbox_of, sequence_of
 from retrieve_cli.storage.manifest import LISTING, Manifest, SourceEntry, sha1
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
@@ -56,19 +56,20 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
             ) from error
 
 
-def check_inbox(sources: Sequence[Source], last: Manifest | None) -> None:
-    """Check that the inbox, which is part of the artifacts, has everything that the last generation includes of it.
+def check_inbox(store: Store, last: Manifest | None) -> None:
+    """Check that the inbox, which is part of the artifacts, has everything that the last generation includes of it,
+    whatever sources the configuration lists.
 
     Raises:
         SourceFailed: it was lost, or is an older one.
     """
-    included = sequence_of(last) if last else 0
-    for source in sources:
-        if source.origin["kind"] == KIND and (stamp := source.stamp()) and stamp[0] < included:
-            raise SourceFailed(
-                f"the inbox ends at change {stamp[0]}, and the index has change {included}; nothing was published",
-                hint="restore the folder `inbox` of the artifacts; without it: retrieve build with the other sources",
-            )
+    included, there = sequence_of(last) if last else 0, inbox_of(store.path).sequence
+    if there < included:
+        raise SourceFailed(
+            f"the inbox is behind the index (change {there} of {included}); nothing was published",
+            hint=f"restore the folder {inbox_of(store.path).folder}, or a snapshot: retrieve snapshot restore FILE; "
+            "to lose its documents: retrieve build with the other sources",
+        )
 
 
 _PLACE = ("kind", "name", "path", "url", "endpoint")

@@ -98,7 +98,7 @@ class Sync:
         """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
         for source in self._sources:
             source.fetch()
-        check_inbox(self._sources, self._last())
+        check_inbox(self._store, self._last())
         current = self._current
         rejected = sum(source.refused for source in current.manifest.sources) if current else 0
         same = current is not None and self._same_recipe(current) and self._store.quarantined() == rejected

@@ -52,8 +52,6 @@ class Tally:
     relaxed: int = 0
     """Queries that were retried with fewer terms."""
     reranked: int = 0
-    detailed: int = 0
-    """Queries whose line records relaxation and reranking; lines of earlier versions do not."""
     few: int = 0
     """Queries with a warning about few candidates."""
     total_ms: float = 0.0
@@ -67,10 +65,8 @@ class Tally:
         self.queries += 1
         self.empty += not entry["results"]
         self.few += entry.get("warning") is not None
-        if "reranked" in entry:
-            self.detailed += 1
-            self.reranked += entry["reranked"] is True
-            self.relaxed += bool(_number(entry.get("retries")))
+        self.reranked += entry["reranked"] is True
+        self.relaxed += bool(_number(entry.get("retries")))
         milliseconds = _number(entry["total_ms"]) or 0.0
         self.total_ms += milliseconds
         self.latencies[float(f"{milliseconds:.3g}")] += 1
@@ -99,7 +95,7 @@ class Tally:
             "empty": self.empty,
             "relaxed": self.relaxed,
             "few_candidates": self.few,
-            "reranked_share": self.reranked / self.detailed if self.detailed else None,
+            "reranked_share": self.reranked / self.queries if self.queries else None,
             **{name: self.mean(name) for name in _SCORES},
         }
 
@@ -224,7 +220,7 @@ def _utc(text: str) -> datetime:
 
 
 def _entry(line: bytes) -> tuple[datetime, dict[str, Json]]:
-    """Return the time of a line and its keys, of which older versions do not write all.
+    """Return the time of a line and its keys.
 
     Raises:
         ValueError: it is not a line of the log.
@@ -242,8 +238,7 @@ def _entry(line: bytes) -> tuple[datetime, dict[str, Json]]:
     _check(isinstance(entry.get("query"), str), "`query` is not a text")
     _check(isinstance(results, list), "`results` is not a list")
     _check(milliseconds is not None and milliseconds >= 0, "`total_ms` is not a number of milliseconds")
-    if "top_score" not in entry and results and isinstance(results[0], dict):
-        entry["top_score"] = results[0].get("score")
+    _check("reranked" in entry, "`reranked` is missing")
     return at, entry
 
 

@@ -61,7 +61,7 @@ def _pipeline(artifacts: Path, settings: Settings) -> dict[str, Json]:
 
 
 def _prefixes(generation: Generation) -> dict[str, Json]:
-    """Return the prefixes of queries and passages with their source; null in an index of an earlier version."""
+    """Return the prefixes of queries and passages with their source."""
     manifest = generation.manifest
     if manifest.recipe.encoder is None:
         return {}
@@ -73,8 +73,6 @@ def _prefixes(generation: Generation) -> dict[str, Json]:
 def _columns(generation: Generation) -> dict[str, Json]:
     """Return the fields to filter by, how many records have more values in one than are kept, and the number of
     documents in each format, with its parser, unless all records are of catalogs."""
-    if columns.FILE not in generation.manifest.files:
-        return {}
     found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
     counts = found.counts("kind")
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}

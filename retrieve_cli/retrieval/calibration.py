@@ -280,7 +280,7 @@ def of_bytes(content: bytes) -> list[Calibration]:
     if version != SCHEMA_VERSION:
         raise ValueError(f"its schema version is {quoted(version)}; this retrieve reads {SCHEMA_VERSION}")
     try:
-        if value.get("sha1") not in (None, sha1(value["calibrations"])):
+        if value.get("sha1") != sha1(value["calibrations"]):
             raise ValueError("its content does not match its SHA-1")
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:

@@ -184,10 +184,7 @@ def conditions_on(
     """
     from retrieve_cli.storage.records.columns import columns_of  # a query without conditions does without it
 
-    try:
-        columns, column = columns_seen(generation, visible), columns_of(generation).column(TENANT)
-    except UsageError:  # an index of an earlier version has no columns, and its rows were sent without values
-        return None
+    columns, column = columns_seen(generation, visible), columns_of(generation).column(TENANT)
     said = [] if tenant is None else [AnyOf(TENANT if column is None else column.name, [tenant])]
     said += [AnyOf(_ID, list(names)) for names in ids]
     said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []

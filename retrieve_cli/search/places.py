@@ -86,10 +86,4 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
 
 def continues_table(chunk: Mapping[str, Json]) -> bool:
     """Return True if a chunk repeats the header of a table that was cut before it."""
-    if chunk.get("table_header"):
-        return True
-    text, header = str(chunk["text"]), str(chunk["header"])
-    # Rows of an older index do not say so. A header may itself be cut short, its delimiter row first; no other line
-    # that is repeated has such marks.
-    repeated = header.rstrip("\n").rpartition("\n")[2]
-    return "|" in repeated and "|" in text.partition("\n")[0]
+    return bool(chunk.get("table_header"))

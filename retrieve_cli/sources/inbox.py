@@ -80,7 +80,7 @@ class InboxSource:
         """Kinds of its records: `docs` only if one was sent as a file, or may have a text of several lines."""
         self._derived = self._derived or self._snapshot is None
         if self._documents is None:
-            self._documents = self._taken.has_files or any(_lines(entry.document) for entry in self._taken)
+            self._documents = bool(self._taken.files) or any(_lines(entry.document) for entry in self._taken)
         return ("catalog", "docs") if self._documents else ("catalog",)
 
     def fetch(self) -> None:

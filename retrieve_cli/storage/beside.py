@@ -16,7 +16,7 @@ from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, read_text
 
 KEYS = "keys.json"
-_VERSION, _WITHOUT_DIGEST = 2, 1
+_VERSION = 2
 _LIMIT = 8 * MB
 
 
@@ -24,14 +24,12 @@ def read_keys(path: Path) -> list[Any]:
     """Return the entries of a file of keys; empty without a file.
 
     Raises:
-        IndexCorrupt: their digest does not match, the file is not a file of keys, or has a newer version.
+        IndexCorrupt: their digest does not match, or the file is not a file of keys.
         RetrieveError: the file cannot be read.
     """
     try:
         value = json.loads(read_text(path, limit=_LIMIT))
-        if value["version"] > _VERSION:
-            raise IndexCorrupt(f"{path} is of a newer version, or damaged", hint="pip install -U retrieve-cli")
-        if value["version"] != _WITHOUT_DIGEST and value["sha1"] != sha1(value["keys"]):
+        if value["version"] != _VERSION or value["sha1"] != sha1(value["keys"]):
             raise ValueError("its keys do not match their digest")
         return list(value["keys"])
     except FileNotFoundError:

@@ -179,9 +179,6 @@ class ContentCache:
                 parts.append(part)
             else:
                 self._skip(path)
-        if (read := self._layout.read_older) is not None:
-            path = self._folder.with_suffix(self._layout.older_suffix)
-            parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
         return parts
 
     def _read(self, path: Path, *, sound: bool = False) -> CachePart | None:
@@ -191,10 +188,6 @@ class ContentCache:
             return None
         keys, starts = stored["keys"].copy(), stored["starts"].copy()
         return CachePart(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
-
-    def _older(self, path: Path, stored: Any) -> CachePart:
-        columns = self._columns_of(stored)
-        return CachePart(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
 
     def _columns_of(self, stored: Any) -> Entry:
         return tuple(stored[name] for name in self._layout.columns)
@@ -243,11 +236,10 @@ def prune(folder: Path, layout: CacheLayout, needed: Sequence[tuple[Json, Keys]]
     wanted: dict[str, list[tuple[Json, Keys]]] = {}
     for card, keys in needed:
         wanted.setdefault(layout.place(folder, card).stem, []).append((card, keys))
-    for suffix in filter(None, (layout.suffix, layout.older_suffix)):
-        for path in folder.glob(f"*{suffix}"):
-            if path.stem not in wanted:
-                shutil.rmtree(path, ignore_errors=True)
-                path.unlink(missing_ok=True)
+    for path in folder.glob(f"*{layout.suffix}"):
+        if path.stem not in wanted:
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
     for cards in wanted.values():
         cache = ContentCache(folder, cards[0][0], layout, say=say)
         cache.sweep()

@@ -20,7 +20,7 @@ from threading import RLock
 from typing import BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, unwritable
+from retrieve_cli.errors import IndexCorrupt, UsageError, unwritable
 from retrieve_cli.storage import durable, inbox_files, inbox_log, lock
 from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import Damage, InboxEntry, LogSnapshot, LogState
@@ -130,6 +130,47 @@ class Inbox:
             except OSError as error:
                 raise unwritable(self.path, error) from error
 
+    def take_over(self, other: Inbox, *, same: bool) -> None:
+        """Replace this inbox by another one, which a snapshot had, in one step; it keeps its files.
+
+        Nothing happens if the other one is empty, or if this one is the `same` inbox at a later moment.
+
+        Raises:
+            UsageError: a document would be lost.
+            Locked: other writers did not let this one in.
+            RetrieveError: the disk is full, or the folder cannot be written.
+        """
+        theirs = {entry.id: entry for entry in other.snapshot()}
+        if not other.sequence or (same and self.sequence >= other.sequence):
+            return
+        with self._lock:
+            try:
+                durable.make_folder(self.folder)
+                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT):
+                    self._expect_among(theirs)
+                    for path in inbox_files.sent_files(other.folder):
+                        durable.make_folder(self.folder / inbox_files.FOLDER)
+                        path.replace(self.folder / inbox_files.FOLDER / path.name)
+                        durable.sync(self.folder / inbox_files.FOLDER)
+                    other.path.replace(self.path)
+                    durable.sync(self.folder)
+                    self._state = None
+            except OSError as error:
+                raise unwritable(self.path, error) from error
+
+    def _expect_among(self, theirs: Mapping[str, InboxEntry]) -> None:
+        """Raises: UsageError: a document of this inbox is not among others, or another one there."""
+        if (state := self._read()) is None:
+            return
+        with open_regular(self.path) as file:
+            mine = [inbox_log.entry_at(file.fileno(), name, place) for name, place in state.places.items()]
+        lost = sum(1 for entry in mine if _content(entry) != _content(theirs.get(entry.id)))
+        if lost:
+            them = f"{lost} documents" if lost > 1 else "a document"
+            message = f"the snapshot lacks {them} of the inbox {self.folder}; nothing was restored"
+            hint = f"restore into another folder: --artifacts DIR; or move the inbox away first: mv {self.folder} DIR"
+            raise UsageError(message, hint=hint)
+
     def tidy(self, oldest: int | None) -> None:
         """Remove files that no document and no kept generation needs; `oldest` is the lowest number that one of these
         includes, None if none includes an inbox.
@@ -167,10 +208,7 @@ class Inbox:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[int, LogState]]:
-        """Open the log for appending, without what a killed writer left incomplete, and with sums."""
-        if (old := self._read()) is not None and not old.sealed:
-            with open_regular(self.path) as unsealed:
-                self._rewrite(unsealed.fileno(), old)
+        """Open the log for appending, without what a killed writer left incomplete."""
         log = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         try:
             with open(log, "rb", closefd=False) as file:
@@ -239,7 +277,7 @@ class Inbox:
             line = inbox_log.header_line(state.sequence)
             target.write(line)
             for name, place in state.places.items():
-                head = inbox_log.head_of(inbox_log.line_at(log, name, place), place)
+                head = inbox_log.head_of(inbox_log.line_at(log, name, place))
                 line = inbox_log.sealed(head, inbox_log.sum_of(line))
                 target.write(line)
             target.flush()
@@ -285,6 +323,10 @@ class Inbox:
         self._rewrite(file.fileno(), state)
         self._state = None
         return Repair(tuple(state.damaged), len(state.places), aside)
+
+
+def _content(entry: InboxEntry | None) -> tuple[object, ...] | None:
+    return None if entry is None else (entry.tenant, entry.document, entry.file)
 
 
 def inbox_of(artifacts: Path) -> Inbox:

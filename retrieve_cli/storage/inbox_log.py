@@ -7,8 +7,8 @@
 
 Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over
 everything before it. The log is the only copy of its documents: a line that does not fit its sum or the line before it
-stops readers and writers, and only `retrieve doctor --repair` sets it aside. Logs of version 1 have no sums: the next
-writer rewrites them. A line without its line feed was never acknowledged: it is ignored, the next writer removes it.
+stops readers and writers, and only `retrieve doctor --repair` sets it aside. A line without its line feed
+was never acknowledged: it is ignored, the next writer removes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retrieve_cli.storage.inbox_files import StoredFile
 from retrieve_cli.storage.lock import now
 from retrieve_cli.untrusted.files import LINE
 
-FORMAT, _WITHOUT_SUMS = 2, 1
+FORMAT = 2
 _LONGEST_HEADER = 200
 _AFTER, _SUM, _CLOSE, _HEX = b',"after":"', b',"sum":"', b'"}\n', 16
 _SEAL = len(_AFTER) + _HEX + 1 + len(_SUM) + _HEX + len(_CLOSE)
@@ -45,8 +45,6 @@ class LinePlace(NamedTuple):
     length: int
     file: str = ""
     """SHA-1 of the file that is the document; empty if the entry itself is."""
-    sealed: bool = True
-    """False for a line of a log without sums."""
 
 
 class Damage(NamedTuple):
@@ -76,11 +74,9 @@ class InboxEntry(NamedTuple):
 class LogState:
     """The documents of a log, by id, in the order of their numbers."""
 
-    def __init__(self, header: bytes, sequence: int, *, sealed: bool = True) -> None:
+    def __init__(self, header: bytes, sequence: int) -> None:
         self.header = header
         """First line of the file, by which another one in its place is recognised."""
-        self.sealed = sealed
-        """False for a log without sums."""
         self.sequence = sequence
         """Number of the last entry, which a rewritten log may lack."""
         self.end = len(header)
@@ -106,13 +102,12 @@ class LogState:
             return None
         value = _object(header)
         sequence: Json = value.get("sequence")
-        sealed = value.get("inbox") == FORMAT
-        if not (sealed or value.get("inbox") == _WITHOUT_SUMS) or not _is_number(sequence):
+        if value.get("inbox") != FORMAT or not _is_number(sequence):
             hint = "restore it from a copy, or move it away and add its documents again"
-            raise IndexCorrupt(f"{path} is not an inbox of this version", hint=hint)
-        if (sum_of(header) is None) is sealed:
+            raise IndexCorrupt(f"{path} is not an inbox", hint=hint)
+        if sum_of(header) is None:
             raise IndexCorrupt(f"{path}, line 1: the header is damaged", hint=REPAIR)
-        return cls(header, sequence, sealed=sealed)
+        return cls(header, sequence)
 
     @classmethod
     def without_header(cls, file: BinaryIO) -> LogState:
@@ -132,7 +127,7 @@ class LogState:
                 line = file.readline(min(LINE + 1, size - start - length))
                 length += len(line)
             if not line.endswith(b"\n"):
-                whole = self.sealed and not line.endswith(b"\0") and sum_of(line[:-1] + b"\n") is not None
+                whole = not line.endswith(b"\0") and sum_of(line[:-1] + b"\n") is not None
                 if whole and not self.damaged:  # no writer that was killed leaves another byte in place of a line feed
                     self.damaged.append(Damage(self.entries + 2, "its line feed is another byte", start, length))
                 return
@@ -159,44 +154,46 @@ class LogState:
         document = value.get("document")
         file = StoredFile.of(value.get("file"))
         texts = isinstance(name, str) and isinstance(tenant, str | None) and (file is not None or "file" not in value)
-        if self.sealed and own is None:
+        if own is None:
             self.damaged.append(Damage(line_number, "it does not fit its sum", start, length))
             return
         if not _is_number(number) or number <= self._number or not texts or not isinstance(document, dict | None):
             self.damaged.append(Damage(line_number, "it is not an entry that follows the one before it", start, length))
             return
-        if self.sealed and before is not None and line[_FORMER] != before:
+        if before is not None and line[_FORMER] != before:
             self.damaged.append(Damage(line_number, "it did not follow the line before it", start, 0))
         self._number = number
         self.sequence = max(number, self.sequence)
         self.places.pop(name, None)  # a later entry comes last, in the order of numbers
         if document is not None:
-            self.places[name] = LinePlace(number, tenant, start, length, file.sha1 if file else "", self.sealed)
+            self.places[name] = LinePlace(number, tenant, start, length, file.sha1 if file else "")
 
 
 class LogSnapshot:
     """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
 
     def __init__(self, file: BinaryIO | None, state: LogState | None) -> None:
-        self._file = file
+        self.file = file
+        """The log, of which the first `end` bytes are these documents."""
+        self.end = state.end if state else 0
         self._places = list(state.places.items()) if state else []
         self.sequence = state.sequence if state else 0
         """Number of the last entry that is included."""
-        self.has_files = any(place.file for _, place in self._places)
-        """True if a document was sent as a file."""
+        self.files = sorted({place.file for _, place in self._places if place.file})
+        """SHA-1 of the documents that were sent as files."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[InboxEntry]:
         """Yield the documents in the order of their numbers. Raises: IndexCorrupt: an entry is damaged."""
-        if self._file is not None:
+        if self.file is not None:
             for name, place in self._places:
-                yield entry_at(self._file.fileno(), name, place)
+                yield entry_at(self.file.fileno(), name, place)
 
     def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self.file is not None:
+            self.file.close()
 
 
 def read_header(file: BinaryIO) -> bytes | None:
@@ -223,9 +220,9 @@ def sum_of(line: bytes) -> bytes | None:
     return found if line == head + _SUM + found + _CLOSE and _digest(head) == found and len(line) > _SEAL else None
 
 
-def head_of(line: bytes, place: LinePlace) -> bytes:
+def head_of(line: bytes) -> bytes:
     """Return a line without its sums and its end."""
-    return line[: -_SEAL if place.sealed else -len(b"}\n")]
+    return line[:-_SEAL]
 
 
 def _digest(head: bytes) -> bytes:
@@ -253,7 +250,7 @@ def entry_line(
 def line_at(descriptor: int, name: str, place: LinePlace) -> bytes:
     """Return the line in a place of a file. Raises: IndexCorrupt: it is damaged."""
     line = os.pread(descriptor, place.length, place.start)
-    if place.sealed and sum_of(line) is None:
+    if sum_of(line) is None:
         raise IndexCorrupt(f"the document {name!r} of the inbox is damaged", hint=REPAIR)
     return line
 

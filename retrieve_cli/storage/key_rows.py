@@ -5,7 +5,7 @@ Files of a content-addressed cache: their contents, and the places of keys in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -145,10 +145,6 @@ class CacheLayout(Frozen):
     """Suffix of the folders of this kind."""
     columns: Mapping[str, str]
     """Type of each array by name, such as "<i4"."""
-    older_suffix: str = ""
-    """Suffix of the files in which an earlier version stored the same entries."""
-    read_older: Callable[[Path, Json, Say], Iterator[Mapping[str, NDArray[Any]]]] | None = None
-    """Function that reads the intact entries of such a file, given its card."""
 
     def place(self, folder: Path, card: Json) -> Path:
         """Return the folder of the entries for the encoder that the card describes."""
@@ -177,7 +173,7 @@ class CacheLayout(Frozen):
 
 @dataclass(slots=True, eq=False)
 class CachePart:
-    """Contents of one file, or of one checkpoint in an older file."""
+    """Contents of one file."""
 
     path: Path
     keys: Keys

@@ -23,11 +23,11 @@ from retrieve_cli.storage import json_checks
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ID_LENGTH = 12
-_REBUILD = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
+_REBUILD = "run retrieve build"
 BUILT_SHA1 = "built_sha1"
-"""Key of the digest of the build's circumstances; manifests of earlier versions do not have it."""
+"""Key of the digest of the build's circumstances."""
 LISTING = "SHA1SUMS"
 """File beside the manifest that repeats its digests, for `sha1sum -c`."""
 
@@ -187,10 +187,8 @@ class Manifest(Frozen, dict=True):
             raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:
-            raise IndexCorrupt(
-                f"{path} has schema version {quoted(version)}; this retrieve reads {SCHEMA_VERSION}",
-                hint="upgrade retrieve, or " + _REBUILD,
-            )
+            schemas = f"schema {quoted(version)}, not {SCHEMA_VERSION}"
+            raise IndexCorrupt(f"{path} was built by another version of retrieve ({schemas})", hint=_REBUILD)
         try:
             files = json_checks.mapping(value["files"], "`files`")
             manifest = cls(
@@ -205,7 +203,7 @@ class Manifest(Frozen, dict=True):
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(reason)})", hint=_REBUILD) from error
-        if name != value.get("generation") or built != value.get(BUILT_SHA1, built):
+        if name != value.get("generation") or built != value.get(BUILT_SHA1):
             stated = quoted(value.get("generation"))
             raise IndexCorrupt(f"{path} was altered: its content does not match its id {stated}", hint=_REBUILD)
         return manifest

@@ -1,21 +1,14 @@
 """Cache of the vectors of texts: one row of numbers per text.
 
-Files that versions up to 0.1.0 wrote are read too, so that their vectors need not be computed again:
-
-    header      magic, SHA-1 of the model card, dim
-    checkpoint  magic, rows, SHA-1 of the rest; keys (rows, 20) bytes; zeros up to 64; vectors (rows, dim) float32
-
 Cache of the packed tokens of texts: from an older generation if it has them, else from the cache.
 """
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,14 +16,10 @@ from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, Say, as_keys
-from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.recipe import of_passages
 from retrieve_cli.storage.token_table import CARD, PackedTokens, Stretch, TokenTable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.storage.key_rows import Keys
 
@@ -39,39 +28,9 @@ BATCH = 2048
 """Chunks collected for the encoder: enough to sort by length, few enough to bound the memory."""
 _BLOCK = 16_384
 """Rows collected at a time."""
-_OLD_SUFFIX = ".vectors"
-_HEADER = struct.Struct("<8s20sI")
-_MAGIC = b"RTRVVEC1"
-_CHECKPOINT = struct.Struct("<4sQ20s")
-_MARK = b"CKPT"
-_KEY_BYTES, _ALIGNMENT = 20, 64
 
 
-def _read_old(path: Path, card: Json, say: Callable[[str], None]) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """Yield the contents of each intact checkpoint of an older file; a truncated checkpoint at the end is ignored."""
-    try:
-        data = MappedFile(path).data
-    except OSError:
-        return
-    dim, end = card["dim"], _HEADER.size
-    if data[:end].tobytes() != _HEADER.pack(_MAGIC, bytes.fromhex(sha1(card)), dim):
-        return
-    while end + _CHECKPOINT.size <= len(data):
-        begin = end + _CHECKPOINT.size
-        mark, rows, digest = _CHECKPOINT.unpack(data[end:begin].tobytes())
-        first = begin + rows * _KEY_BYTES - (begin + rows * _KEY_BYTES) % -_ALIGNMENT
-        stop = first + 4 * rows * dim
-        if mark != _MARK or stop > len(data):
-            return
-        if hashlib.sha1(data[begin:stop].data, usedforsecurity=False).digest() == digest:
-            vectors = data[first:stop].view("<f4").reshape(rows, dim)
-            yield {"keys": data[begin : begin + rows * _KEY_BYTES], "starts": np.arange(rows + 1), "vectors": vectors}
-        else:
-            say(f"{path} is damaged: {rows} of its vectors are computed again")
-        end = stop
-
-
-LAYOUT = CacheLayout(".embeddings", {"vectors": "<f4"}, _OLD_SUFFIX, _read_old)
+LAYOUT = CacheLayout(".embeddings", {"vectors": "<f4"})
 
 
 class VectorCache:

@@ -78,7 +78,7 @@ def test_settings_and_runs_are_compared_with_what_is_configured(gold: Path, retr
     run = tmp_path / "run"
     assert retrieve("eval", "--gold", gold, "--run-out", run).code == 0
     done = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with",
-                    "fusion.dense_weight=0.1,fusion.bm25_weight=0.9", "--with", run, "--json")  # fmt: skip
+                    "fusion.weights={dense: 0.1, bm25: 0.9}", "--with", run, "--json")  # fmt: skip
     assert done.code == 0, done.err
     first, second, third = done.json["arms"]
     assert (first["arm"], first["pipeline"]) == ("search.mode=bm25", "bm25@200")
@@ -116,7 +116,7 @@ def test_a_change_that_cannot_be_compared_is_refused(gold: Path, retrieve: Progr
 def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(gold: Path, retrieve: Program) -> None:
     changes = [
         "search.mode=bm25",
-        "fusion.dense_weight=0.123456,fusion.bm25_weight=0.876544,fusion.normalization=minmax",
+        "fusion.weights={dense: 0.123456, bm25: 0.876544},fusion.normalization=minmax",
     ]
     flags = [flag for change in changes for flag in ("--with", change)]
     measures = "nDCG@10,R@100,RR@10,AP@100,P@5,Success@1,Rprec,Judged@10,nDCG@100,IPrec@0.1"

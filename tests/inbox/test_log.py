@@ -155,19 +155,6 @@ def test_lines_that_are_gone_swapped_or_doubled_stop_readers(inbox: Inbox) -> No
             contents(inbox)
 
 
-def test_a_log_without_sums_is_read_and_gets_them_from_the_next_writer(inbox: Inbox) -> None:
-    inbox.folder.mkdir()
-    inbox.path.write_bytes(
-        b'{"inbox":1,"sequence":4,"log":"1f2e3d4c"}\n'
-        b'{"sequence":5,"at":"2026-01-31T12:00:00Z","id":"a","tenant":null,"document":{"text":"a"}}\n'
-        b'{"sequence":6,"at":"2026-01-31T12:00:00Z","id":"b","tenant":"one","document":{"text":"b"}}\n'
-    )
-    assert contents(inbox) == [("a", 5, "a"), ("b", 6, "b")]
-    assert inbox.write([put("c")]) == [("added", 7)]
-    assert contents(inbox) == [("a", 5, "a"), ("b", 6, "b"), ("c", 7, "c")]
-    assert all(b'","sum":"' in line for line in inbox.path.read_bytes().splitlines())
-
-
 @pytest.mark.parametrize("header", [b'{"inbox":3,"sequence":0,"rewritten":0}\n', b"[]\n", b"x" * 5000 + b"\n"])
 def test_a_file_that_is_not_an_inbox_is_left_alone(inbox: Inbox, header: bytes) -> None:
     inbox.folder.mkdir()

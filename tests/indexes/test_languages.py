@@ -19,7 +19,6 @@ from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.sources.chunking.spacy_import import _STOP
-from tests.indexes.first_rules import first_terms, first_words
 
 
 def rows_in(name: str) -> list[list[str]]:
@@ -191,22 +190,6 @@ def test_one_character_finds_the_texts_in_which_it_is_part_of_a_word() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- as before
-
-
-@given(text=st.text(st.characters(max_codepoint=127)) | st.text("aBcX-_:.,+#1 \n", max_size=40))
-def test_a_text_in_ascii_has_the_terms_of_version_1(text: str) -> None:
-    wanted = first_terms(text)
-    for analyzer in (TextAnalyzer(), AUTO, TextAnalyzer(version=1)):
-        assert analyzer.terms(text) == wanted
-        assert not analyzer.singles(text)
-        assert [text[start:end] for start, end, _ in analyzer.spans(text)] == [
-            word for word in first_words(text) if first_terms(word)
-        ]
-
-
-@given(text=st.text())
-def test_version_1_of_the_card_keeps_its_rules(text: str) -> None:
-    assert TextAnalyzer(version=1).terms(text) == first_terms(text)
 
 
 ENGLISH = st.lists(st.text("abcdeghilnorstuy ", min_size=1, max_size=60), min_size=1, max_size=6)

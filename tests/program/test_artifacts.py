@@ -67,9 +67,6 @@ def test_other_files_are_rejected_with_what_reads_them(folder: Path, tmp_path: P
     (tmp_path / "own.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(IndexCorrupt, match="was rejected"):
         retrieve_cli.read_artifact(tmp_path / "own.pkl")
-    (folder / "attached.json").write_text("{}")
-    with pytest.raises(UsageError, match="are in an engine"):
-        retrieve_cli.read_artifact(folder / "bm25.pkl")
 
 
 def test_faiss_reads_the_vectors(folder: Path) -> None:
@@ -124,3 +121,15 @@ def test_a_restored_snapshot_has_a_listing(folder: Path, retrieve: Program) -> N
     restored = Path("restored/generations") / folder.name / LISTING
     assert restored.read_bytes() == (folder / LISTING).read_bytes()
     assert Store(Path("restored")).has_listing(Manifest.read(folder / "manifest.json"))
+
+
+def test_an_index_of_another_version_ends_with_5_until_it_is_built_again(index: Path, retrieve: Program) -> None:
+    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 2'))
+    for words in (("query", "brain"), ("sync",), ("inspect", "status")):
+        done = retrieve(*words)
+        assert done.code == 5, done
+        assert "was built by another version of retrieve" in done.err
+        assert "hint: run retrieve build" in done.err
+    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    assert retrieve("query", "brain").code == 0

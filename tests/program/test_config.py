@@ -75,29 +75,6 @@ def test_what_is_not_known_is_refused_with_the_nearest_that_is(
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("encoder.download", "models.auto_download"),
-        ("encoder.models_dir", "models.dir"),
-        ("encoder.cache_dir", "models.cache_dir"),
-    ],
-)
-def test_a_key_that_has_moved_is_refused_with_its_new_name(
-    tmp_path: Path, retrieve: Program, monkeypatch, old: str, new: str
-) -> None:
-    section, _, key = old.partition(".")
-    done = retrieve("query", "x", "--config", written(tmp_path, f"{section}: {{{key}: null}}"))
-    assert done.code == 2
-    assert f"{old} is now {new} (in {tmp_path / 'some.yaml'})" in done.err
-    variable = f"RETRIEVE_{section}__{key}".upper()
-    monkeypatch.setenv(variable, "null")
-    done = retrieve("query", "x")
-    assert done.code == 2
-    assert f"{old} is now {new} (in environment variable {variable})" in done.err
-    assert f"RETRIEVE_{new.replace('.', '__').upper()}" in done.err
-
-
 def test_an_unknown_variable_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="RETRIEVE_SEARCH__KK"):
         loading.load(None, {"RETRIEVE_SEARCH__KK": "1"})
@@ -178,7 +155,7 @@ def keys_of(section: str) -> list[str]:
 SHOWN = [
     *((engine, " ".join(keys_of(engine)), "tests/engines") for engine in ENGINES),
     ("executors", " ".join(keys_of("executors")), "tests/models/executors"),
-    ("query", "server api_key_env keep_warm", "tests/cli/warm"),
+    ("query", "server api_key_env", "tests/server/test_elsewhere.py"),
     ("sources", "auto_sync list", "tests/sync"),
     ("freshness", "policy", "tests/sync/test_freshness.py"),
     ("sync", "max_shrink wait", "tests/sync"),

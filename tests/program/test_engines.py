@@ -127,7 +127,7 @@ def test_what_the_dense_leg_says_nothing_of_cannot_be_similar(ask: Ask, configur
 
 
 def test_hits_that_fail_leave_their_places_to_others(guides: Path, retrieve: Program, configure: Configure) -> None:
-    configure("fusion", dense_weight=0.01)
+    configure("fusion", weights="{dense: 0.01}")
     asked = ("controller cluster stable effect", "--chunks", "-k")
     full = answered(retrieve, *asked, "1000")["results"]
     grade = sorted(map(similarity, full), reverse=True)[12]

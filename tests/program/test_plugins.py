@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -438,16 +437,3 @@ def test_a_name_that_nothing_adds_is_refused_and_that_of_a_part_of_another_kind_
         built = parts("build", "--catalog", parts.catalog)
         done = parts("query", "brain") if built.code == 0 else built
         assert (done.code, said in done.err) == (2, True), done.err
-
-
-@pytest.mark.parametrize(
-    ("published", "now"),
-    [("retrievers.retriever", "retrieval.retrievers.retriever"), ("encoders.hashed", "models.encoders.hashed")],
-)
-def test_a_plugin_may_import_by_the_names_of_earlier_versions(published: str, now: str) -> None:
-    old, new = (import_module(f"retrieve_cli.{name}") for name in (published, now))
-    assert old is new
-    assert new.__spec__ is not None
-    assert new.__spec__.name == new.__name__ == f"retrieve_cli.{now}"
-    with pytest.raises(ModuleNotFoundError):
-        import_module("retrieve_cli.retrievers.absent")

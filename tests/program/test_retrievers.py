@@ -231,29 +231,15 @@ def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(
 # ------------------------------------------------------------------------------------------------- weights
 
 
-def test_weights_are_one_mapping_and_the_keys_of_earlier_versions_mean_the_same(index: Path, retrieve: Program) -> None:
+def test_weights_are_one_mapping(index: Path, retrieve: Program) -> None:
     def asked(**fusion: object) -> dict[str, Any]:
         Path("config.yaml").write_text(yaml.safe_dump({"fusion": fusion}))
         return answer(retrieve, QUESTION)
 
     new = asked(weights={"dense": 0.2, "bm25": 0.8})
-    assert asked(dense_weight=0.2, bm25_weight=0.8) == new
-    assert asked(dense_weight=0.9, bm25_weight=0.8, weights={"dense": 0.2}) == new
     assert new["results"] != asked()["results"]
     assert new["results"][0]["source_scores"]["bm25"]["weight"] == 0.8
     assert asked(weights={"bm25": 0.35}) == asked()
-
-
-def test_a_key_of_an_earlier_version_is_noted_on_stderr_and_not_in_the_answer(
-    index: Path, retrieve: Program, configure: Configure
-) -> None:
-    Path("config.yaml").write_text("fusion: {bm25_weight: 0.8}\n")
-    done = retrieve("query", QUESTION)
-    assert done.code == 0
-    assert "note: fusion.bm25_weight is now fusion.weights: {bm25: 0.8}" in done.err
-    assert "fusion" not in done.out
-    configure("fusion", dense_weight=0.1)
-    assert "note: fusion.dense_weight is now fusion.weights: {dense: 0.1}" in retrieve("query", QUESTION).err
 
 
 @pytest.mark.parametrize(

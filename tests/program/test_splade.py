@@ -36,14 +36,14 @@ def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, configure:
     assert alone["pipeline"] == "splade@200"
     assert alone["results"]
     scores = [result["score"] for result in found["results"]]
-    configure("fusion", splade_weight=5)
+    configure("fusion", weights="{splade: 5}")
     assert [each["score"] for each in retrieve("query", "segment lungs in CT", "--json").json["results"]] != scores
 
 
 def test_a_weight_of_zero_is_the_leg_removed(
     sparse: Path, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure("fusion", splade_weight=0)
+    configure("fusion", weights="{splade: 0}")
     with_it = answered(retrieve, "segment lungs in CT")["results"]
     monkeypatch.delenv("RETRIEVE_SPLADE__MODEL")
     assert retrieve("build", "--catalog", sparse, "--artifacts", "two").code == 0

@@ -189,7 +189,7 @@ def test_sighup_reads_the_configuration_again_and_says_what_needs_a_restart(
         assert reread("{search: {k: 2}, serve: {allowed_hosts: [a.example]}}") == {f"SIGHUP: {said}\n"}
         assert sizes() == {2}
         (said,) = reread("search: {k: many}")
-        assert said.startswith("SIGHUP: the former configuration stays in force: `search.k`")
+        assert said.startswith("SIGHUP: keeping the previous configuration: `search.k`")
         assert sizes() == {2}
 
 

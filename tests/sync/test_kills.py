@@ -3,7 +3,7 @@
 import random
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from samples import Program, write_catalog
 from sync.forks import Fault, Forks
 from sync.state import Publish, live, mounted, records, versions
 
+from retrieve_cli.storage.inbox import inbox_of
 from retrieve_cli.storage.store import Store
 
 PARTS = 6
@@ -45,11 +46,19 @@ steps_in_parts = pytest.mark.parametrize("part", range(PARTS))
 
 
 def killed_before_each_step(
-    command: tuple[object, ...], artifacts: Path, former: Path | None, retrieve: Program, forks: Forks, part: int
+    command: tuple[object, ...],
+    artifacts: Path,
+    former: Path | None,
+    retrieve: Program,
+    forks: Forks,
+    part: int,
+    *,
+    posted: Collection[str] = (),
 ) -> int:
     """Kills a command before each step of a part, over a copy of a former index or none; returns its steps.
 
-    Whenever it is killed, the index is as before or as after, and the same command then comes to the same end.
+    Whenever it is killed, the index is as before or as after, and the same command then comes to the same end. The
+    former inbox has the `posted` documents, and so has every later one.
     """
 
     def restore() -> None:
@@ -64,11 +73,18 @@ def killed_before_each_step(
         restore()
         assert forks.start(*command, fault=Fault(step=step)).wait() == -signal.SIGKILL
         holds(retrieve, artifacts, {live(former) if former else None, after})
+        assert not former or documents(artifacts) >= set(posted)
         assert retrieve(*command).code == 0
+        assert documents(artifacts) >= set(posted)
         assert live(artifacts) == after
         nothing_is_left(artifacts)
         assert len(Store(artifacts).kept()) == kept
     return steps
+
+
+def documents(artifacts: Path) -> set[str]:
+    """The ids of the documents of the inbox."""
+    return {entry.id for entry in inbox_of(artifacts).snapshot()}
 
 
 @steps_in_parts

@@ -1,7 +1,9 @@
 """Snapshots killed anywhere, or on a full disk: the index is as before or as after, and the next run succeeds."""
 
+import json
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,31 @@ from sync.forks import Fault, Forks
 from sync.state import Publish, live
 from sync.test_kills import killed_before_each_step, small_disk, steps_in_parts
 
+from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox_files import Upload
+
 __all__ = ["small_disk"]
 
 
+POSTED = ("nose", "ear", "eye")
+
+
+def posted(artifacts: Path, names: Sequence[str], *, file: bool = False) -> None:
+    """Add documents one at a time, as a server does; the last one as a file."""
+    inbox = inbox_of(artifacts)
+    for name in names:
+        upload = Upload(inbox.folder, f"{name}.md") if file and name == names[-1] else None
+        if upload:
+            upload.write(f"# {name}\n\nSegments it.\n".encode())
+            upload.settle()
+        inbox.write([Change(name, None, json.dumps({"title": name, "text": "segment it"}).encode(), upload)])
+
+
 @pytest.fixture
-def snapshot(publish: Publish, retrieve: Program) -> Path:
-    """A snapshot of an index that has changed since."""
+def snapshot(artifacts: Path, publish: Publish, retrieve: Program) -> Path:
+    """A snapshot of an index with posted documents that has changed since."""
+    posted(artifacts, POSTED, file=True)
+    assert retrieve("sync").code == 0
     assert retrieve("snapshot", "create", "kept.tar.zst").code == 0
     publish(1)
     return Path("kept.tar.zst").resolve()
@@ -26,10 +47,12 @@ def test_a_restore_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, publish: Publish, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     older = live(artifacts)
+    posted(artifacts, ["later"])
     for version in (2, 3):  # what the snapshot holds is gone by then, and one generation is removed
         assert publish(version) != older
     command, former = ("snapshot", "restore", snapshot), artifacts.rename(tmp_path / "former")
-    assert killed_before_each_step(command, artifacts, former, retrieve, forks, part) > 15
+    names = [*POSTED, "later"]
+    assert killed_before_each_step(command, artifacts, former, retrieve, forks, part, posted=names) > 15
 
 
 @steps_in_parts
@@ -37,7 +60,7 @@ def test_a_first_restore_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, part: int
 ) -> None:
     command = ("snapshot", "restore", snapshot)
-    assert killed_before_each_step(command, artifacts, None, retrieve, forks, part) > 0
+    assert killed_before_each_step(command, artifacts, None, retrieve, forks, part, posted=POSTED) > 30
 
 
 def test_a_snapshot_killed_before_any_of_its_steps(

@@ -143,12 +143,6 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept).casefold())
 
 
-def folded_first(word: str) -> str:
-    """Return a word as version 1 of the analyzer spells it: without any mark."""
-    decomposed = unicodedata.normalize("NFKD", word)
-    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
-
-
 def _is_optional(mark: str, base: str) -> bool:
     script = LATIN if base < "\x80" else script_of(base)
     if script == "CYRILLIC":

@@ -1,63 +1,43 @@
-"""The form of a snapshot: a tar archive in one zstd frame, its members in a fixed order.
+"""The form of a snapshot: a tar archive in one zstd frame.
 
-    snapshot.json               its description, and the SHA-256 of the small members
-    generation/manifest.json    as beside the files, addresses without possible secrets
-    generation/<file>           the files of the generation, in the order of their names
+    snapshot.json               first: its description, with SHA-1 and size of all members outside of generation/
+    generation/manifest.json    second: as beside the files, addresses without possible secrets
+    generation/<file>           the files of the generation, whose SHA-1 and size are in the manifest
+    inbox/documents.jsonl       the documents that were added one at a time, and
+    inbox/files/<sha1>          those of them that were sent as files
     calibration.json            if scores were calibrated
-    configuration.json          every key that decides answers
     config.yaml                 the configuration file, if there was one
-    SHA256SUMS                  of all members before it, as `sha256sum -c` reads it
 
-`tar --zstd -xf FILE` unpacks it anywhere. A reader here trusts nothing in it: members are plain files with the names
-and lengths of the manifest, in this order, and anything else in the archive is an error.
-
-The configuration that goes into a snapshot, without possible secrets: keys, users and queries of addresses.
+`tar --zstd -xf FILE` unpacks it anywhere. The configuration in it has no possible secrets: keys, users and queries of
+addresses.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.config.loading import read_yaml
-from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted, shortened
-from retrieve_cli.frozen import Frozen, asdict, replace
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.http.addresses import shown
-from retrieve_cli.output.run_account import configuration
-from retrieve_cli.storage import json_checks
-from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, read_text
+from retrieve_cli.storage.manifest import FileEntry, sha1
+from retrieve_cli.untrusted.files import CONFIG, read_text
 
 SUFFIX = ".tar.zst"
-NAME = re.compile(r"([0-9a-f]{12})(?:-[0-9a-f]{6})?\.tar\.zst")
-"""Names that `create` chooses: the generation's id, and a mark if another snapshot of it exists."""
-HEADER, SUMS, FOLDER = "snapshot.json", "SHA256SUMS", "generation/"
+NAME = re.compile(r"([0-9a-f]{12})-[0-9a-f]{6}\.tar\.zst")
+"""Names that `create` chooses: the generation's id, and a mark of the other members."""
+HEADER, FOLDER, LOG = "snapshot.json", "generation/", "inbox/documents.jsonl"
 MANIFEST = FOLDER + "manifest.json"
-CALIBRATION, CONFIGURATION, CONFIG_FILE = "calibration.json", "configuration.json", "config.yaml"
-EXTRAS = {CALIBRATION: LARGE, CONFIGURATION: CONFIG, CONFIG_FILE: CONFIG}
-"""Small members beside the generation, in their order, and the most bytes of each."""
-BLOCK = tarfile.BLOCKSIZE
-WINDOW = 1 << 23
-"""The most unpacked bytes that a reader keeps (RFC 8878 asks decoders for 8 MB)."""
+CALIBRATION, CONFIG_FILE = "calibration.json", "config.yaml"
 _FORMAT = "retrieve-snapshot"
 _VERSION = 1
-_LONGEST_NAME = 100
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_KINDS = {
-    tarfile.SYMTYPE: "a symbolic link",
-    tarfile.LNKTYPE: "a hard link",
-    tarfile.DIRTYPE: "a folder",
-    tarfile.CHRTYPE: "a device",
-    tarfile.BLKTYPE: "a device",
-    tarfile.FIFOTYPE: "a named pipe",
-    tarfile.GNUTYPE_SPARSE: "a sparse file",
-}
+_MEMBER = re.compile(r"calibration\.json|config\.yaml|inbox/(documents\.jsonl|files/[0-9a-f]{40})")
 
 
 class BadSnapshot(ValueError):
@@ -78,8 +58,8 @@ class SnapshotHeader(Frozen):
     chunks: int
     index_bytes: int
     """Size of the files of the generation."""
-    extras: Mapping[str, str] = {}
-    """SHA-256 of the small members, by name."""
+    members: Mapping[str, FileEntry] = {}
+    """The members outside of the generation, by name."""
 
     def to_json(self) -> dict[str, Json]:
         return {"format": _FORMAT, "schema_version": _VERSION, **asdict(self)}
@@ -88,55 +68,34 @@ class SnapshotHeader(Frozen):
     def of(cls, text: bytes) -> SnapshotHeader:
         """Return the header from the first member. Raises: BadSnapshot."""
         try:
-            value = json_checks.mapping(json.loads(text), HEADER)
-            version = value.get("schema_version")
-            if value.get("format") != _FORMAT or version != _VERSION:
-                raise BadSnapshot(f"its format is {quoted(value.get('format'))} {quoted(version)}, not {_FORMAT!r} 1")
-            header = cls(
-                generation=json_checks.text(value["generation"], "generation"),
-                created=json_checks.text(value["created"], "created"),
-                version=json_checks.text(value["version"], "version"),
-                store=json_checks.text(value["store"], "store"),
-                records=json_checks.count(value["records"], "records"),
-                chunks=json_checks.count(value["chunks"], "chunks"),
-                index_bytes=json_checks.count(value["index_bytes"], "index_bytes"),
-                extras={name: str(digest) for name, digest in json_checks.mapping(value["extras"], "extras").items()},
-            )
-        except (ValueError, KeyError, RecursionError) as error:
+            value = json.loads(text)
+            if (value["format"], value["schema_version"]) != (_FORMAT, _VERSION):
+                raise BadSnapshot(f"its format is {quoted(value['format'])} {quoted(value['schema_version'])}")
+            texts = [value[key] for key in ("generation", "created", "version", "store")]
+            counts = [value[key] for key in ("records", "chunks", "index_bytes")]
+            members = {name: FileEntry.of(entry) for name, entry in value["members"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadSnapshot(f"{HEADER} is damaged ({shortened(str(error))})") from error
-        if not header.extras.keys() <= EXTRAS.keys() or not all(map(_SHA256.fullmatch, header.extras.values())):
+        if {*map(type, texts)} != {str} or {*map(type, counts)} != {int}:
+            raise BadSnapshot(f"{HEADER} has a value of the wrong type")
+        if not all(map(_MEMBER.fullmatch, members)):
             raise BadSnapshot(f"{HEADER} names a member that snapshots do not have")
-        return header
+        named = zip(("generation", "created", "version", "store"), texts, strict=True)
+        return cls(**dict(named), records=counts[0], chunks=counts[1], index_bytes=counts[2], members=members)
+
+    def summary(self) -> dict[str, Json]:
+        """Return the description for people and programs."""
+        named = ("generation", "created", "records", "chunks", "index_bytes")
+        small = (CALIBRATION, CONFIG_FILE, LOG)
+        return {
+            **{name: getattr(self, name) for name in named},
+            "members": [name for name in small if name in self.members],
+        }
 
 
-def tar_header(name: str, size: int, mtime: int) -> bytes:
-    """Return the block before a member.
-
-    Raises:
-        ValueError: the name or size does not fit into a block.
-    """
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, mtime, 0o644
-    block = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
-    if len(block) != BLOCK:
-        raise ValueError(f"the name {quoted(name)} is longer than {_LONGEST_NAME} bytes")
-    return block
-
-
-def read_tar_header(block: bytes) -> tuple[str, int]:
-    """Return the name and the size of a plain file from the block before it, as `tar_header` writes it.
-
-    Raises:
-        BadSnapshot: it is anything else.
-    """
-    try:
-        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
-        same = info.size >= 0 and tar_header(info.name, info.size, int(info.mtime)) == block
-    except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise BadSnapshot(f"the block before a member is damaged ({shortened(str(error))})") from error
-    if not same:
-        raise BadSnapshot(f"member {quoted(info.name)} is {_KINDS.get(info.type, 'not as snapshots have members')}")
-    return info.name, info.size
+def origin_of(artifacts: Path) -> str:
+    """Return a digest of this machine and the folder of an index."""
+    return sha1([os.uname().nodename, os.path.realpath(artifacts)])[:12]
 
 
 def damaged(path: Path, why: str) -> IndexCorrupt:
@@ -154,28 +113,10 @@ def zstd() -> Any:
     return zstandard
 
 
-def summary(header: SnapshotHeader) -> dict[str, Json]:
-    """Return the description of a snapshot, for people and programs."""
-    return {
-        "generation": header.generation,
-        "created": header.created,
-        "records": header.records,
-        "chunks": header.chunks,
-        "index_bytes": header.index_bytes,
-        "members": [name for name in EXTRAS if name in header.extras],
-    }
-
-
 _ADDRESS = re.compile(r"(?<![\w+.-])[\w+.-]{1,20}://[^\s\"'<>]*")
 _SECRET = re.compile(r"(?:key|token|secret|passw|credential)", re.IGNORECASE)
 _NAMES = ("_env", "_tokens", "tokenizer", "tokens")
 """Ends of keys that look like secrets and are not: names of variables, and tokens of texts."""
-_HIDDEN = "…"
-
-
-def decisive(settings: Settings) -> bytes:
-    """Return every key that decides answers, as JSON."""
-    return (json.dumps(configuration(settings), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def config_text(path: Path) -> bytes:
@@ -208,31 +149,8 @@ def without_secrets(value: Json, key: str = "") -> Json:
     if isinstance(value, list):
         return [without_secrets(part, key) for part in value]
     if _SECRET.search(key) and not key.endswith(_NAMES) and isinstance(value, str):
-        return _HIDDEN
+        return "…"
     return _public(value) if isinstance(value, str) else value
-
-
-def public_manifest(manifest: Manifest) -> Manifest:
-    """Return a manifest whose origins have no secrets in their addresses; its id is the same."""
-    return replace(manifest, built=without_secrets(dict(manifest.built)))
-
-
-def differing(here: bytes, there: bytes) -> Iterator[str]:
-    """Yield the keys whose values differ between two configurations, both as `decisive` returns them.
-
-    Raises:
-        ValueError: one of them is not JSON.
-    """
-    ours, value = json.loads(here), json.loads(there)
-    theirs = value if isinstance(value, dict) else {}
-    for section in sorted(ours.keys() | theirs.keys()):
-        left, right = ours.get(section), theirs.get(section)
-        if isinstance(left, dict) and isinstance(right, dict):
-            yield from (
-                f"{section}.{key}" for key in sorted(left.keys() | right.keys()) if left.get(key) != right.get(key)
-            )
-        elif left != right:
-            yield section
 
 
 def _public(text: str) -> str:

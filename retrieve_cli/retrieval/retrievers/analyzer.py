@@ -18,9 +18,11 @@ from retrieve_cli.config import plugins
 from retrieve_cli.contracts import Json, Plugin
 from retrieve_cli.contracts.models import Segmenter
 from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, language_named, languages, of_script, script_of
-from retrieve_cli.contracts.terms.words import WORD, Spans, clean, fold, folded_first, is_plain, words_of
+from retrieve_cli.contracts.terms.words import WORD, Spans, clean, fold, is_plain, words_of
 from retrieve_cli.errors import UsageError, quoted
 
+_VERSION = 2
+"""Version of the rules; part of the recipe."""
 PAIRS = "pairs"
 """The segmenter that is not a plug-in."""
 _JOINT = re.compile(r"[-_]")
@@ -44,7 +46,6 @@ class TextAnalyzer:
         languages: Sequence[str] = (ENGLISH,),
         rules: Mapping[str, str] | None = None,
         segmenter: str = PAIRS,
-        version: int = 2,
     ) -> None:
         """`stemming` is `auto` (by `languages`), `none`, `english` or a code; `stop_words` is `auto`, `none` or
         `english`. `languages` are the codes of the texts' languages; `rules` are part of the card alone.
@@ -54,7 +55,7 @@ class TextAnalyzer:
             UsageError: a language is unknown, or the plug-in.
             Unavailable: the plug-in cannot be loaded.
         """
-        self.card: Mapping[str, Json] = {"version": version, "stemming": stemming, "stop_words": stop_words}
+        self.card: Mapping[str, Json] = {"version": _VERSION, "stemming": stemming, "stop_words": stop_words}
         if rules:
             self.card = {**self.card, "languages": dict(rules)}
         if segmenter != PAIRS:
@@ -64,8 +65,6 @@ class TextAnalyzer:
         self.languages = tuple(sorted(languages)) or (ENGLISH,)
         self._stemming = stemming if stemming in ("auto", "none") else known_language(stemming)
         self._stop_words = stop_words
-        self._first = version == 1
-        self._fold = folded_first if self._first else fold
         self._cache: dict[str, tuple[str, ...]] = {}
         self._applied: dict[str, list[_Rules]] = {}
         """By script."""
@@ -74,7 +73,7 @@ class TextAnalyzer:
     @classmethod
     def of_card(cls, card: Mapping[str, Json], languages: Sequence[str] = (ENGLISH,)) -> TextAnalyzer:
         """Return the analyzer of an index with texts in these languages. Raises: KeyError: the card is incomplete."""
-        named = {key: card[key] for key in ("version", "stemming", "stop_words")}
+        named = {key: card[key] for key in ("stemming", "stop_words")}
         return cls(**named, rules=card.get("languages"), segmenter=card.get("segmenter", PAIRS), languages=languages)
 
     def among(self, languages: tuple[str, ...]) -> TextAnalyzer:
@@ -85,7 +84,7 @@ class TextAnalyzer:
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text, in order, repeats included."""
-        if len(self.languages) > 1 or not (text.isascii() or self._first or is_plain(text)):
+        if len(self.languages) > 1 or not (text.isascii() or is_plain(text)):
             return [term for _, _, terms in self.spans(text) for term in terms]
         terms: list[str] = []
         for word in WORD.findall(text):
@@ -94,7 +93,7 @@ class TextAnalyzer:
 
     def singles(self, text: str) -> list[str]:
         """Return the single characters of a text that are in pairs: terms of texts for queries of one character."""
-        if text.isascii() or self._first or is_plain(text):
+        if text.isascii() or is_plain(text):
             return []
         return [term for start, end in words_of(text, self._segment)[1] for term in self.terms_of_word(text[start:end])]
 
@@ -113,7 +112,7 @@ class TextAnalyzer:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
         terms = self._cache.get(word)
         if terms is None:
-            terms = self._terms(word if self._first or word.isascii() else clean(word))
+            terms = self._terms(word if word.isascii() else clean(word))
             if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = terms
         return terms
@@ -164,7 +163,7 @@ class TextAnalyzer:
         return _Rules(words, stop_words == ENGLISH, stem, stems, algorithm == "english")
 
     def _term(self, part: str, rules: _Rules) -> str:
-        folded = part.lower() if part.isascii() else self._fold(part)
+        folded = part.lower() if part.isascii() else fold(part)
         if not folded or (folded if rules.folded else part.lower()) in rules.stop_words:
             return ""
         if rules.stem is None or not (folded.isalpha() or _is_of_letters(folded)):
@@ -201,7 +200,7 @@ class TextAnalyzer:
         ]
 
     def _places(self, text: str) -> Spans:
-        plain = self._first or text.isascii() or is_plain(text)
+        plain = text.isascii() or is_plain(text)
         return [word.span() for word in WORD.finditer(text)] if plain else words_of(text, self._segment)[0]
 
     def _certain_stop_words(self, text: str, places: Spans) -> Collection[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from retrieve_cli.contracts import Hit, Json
-from retrieve_cli.errors import UsageError
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.places import linked, pages, span_of
@@ -264,10 +263,7 @@ class PageFacet(NamedTuple):
 
 def fields_of(generation: Generation, visible: Mask | None) -> list[str]:
     """Return the fields that the page offers as facets; values of records that are not visible do not count."""
-    try:
-        return generation.once(_fields) if visible is None else offered(columns_seen(generation, visible))
-    except UsageError:  # an index of an earlier version has nothing to filter by
-        return []
+    return generation.once(_fields) if visible is None else offered(columns_seen(generation, visible))
 
 
 def _fields(generation: Generation) -> list[str]:

@@ -23,8 +23,8 @@ _HEAD = 4096
 """Bytes at the beginning of a file that are checked for its type."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
 """Keywords that identify a file as one JSON-LD document if they occur in its head."""
-_LISTING = (b'{"schema_version":1,"matched":', b'{"matched":')
-"""Beginnings of the output of `retrieve inspect records --json`, of this version and of earlier ones."""
+_LISTING = b'{"schema_version":1,"matched":'
+"""Beginning of the output of `retrieve inspect records --json`."""
 
 
 class NotRead(Exception):

@@ -271,14 +271,11 @@ def columns_of(generation: Generation) -> Columns:
 
     Raises:
         IndexCorrupt: the file is damaged.
-        UsageError: the index was built before there were filters.
     """
     return generation.once(_open)
 
 
 def _open(generation: Generation) -> Columns:
-    if FILE not in generation.manifest.files:
-        raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
     return stored_columns(generation, FILE, len(generation.records), "records")
 
 

@@ -1,13 +1,10 @@
-"""Indexes that were built with version 1 of the rules for words: they answer by these, until a sync reads all again."""
+"""Rules for words by language: a sync applies them to every record."""
 
 import json
 from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
-
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.bm25 import Bm25
 
 RECORDS = [
     {"id": "zh", "name": "评估", "description": "召回率的评估。"},
@@ -17,33 +14,16 @@ RECORDS = [
 
 
 @pytest.fixture
-def first(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index whose rows have the terms of version 1."""
+def first(tmp_path: Path, retrieve: Program) -> Path:
+    """An index of texts in three languages."""
     catalog = write_catalog(tmp_path / "tools.jsonl", RECORDS)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(Bm25, "_analyzer", staticmethod(lambda _: TextAnalyzer(version=1)))
-        assert retrieve("build", "--catalog", catalog).code == 0
+    assert retrieve("build", "--catalog", catalog).code == 0
     return catalog
 
 
 def found(retrieve: Program, query: str) -> list[str]:
     results = json.loads(retrieve("query", query, "--mode", "bm25", "--json").out)["results"]
     return [result["doc_id"] for result in results]
-
-
-def test_an_index_of_before_answers_by_its_rules_and_a_sync_reads_it_again_with_a_note(
-    first: Path, retrieve: Program
-) -> None:
-    assert found(retrieve, "segmented") == ["en"]
-    assert found(retrieve, "召回率的评估") == ["zh"]
-    assert found(retrieve, "召回") == []
-    plan = retrieve("sync", "--dry-run", "--json").json
-    assert plan["recipe"]["bm25.analyzer.version"] == [1, 2]
-    assert "records are read again: the rules for words have changed" in plan["redo"]
-    assert retrieve("sync", "-v").err.count("records are read again: the rules for words have changed") == 1
-    assert found(retrieve, "segmented") == ["en"]
-    assert (found(retrieve, "召回"), found(retrieve, "率"), found(retrieve, "Lungen")[0]) == (["zh"], ["zh"], "de")
-    assert retrieve("sync", "--verify").code == 0
 
 
 def test_a_rule_of_the_configuration_goes_before_metadata_and_text(first: Path, retrieve: Program) -> None:
