@@ -55,7 +55,6 @@ class Dense(Retriever["Vectors"]):
     file = "dense.faiss"
     form = VECTOR
     weight = 0.65
-    cost = (0.15, 0.01)
     similarity = True
     role = "dense"
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)

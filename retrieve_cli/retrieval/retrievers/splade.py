@@ -182,7 +182,6 @@ class Splade(Retriever[TermWeights]):
     name = "splade"
     file = "splade.pkl"
     form = TERMS
-    cost = (1.0, 0.1)
     by_text = True
     role = "sparse"
 
