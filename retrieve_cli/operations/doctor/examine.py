@@ -33,12 +33,12 @@ from retrieve_cli.storage.records.columns import Columns, columns_of
 
 if TYPE_CHECKING:
     from retrieve_cli.config.query_settings import WebSettings
-    from retrieve_cli.contracts.websearch import Enricher, Provider
+    from retrieve_cli.contracts.websearch import Provider
 
 
 CONTACT = "contact address"
 """Purpose of a variable (`contracts.websearch.Need`) with the address of a person whom a server may write to."""
-_WITHOUT_KEYS = "pubmed, europepmc, biorxiv, s2, arxiv"
+_WITHOUT_KEYS = "ddg, pubmed, biorxiv, s2, arxiv"
 """Providers that need no keys."""
 
 
@@ -47,7 +47,7 @@ def web(subject: Subject) -> Check | None:
     chosen = subject.settings.web
     if not chosen.enabled:
         return None
-    providers, enrichers, faults = _configured(subject)
+    providers, faults = _configured(subject)
     usable = [provider for provider in providers if not _missing(provider)]
     if missing := {provider.name: _missing(provider) for provider in providers if provider not in usable}:
         names = ", ".join(f"{name} ({', '.join(variables)})" for name, variables in missing.items())
@@ -60,8 +60,7 @@ def web(subject: Subject) -> Check | None:
             if not need.required and need.purpose == CONTACT and not _is_set(need.variable):
                 message = f"{provider.name}: {need.variable} is not set, and its server asks for a contact address"
                 faults.append(Fault("warn", message, f"export {need.variable}=you@example.org"))
-    servers = [asked.servers for asked in providers] + [asked.servers for asked in enrichers]
-    faults += _endpoints(chosen, {server for each in servers for server in each})
+    faults += _endpoints(chosen, {server for provider in providers for server in provider.servers})
     if not usable:
         fix = "" if faults else f"set web.providers: [{_WITHOUT_KEYS}]"
         faults.insert(0, Fault("fail", "web search is enabled, and no configured provider can be asked", fix))
@@ -71,23 +70,18 @@ def web(subject: Subject) -> Check | None:
     return check_of("web", faults)
 
 
-def _configured(subject: Subject) -> tuple[list[Provider], list[Enricher], list[Fault]]:
-    """Return the configured providers and enrichers, and a fault for each name that is not one of them."""
+def _configured(subject: Subject) -> tuple[list[Provider], list[Fault]]:
+    """Return the configured providers, and a fault for each name that is not one of them."""
     from retrieve_cli.assemble import websearch
 
     providers: list[Provider] = []
-    enrichers: list[Enricher] = []
     faults = []
     for name in dict.fromkeys(subject.settings.web.providers):
         try:
             providers.append(websearch.provider(name, subject.settings))
         except RetrieveError as error:
             faults.append(Fault("fail", error.message, error.hint))
-    try:
-        enrichers += websearch.enrichers(subject.settings)
-    except RetrieveError as error:
-        faults.append(Fault("fail", error.message, error.hint))
-    return providers, enrichers, faults
+    return providers, faults
 
 
 def _missing(provider: Provider) -> list[str]:
