@@ -196,10 +196,11 @@ def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
     return needed
 
 
-def _names_or_topics(subject: Subject) -> bool:
-    """Return True if texts are cut at changes of topic, searched for names, or split into sentences."""
+def _other_sentences(subject: Subject) -> bool:
+    """Return True if texts in another language than English are split into sentences."""
     settings = subject.settings
-    return settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive
+    split = settings.chunking.coherence or settings.facets.extractive or "docs" in _source_kinds(subject)
+    return split and settings.chunking.language != "en"
 
 
 def _each(names: str, purpose: str, needed: Callable[[Subject], bool] = lambda _: False) -> Iterator[_Package]:
@@ -218,8 +219,8 @@ _PACKAGES = (
     ),
     *_each(
         "spacy",
-        "texts that are cut into chunks",
-        lambda subject: _names_or_topics(subject) or "docs" in _source_kinds(subject),
+        "names in texts (chunking.entities), and sentences in other languages than English",
+        lambda subject: subject.settings.chunking.entities or _other_sentences(subject),
     ),
     *(
         _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
