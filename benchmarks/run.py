@@ -7,7 +7,7 @@ python -m benchmarks.run [NAME ...]     names: quality evaluation build cold hel
 
 import sys
 
-from benchmarks import budget, cross, defaults, neighbours, quality, sparse, speed, warm
+from benchmarks import budget, cross, defaults, neighbours, quality, sparse, speed
 from benchmarks.process import DATA
 
 PARTS = {
@@ -17,7 +17,6 @@ PARTS = {
     "cold": speed.cold_query,
     "help": speed.help_text,
     "warm": speed.warm_query,
-    "command": warm.command,
     "throughput": speed.throughput,
     "bm25": speed.bm25_latency,
     "folder": speed.folder,

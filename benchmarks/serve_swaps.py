@@ -44,7 +44,7 @@ def generations() -> tuple[str, str]:
     if reason := build("retrieve"):
         raise SystemExit(f"there is no index: {reason}")
     if not ARTIFACTS.exists():
-        shutil.copytree(FOLDER / "retrieve", ARTIFACTS, ignore=shutil.ignore_patterns("serve-*"))
+        shutil.copytree(FOLDER / "retrieve", ARTIFACTS)
     if len(Store(ARTIFACTS).kept()) < 2:
         with CORPUS.open(encoding="utf-8") as source, CATALOG.open("w", encoding="utf-8") as target:
             for number, line in enumerate(source):

@@ -22,11 +22,6 @@ def run() -> None:
     """Entry point of the script."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # ignored in background jobs
         signal.signal(signal.SIGINT, _end)
-    if sys.argv[1:2] in (["query"], ["search"]):
-        from retrieve_cli.cli.warm.client import answer
-
-        if (code := answer()) is not None:
-            os._exit(code)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     from retrieve_cli.cli.main import main
 

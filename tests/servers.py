@@ -20,7 +20,6 @@ import urllib3
 from samples import TOOLS, write_catalog
 from starlette.types import ASGIApp
 from waiting import PATIENCE_S, brought_about
-from warm_samples import copies
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.main import main
@@ -107,13 +106,13 @@ def built(folder: Path, records: Sequence[dict[str, Any]] = TOOLS, *flags: str, 
 
 
 def workers_of(pid: int) -> list[int]:
-    """Return the workers of a server; its warm process is not one."""
-    return [child for child in copies(pid) if b"--fd" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    """Return the workers of a server: the processes that it has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def kill_all(pid: int) -> None:
     """Kill a process and its children, as a machine that fails does."""
-    for each in (pid, *copies(pid)):
+    for each in (pid, *workers_of(pid)):
         os.kill(each, signal.SIGKILL)
 
 

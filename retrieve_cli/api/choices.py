@@ -194,8 +194,8 @@ SEARCH = Table(
     Choice("stream", _SWITCH, "Answer each line of stdin as it arrives, until stdin ends.", SCRIPTS, "--stream",
            _NOWHERE_ELSE),
     Choice("exit_status", _SWITCH, "Exit with 3 if there are no results.", SCRIPTS, "--exit-status", _NOWHERE_ELSE),
-    Choice("server", _text(_LONGEST_NAME), "Process or server that answers.", SCRIPTS, "--server auto|never|URL",
-           _NOWHERE_ELSE, "query.server", default="a process that is ready"),
+    Choice("server", _text(_LONGEST_NAME), "Ask this `retrieve serve` instead of an index here.", SCRIPTS,
+           "--server URL", _NOWHERE_ELSE, "query.server"),
     Choice("docs_dir", _PATH, "Search this folder without an index.", SCRIPTS, "--docs-dir DIR", _HERE),
     # In JSON alone
     Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON | {PAGE}),

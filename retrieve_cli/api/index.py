@@ -12,8 +12,7 @@ from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.requests import Choices, Filters, conditions, options_of, request_of, under_choices
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
-from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.search import opened as opened_before
+from retrieve_cli.errors import UsageError
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -46,7 +45,7 @@ class Index:
         self._settings = settings
         self._opening = Lock()
         models = None if before is None else before.opened
-        self._open: Opened | None = opened_before.open_kept(store, settings, generation, before=models)
+        self._open: Opened | None = Opened.of(store, settings, generation, before=models)
 
     # ------------------------------------------------------------------------------------------ searching
 
@@ -76,14 +75,7 @@ class Index:
 
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers to requests under options that `options()` made."""
-        try:
-            return Searcher(self.opened, options).answer(requests)
-        except IndexCorrupt:
-            if opened_before.kept() is None:
-                raise
-            opened_before.forget()  # opened again, the error names the files as this caller does
-            self._open = Opened.of(self._store, self._settings, self._pinned)
-            return Searcher(self.opened, options).answer(requests)
+        return Searcher(self.opened, options).answer(requests)
 
     def options(self, **choices: Unpack[Choices]) -> SearchOptions:
         """Return the options of a search: the configuration's, with the choices in their place.

@@ -18,9 +18,6 @@ def asked(trust: Trust, *, quiet: bool) -> bool:
     """Return True if the user agrees to the places that a configuration reaches. Asked once, only on a terminal."""
     if not can_ask(quiet=quiet) or trust.declined:
         return False
-    from retrieve_cli.cli.warm.child import decline
-
-    decline()  # a copy of the warm process has no terminal of its own
     show([trust])
     agreed = confirmed()
     record(trust, "agreed" if agreed else "declined")

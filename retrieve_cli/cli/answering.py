@@ -102,10 +102,6 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     printing.note_unapplied(shared, settings, index.opened.generation, given=run.given)
     run.options(index)
     yield index
-    if settings.query.keep_warm and settings.query.server == "auto":
-        from retrieve_cli.cli.warm.client import keep_warm
-
-        keep_warm(shared, settings.query.keep_warm)
 
 
 def answer_one(run: Run, request: Request) -> None:

@@ -10,9 +10,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from retrieve_cli.cli.options import Shared, option, shared
-from retrieve_cli.errors import Exit, Unavailable
+from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.server.mcp.host import McpOptions
 
 
@@ -45,15 +48,22 @@ def mcp(
     texts: McpTexts = None,
     tenant: Annotated[str | None, option("--tenant", "Answer from the records of this tenant only.", "X")] = None,
     allow_writes: AllowWrites = False,
+    server: Annotated[
+        str | None, option("--server", "Pass messages to this `retrieve serve`; load no index here.", "URL")
+    ] = None,
     *,
     shared: Shared,
 ) -> None:
     """Answer an MCP client on standard input and output: search, fetch, list_fields and explain.
 
     The client starts it: `claude mcp add retrieve -- retrieve mcp --artifacts /path/to/artifacts`. `retrieve serve`
-    answers the same over HTTP, at /mcp. A new generation of the index is opened once it is published.
+    answers the same over HTTP, at /mcp. A new generation of the index is opened once it is published. With --server,
+    any number of sessions share the index and the models of one running server.
     """
-    settings = shared.settings()
+    settings = shared.settings("query", server=server)
+    if settings.query.server is not None:
+        _pass_on(settings, {"--mcp-texts": texts, "--tenant": tenant, "--allow-writes": allow_writes or None})
+        return
     from retrieve_cli.api.live import LiveIndex
 
     try:
@@ -64,6 +74,23 @@ def mcp(
     _end_at_once()
     options = mcp_options(texts, writes=allow_writes)
     serve_stdio(lambda: LiveIndex(shared.store, settings), options, tenant=tenant, flags=shared.config_flags)
+
+
+def _pass_on(settings: Settings, flags: Mapping[str, object]) -> None:
+    """Pass messages to the configured server.
+
+    Raises:
+        UsageError: the address is invalid, or one of the flags, which are for an index of this machine, has a value.
+        Unavailable: the variable of the key is not set.
+    """
+    from retrieve_cli.cli.mcp_passing import THREADS, pass_on
+    from retrieve_cli.cli.server_client import ServerClient
+
+    settings.expect_trusted("query")
+    for flag in (flag for flag, value in flags.items() if value is not None):
+        raise UsageError(f"{flag} does not go with --server URL", hint="remove it: the server decides")
+    _end_at_once()
+    pass_on(ServerClient(settings.query, connections=THREADS), sys.stdin.buffer, sys.stdout.buffer)
 
 
 def _end_at_once() -> None:

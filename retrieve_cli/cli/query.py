@@ -49,11 +49,11 @@ def query(
     asked, words = run.asked, " ".join(text or ())
     if not (batch or words.strip() or asked.files or asked.also or asked.like):
         raise UsageError("the query is empty", hint='for example: retrieve query "segment lungs in CT"')
-    if run.settings.query.server != "auto":
+    if run.settings.query.server is not None:
         from retrieve_cli.cli import elsewhere
 
-        if elsewhere.answer(run, chosen, words):
-            return
+        elsewhere.answer(run, chosen, words)
+        return
     if not batch:
         answering.answer_one(run, replace(asked, text=sound(words), id="1"))
         return

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -22,18 +21,17 @@ from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, printable, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.output.journal import QUERIES
-from retrieve_cli.server.http.metrics import Metrics
 from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.pool import Pool
 from retrieve_cli.server.http.service import Service
 from retrieve_cli.server.http.syncing import SyncOptions
-from retrieve_cli.server.http.workers import SHARED
 from retrieve_cli.server.mcp.host import McpOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.http.listening import Listener
+    from retrieve_cli.server.http.metrics import Metrics
 
 SyncEvery = Annotated[str | None, option("--sync-every", "Sync the sources this often: 15m, 6h; 0: never.", "TIME")]
 Jitter = Annotated[str, option("--jitter", "Begin a scheduled sync up to this much later, at random.", "TIME")]
@@ -71,12 +69,6 @@ def serve(
     log_queries: Annotated[bool, option("--log-queries", "The access log has the texts of queries, too.")] = False,
     mcp_texts: McpTexts = None,
     allow_writes: AllowWrites = False,
-    background: Annotated[
-        bool, option("--background", "Start a process that answers `retrieve query` of this user at once.")
-    ] = False,
-    idle: Annotated[str, option("--idle", "With --background: end after this time without a query.", "TIME")] = "10m",
-    stop: Annotated[bool, option("--stop", "End the process that --background has started.")] = False,
-    attached: Annotated[bool, option("--attached", hidden=True)] = False,
     descriptor: Annotated[int | None, option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
@@ -89,11 +81,6 @@ def serve(
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     SIGHUP reads the configuration again and prints which changed keys need a restart.
     """
-    from retrieve_cli.cli.warm import command as warm
-
-    if background or stop or attached:
-        warm.serve(shared, stop=stop, idle=idle, attached=attached)
-        return
     _check_packages()
     from retrieve_cli.http.secrets import read_key
     from retrieve_cli.server.http.running import Ended, Running, run
@@ -114,8 +101,7 @@ def serve(
     log, pool = access_log_of(access_log, texts=log_queries), (threads or len(os.sched_getaffinity(0)), queue)
     syncs, mcp = syncs_of(shared, settings, sync_every, jitter), mcp_options(mcp_texts, writes=allow_writes)
     parts = ServerParts(shared, settings, access, log, pool, workers, syncs, mcp)
-    own = _listening(host, port, descriptor, shared=workers > 1)
-    with own as listener, nullcontext() if encoders or descriptor is not None else warm.running(shared):
+    with _listening(host, port, descriptor, shared=workers > 1) as listener:
         url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         if workers > 1 and descriptor is None:
             _run_workers(shared, listener, workers, url)
@@ -166,9 +152,10 @@ def _seconds(text: str) -> float:
 def _check_packages() -> None:
     try:
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        message = f"the server needs fastapi and uvicorn; {error.name} is not installed"
+        message = f"the server needs fastapi, prometheus-client and uvicorn; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
 
 
@@ -239,8 +226,9 @@ class ServerParts(NamedTuple):
 
     def _metrics(self) -> Metrics:
         """Return the metrics of this process, which adds up with the other workers."""
-        folder = os.environ.get(SHARED)
-        return Metrics(Path(folder) if folder else None, query_log=self.shared.store.runs / QUERIES)
+        from retrieve_cli.server.http.metrics import Metrics
+
+        return Metrics(query_log=self.shared.store.runs / QUERIES)
 
 
 def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None:

@@ -44,7 +44,7 @@ def record(
     text: Annotated[list[str], argument("TEXT...", "The question.")],
     provider: Annotated[list[str], option("--provider", "Record these providers; repeatable.", "A,B")],
     to: Annotated[Path, option("--to", "Folder of the files.", "DIR")],
-    k: Annotated[int, option("-k", "Number of results.", "N")] = 5,
+    k: Annotated[int, option("-k -n --limit", "Number of results.", "N")] = 5,
     since: Annotated[str, option("--since", "Earliest date.", "DATE")] = "",
     category: Annotated[list[str] | None, option("--category", "Categories of arXiv; repeatable.", "A,B")] = None,
     *,

@@ -122,11 +122,10 @@ class BudgetSettings(SettingsSection):
 
 
 class QuerySettings(SettingsSection):
-    """Process or server that answers `retrieve query`."""
+    """Server that answers `retrieve query` and `retrieve mcp`; None: the command itself."""
 
-    server: str = reaching("server", default="auto")
+    server: str | None = reaching("address", default=None)
     api_key_env: str | None = None
-    keep_warm: float | None = key(None, duration=True)
 
 
 class LogSettings(SettingsSection):

@@ -176,8 +176,6 @@ def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Ki
             return "code" if named or any(os.path.lexists(place / value) for place in (folder, Path())) else None
         case "plug-in":
             return None if value in metadata["choices"]() else "code"
-        case "server":
-            return None if value in ("auto", "never") else "address"
         case "path all":
             return "path"
         case "address" | "variable" | "code" | "access":

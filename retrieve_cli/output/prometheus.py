@@ -29,15 +29,6 @@ class Metric(NamedTuple):
     samples: Sequence[MetricSample]
 
 
-def histogram(numbers: Sequence[float], bounds: Sequence[float], labels: Mapping[str, str]) -> list[MetricSample]:
-    """Samples of a histogram: `numbers` are the values in each bucket, those above all bounds, and their sum."""
-    total, samples = 0.0, []
-    for count, bound in zip(numbers, [*(f"{bound:g}" for bound in bounds), "+Inf"], strict=False):
-        total += count
-        samples.append(MetricSample(_whole(total), {**labels, "le": bound}, "_bucket"))
-    return [*samples, MetricSample(numbers[-1], labels, "_sum"), MetricSample(_whole(total), labels, "_count")]
-
-
 def _whole(value: float) -> float:
     return int(value) if abs(value) < 2**53 and value == int(value) else value
 

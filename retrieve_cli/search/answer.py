@@ -326,6 +326,12 @@ class Answer(Frozen):
         """The results with their ranks, from 1 on the first page."""
         return enumerate(self.results, self.offset + 1)
 
+    @property
+    def served_ms(self) -> dict[str, float]:
+        """Milliseconds by stage of a query to an index that was open already."""
+        spent = {stage: ms for stage, ms in self.timings_ms.items() if stage not in ("open", "total")}
+        return {**spent, "total": round(sum(spent.values()), 3)}
+
     def without_times(self) -> Answer:
         """Return the answer without the time that it took: equal requests have equal ones."""
         return replace(self, timings_ms={})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -10,15 +9,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.indexes import open_indexes
-from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.index_settings import SERVERS
-from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.deadline import Durations
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -52,7 +50,7 @@ class Readers:
 
 
 class Opened(Frozen, eq=False, weakref=True):
-    """An open generation. It is immutable: the choices and costs of a request belong to a `Searcher`.
+    """An open generation. It is immutable: the choices of a request belong to a `Searcher`.
 
     Threads may share it; an index and a model are loaded at their first use.
     """
@@ -64,7 +62,7 @@ class Opened(Frozen, eq=False, weakref=True):
     indexes: Indexes
     models: QueryModels
     readers: Readers
-    costs: Costs
+    durations: Durations
     watched: Sequence[tuple[int, Watched]]
     """Its sources, each with the number of records before it; empty if the generation does not name them."""
     unread: str
@@ -95,7 +93,7 @@ class Opened(Frozen, eq=False, weakref=True):
             indexes,
             before.models if before is not None and same else QueryModels(settings, recipe),
             Readers(),
-            Costs(store.cache / "costs.json", {name: retriever(name).cost for name in indexes}),
+            Durations() if before is None else before.durations,
             *_sources(store, found, settings),
             seconds,
         )
@@ -108,15 +106,6 @@ class Opened(Frozen, eq=False, weakref=True):
         models = QueryModels(settings, self.generation.manifest.recipe, loaded)
         opened = opened.replaced(indexes) if indexes else opened
         return replace(self, settings=settings, indexes=opened, models=models)
-
-    def again(self, store: Store, settings: Settings) -> Opened | None:
-        """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
-        to be opened, because the settings of its files and models differ."""
-        if _of_files(settings) != _of_files(self.settings):
-            return None
-        watched, unread = _sources(store, self.generation, settings)
-        changes = {"store": store, "costs": self.costs.again(), "watched": watched, "unread": unread, "seconds": 0.0}
-        return replace(self.under(settings), **changes)
 
     def options(self, **given: Any) -> SearchOptions:
         """Return the options of the configuration, overridden by the given values that are not None."""
@@ -138,12 +127,6 @@ def _of_models(settings: Settings) -> tuple[object, ...]:
     return (settings.encoder, settings.splade, settings.models)
 
 
-def _of_files(settings: Settings) -> tuple[object, ...]:
-    """Return the settings that concern the files and models of an open generation."""
-    built = (getattr(settings, name) for name in sorted(sections("index")))
-    return (*built, *_of_models(settings), *_of_indexes(settings))
-
-
 def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[Sequence[tuple[int, Watched]], str]:
     """The sources of a generation, whose changes its answers tell of, and a notice on those that are not read."""
     strange = strange_sources(store.path, generation.manifest)
@@ -157,42 +140,3 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
     )
     said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"
     return watched, said if strange else ""
-
-
-_kept: list[tuple[Opened, os.stat_result]] = []
-"""A generation that was opened before the command began, see `warm/`, and its folder, which identifies it under any
-name. No other process has one."""
-
-
-def keep(opened: Opened) -> None:
-    """Keep a generation for the commands that this process does. Raises: OSError if its folder is gone."""
-    _kept[:] = [(opened, opened.store.path.stat())]
-
-
-def kept() -> Opened | None:
-    """Return the generation that is kept."""
-    return _kept[0][0] if _kept else None
-
-
-def forget() -> None:
-    """Keep none."""
-    _kept.clear()
-
-
-def open_kept(
-    store: Store, settings: Settings, generation: str | None = None, *, before: Opened | None = None
-) -> Opened:
-    """Return the current generation of a store, or the one named: the one that is kept, if it is the same. `before` is
-    what `Opened.of` takes. Raises as `Opened.of` does."""
-    if _kept and generation is None:
-        ready, folder = _kept[0]
-        if _is_same(store, folder) and store.live() == ready.generation.id:
-            return ready.again(store, settings) or Opened.of(store, settings)
-    return Opened.of(store, settings, generation, before=before)
-
-
-def _is_same(store: Store, folder: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(store.path.stat(), folder)
-    except OSError:
-        return False

@@ -1,8 +1,6 @@
 """Frames: a head and a body of bounded sizes, and the side of a worker, which reads requests and writes answers.
 
 frame   size of the head (4 bytes) and of the body (8 bytes), little-endian; the head; the body
-
-A command that a warm process answers imports this as well, so that it imports nothing that takes time.
 """
 
 from __future__ import annotations

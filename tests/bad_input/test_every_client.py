@@ -88,7 +88,7 @@ SILENT = {
 
 
 def test_every_address_of_the_configuration_is_one_of_these() -> None:
-    keys = {f"{key.section}.{key.name}" for key in reaching_keys() if key.way in ("address", "server")}
+    keys = {f"{key.section}.{key.name}" for key in reaching_keys() if key.way == "address"}
     keys |= {f"sources.{field.name}" for field in keys_of(SourceSetting) if way_of(field) == "address"}
     assert keys == {name.partition(" ")[0] for name in CLIENTS} | ELSEWHERE.keys() | SILENT.keys()
 

@@ -19,7 +19,7 @@ import pytest
 from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
 
 from retrieve_cli.assemble import engines
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part
+from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part
 
 CALLS = ".calls"
 """End of the names of the files that list the calls."""
@@ -81,13 +81,9 @@ class WatchedStaging(SqliteStaging):
         self._note("copy", part, len(rows))
         super().copy(part, older, rows, older_rows, labels)
 
-    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
-        self._note("put_blocks", file, len(blocks))
-        super().put_blocks(file, blocks)
-
-    def finish(self) -> Census:
+    def finish(self) -> None:
         self._note("finish")
-        return super().finish()
+        super().finish()
 
     def close(self) -> None:
         self._note("close")

@@ -42,8 +42,6 @@ LOADED = (
     "retrieve_cli.retrieval.retrievers.bm25",
     "retrieve_cli.retrieval.retrievers.dense",
     "retrieve_cli.sources.catalogs.linked_catalog",
-    "retrieve_cli.storage.term_statistics",
-    "retrieve_cli.storage.vector_statistics",
 )
 """What a child would otherwise import itself, each of them again."""
 
@@ -73,7 +71,7 @@ class Place:
         """Return an answer through the engines, or from local files; None if there is no index."""
         for name, value in self.servers.environment().items():
             self.monkeypatch.setenv(name, "local" if local and "_ENGINES_" in name else value)
-        self.monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")  # z-scores of engines come from stored statistics
+        self.monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")  # z-scores of engines come from the list
         done = self.retrieve(*QUERY)
         if done.code == 4:
             return None

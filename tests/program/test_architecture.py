@@ -40,7 +40,6 @@ def of_second(run: Callable[[int], None]) -> Calls:
 @pytest.fixture
 def query(sample_index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    monkeypatch.setenv("RETRIEVE_QUERY__SERVER", "never")
 
     def run(_: int) -> None:
         assert retrieve(*ASKED, "--artifacts", sample_index).code == 0

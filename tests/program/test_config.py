@@ -155,7 +155,7 @@ def keys_of(section: str) -> list[str]:
 SHOWN = [
     *((engine, " ".join(keys_of(engine)), "tests/engines") for engine in ENGINES),
     ("executors", " ".join(keys_of("executors")), "tests/models/executors"),
-    ("query", "server api_key_env keep_warm", "tests/cli/warm"),
+    ("query", "server api_key_env", "tests/server/test_elsewhere.py"),
     ("sources", "auto_sync list", "tests/sync"),
     ("freshness", "policy", "tests/sync/test_freshness.py"),
     ("sync", "max_shrink wait", "tests/sync"),

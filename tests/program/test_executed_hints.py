@@ -69,7 +69,7 @@ UNPROVOKED = {
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
-    "serve": "it does not end: tests/cli/warm/test_elsewhere.py asks a server that was started",
+    "serve": "it does not end: tests/server/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }
 """Commands that messages name and no provoker here makes the program name, and why."""
@@ -149,16 +149,6 @@ def lost_rows(retrieve: Program) -> Sequence[str]:
     return ("query", "brain")
 
 
-def broken_attachment(retrieve: Program) -> Sequence[str]:
-    Path("config.yaml").write_text("engines: {store: engine, tokens: payload}\n")
-    built(retrieve)
-    Path("artifacts").rename("elsewhere")
-    assert retrieve("engines", "attach").code == 0
-    (path,) = Path("artifacts/generations").glob("*/attached.json")
-    path.write_text("{")
-    return ("query", "brain")
-
-
 def after_build(*words: str) -> Callable[[Program], Sequence[str]]:
     def make(retrieve: Program) -> Sequence[str]:
         built(retrieve)
@@ -196,7 +186,6 @@ PROVOKERS = (
     Provoker("trust", untrusted),
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),
-    Provoker("engines attach", broken_attachment, engines=True),
     Provoker("engines status", after_build("engines", "drop", "0123456789ab"), repairs=False, engines=True),
     Provoker("keys list", unknown_key, repairs=False),
     Provoker("eval", judged),

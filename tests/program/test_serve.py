@@ -342,9 +342,9 @@ def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -
         answer = get(f"{address}/metrics")
         text = answer.data.decode()
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="200"} 2\n' in text
-    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="400"} 1\n' in text
-    assert 'retrieve_http_requests_total{route="other",status="404"} 3\n' in text
+    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="200"} 2.0\n' in text
+    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="400"} 1.0\n' in text
+    assert 'retrieve_http_requests_total{route="other",status="404"} 3.0\n' in text
     assert "secret" not in text
     assert "retrieve_quer" not in text
 
@@ -489,7 +489,7 @@ def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 6
     assert err.splitlines() == [
-        "error: the server needs fastapi and uvicorn; uvicorn is not installed",
+        "error: the server needs fastapi, prometheus-client and uvicorn; uvicorn is not installed",
         "hint: pip install 'retrieve-cli[serve]'",
     ]
 

@@ -185,8 +185,6 @@ def test_a_file_that_asks_a_server_for_bytes_parses_them_with_the_one_door() -> 
 
 OWN_WORDS = {
     "cli/main.py": "its version and help",
-    "cli/warm/command.py": "its own state, as JSON",
-    "cli/warm/child.py": "a failure of its own output",
 }
 """Files that print and need no door, and why."""
 
@@ -203,7 +201,7 @@ def test_what_is_printed_or_told_to_a_model_passes_the_one_door() -> None:
         if isinstance(node, ast.ImportFrom)
         and ({"printable", "dump"} & {each.name for each in node.names} or "output" in str(node.module).split("."))
     }
-    assert len(printing) > 20
+    assert len(printing) > 15
     assert printing - taking == OWN_WORDS.keys()
 
 

@@ -13,9 +13,8 @@ import pytest
 from asked_samples import VALUES
 from golden.corpora import TOOLS
 from server.doors import Door
-from servers import built, started
+from servers import built, started, workers_of
 from waiting import until
-from warm_samples import copies
 
 import retrieve_cli
 from retrieve_cli.api.choices import SEARCH
@@ -128,7 +127,7 @@ def test_a_server_maps_two_generations_at_most_and_store_keep_holds_on_disk(
         assert all(each.result() for each in asking)
         assert max(seen) <= 2
         current = (artifacts / "current").read_text().strip()
-        processes = [server.process.pid, *copies(server.process.pid)]
+        processes = [server.process.pid, *workers_of(server.process.pid)]
         until(
             lambda: all(generations(artifacts, each) <= {current} for each in processes),
             "every process of the server lets go of older generations",

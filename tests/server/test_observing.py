@@ -168,7 +168,7 @@ def test_searches_of_pages_and_of_mcp_have_their_stages_in_header_log_and_metric
     page, empty, called, metrics = answers
     assert [answer.status_code for answer in answers] == [200] * 4
     assert [bool(answer.headers.get("Server-Timing")) for answer in answers] == [True, False, True, False]
-    assert 'retrieve_stage_duration_seconds_count{stage="search"} 2' in metrics.text
+    assert 'retrieve_stage_duration_seconds_count{stage="search"} 2.0' in metrics.text
     logged = [line["results"] for line in lines(state, tmp_path)]
     shown = len(called.json()["result"]["structuredContent"]["results"])
     assert logged == [page.text.count("<article"), None, shown, None]

@@ -2,9 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -18,8 +15,6 @@ from golden.corpora import TOOLS
 from mcp_clients import connected, text_of
 from samples import Program
 from servers import Server, built, started
-from waiting import PATIENCE_S
-from warm_samples import Warm, environment
 
 REQUESTS = int(os.environ.get("TEST_REQUESTS", "40"))
 """Requests that are generated; the project's own bound is 1,000."""
@@ -38,16 +33,6 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(artifacts: Path) -> Iterator[Server]:
     with started(artifacts, "--workers", "2", cwd=artifacts.parent, **SETTINGS) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def warm(artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
-    """The warm process of a copy of the index: a server has one of its own."""
-    folder = tmp_path_factory.mktemp("warm")
-    shutil.copytree(artifacts, folder / "artifacts", ignore=shutil.ignore_patterns("serve-*"))
-    process = Warm(folder, **SETTINGS)
-    yield process
-    process.end()
 
 
 @pytest.fixture(scope="module")
@@ -113,27 +98,6 @@ def test_lines_of_standard_input_are_answered_as_bodies_are(
     assert [value["error"]["message"] if "error" in value else value for value in values] == list(
         map(json.loads, printed)
     )
-
-
-# --------------------------------------------------------------------------------- the warm command line
-
-
-def confined(warm: Warm, *words: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
-    """Run `retrieve query` in a process that cannot answer by itself."""
-    alone = "import sys; sys.modules['retrieve_cli.cli.main'] = None; from retrieve_cli.__main__ import run; run()"
-    command = [sys.executable, "-c", alone, "query", "--json", "--no-timing", *words]
-    env = environment(**SETTINGS, **variables)
-    return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
-
-
-def test_the_warm_process_answers_to_the_byte_as_the_command_line(
-    warm: Warm, requests: Sequence[dict[str, Any]], printed: list[str]
-) -> None:
-    alone = confined(warm, "lungs", RETRIEVE_QUERY__SERVER="never")
-    assert alone.returncode != 0, "the command can answer by itself, so that this test would hold nothing"
-    answers = [confined(warm, *flags(request)) for request in requests]
-    said = [done.stdout.decode() if done.returncode == 0 else message(done.stderr) for done in answers]
-    assert said == printed
 
 
 # --------------------------------------------------------------------------------------------------- MCP

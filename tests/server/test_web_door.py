@@ -117,7 +117,7 @@ async def test_a_server_without_web_search_says_how_to_enable_it(artifacts: Path
     async with served(state) as client:
         answer = await client.post("/web", json={"query": "x"})
         assert answer.status_code == 422
-        assert answer.json()["error"]["hint"].endswith(": enable it: retrieve config set web.enabled true")
+        assert answer.json()["error"]["hint"].endswith("set web.enabled: true in config.yaml")
         wrong = await client.post("/web", json={"query": "x", "quary": "y"})
         assert (wrong.status_code, wrong.json()["error"]["hint"]) == (422, "did you mean `query`?")
         page = await client.get("/web")

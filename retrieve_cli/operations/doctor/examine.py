@@ -167,7 +167,7 @@ def _thresholds(subject: Subject) -> Check | None:
         return Check("thresholds", "ok", f"{' and '.join(chosen)} leave results to queries of the index's own names")
     reason = next((notice for answer in answers for notice in answer.notices if removed in notice), removed)
     message = f"none of {len(answers)} queries, each the name of a record, has a result: {reason}"
-    return Check("thresholds", "warn", message, f"retrieve config set {removed.partition(' ')[0]} null")
+    return Check("thresholds", "warn", message, f"set {removed.partition(' ')[0]}: null in config.yaml")
 
 
 _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {

@@ -26,13 +26,13 @@ import orjson
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened, unwritable
-from retrieve_cli.server.http.metrics import Metrics, served_ms
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from retrieve_cli.search.answer import Answer
+    from retrieve_cli.server.http.metrics import Metrics
 
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:+=/@")
@@ -67,7 +67,7 @@ class Observed:
         """Milliseconds by stage of all its searches."""
         total: Counter[str] = Counter()
         for answer in self.answers:
-            total.update(served_ms(answer.timings_ms))
+            total.update(answer.served_ms)
         return {stage: round(spent, 3) for stage, spent in total.items()}
 
     @property

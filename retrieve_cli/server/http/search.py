@@ -96,7 +96,8 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
         raise rejection(outcome)
     observed(request).answers = [outcome]
     if rendering is not None:
-        return Response(await state.pool.run(request, rendering.of, outcome), media_type=_KINDS[rendering.form])
+        text, marked = await state.pool.run(request, rendering.of, outcome), {"X-Retrieve-Format": rendering.form}
+        return Response(text, headers=marked, media_type=_KINDS[rendering.form])
     body = formats.answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):

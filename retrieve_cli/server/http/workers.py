@@ -26,8 +26,8 @@ NUMBER = "RETRIEVE_WORKER"
 """Environment variable with the number of a worker, from 1."""
 PARENT = "RETRIEVE_WORKER_PARENT"
 """Environment variable with the process id of the process that started a worker."""
-SHARED = "RETRIEVE_WORKERS_FOLDER"
-"""Environment variable with a folder that only the workers of a server share."""
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the folder in which the workers of a server count together."""
 
 
 class Workers:
