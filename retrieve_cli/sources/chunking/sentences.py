@@ -1,7 +1,7 @@
 """Sentence boundaries by rules: stops at the end of words that are not abbreviations, and the stops of other scripts.
 
-English has rules of its own here. They are those of spaCy's tokenizer and `sentencizer` (https://spacy.io/api/sentencizer)
-as far as they concern boundaries: marks are split from the ends of words, a stop ends a sentence, and the first word
+The rules for English are here. They follow spaCy's tokenizer and `sentencizer` (https://spacy.io/api/sentencizer) as far
+as these decide boundaries: marks are split from the ends of words, a stop ends a sentence, and the first word
 or space after it begins the next. Other languages use spaCy.
 """
 
@@ -48,7 +48,7 @@ def sentence_starts(text: str, language: str = ENGLISH) -> list[int]:
     else:
         from retrieve_cli.sources.chunking.spacy_import import starts_in
 
-        starts = {0, *starts_in(text, language)}
+        starts = {0, *starts_in(mask_runs(text), language)}
     if not text.isascii():
         starts.update(stop.end() for stop in _OTHER_STOPS.finditer(text) if stop.end() < len(text))
     return sorted(starts)

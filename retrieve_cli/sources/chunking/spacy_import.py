@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.sources.chunking.sentences import mask_runs
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -78,7 +77,8 @@ _STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+|(?<=[。！？｡।])"), re.compil
 
 
 def starts_in(text: str, language: str) -> Iterator[int]:
-    """Yield the character positions at which sentences of a language begin.
+    """Yield the character positions at which sentences of a language begin. Long runs of marks take quadratic
+    time: the caller masks them.
 
     Raises:
         UsageError: spaCy has no blank pipeline of this language.
@@ -86,7 +86,7 @@ def starts_in(text: str, language: str) -> Iterator[int]:
     """
     pipeline = _pipeline(language)
     for offset, block in _blocks(text):
-        for sentence in pipeline(mask_runs(block)).sents:
+        for sentence in pipeline(block).sents:
             yield offset + sentence.start_char
 
 
