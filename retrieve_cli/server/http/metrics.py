@@ -24,7 +24,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from retrieve_cli.operations.query_log import Follower, query_metrics
 from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
-from retrieve_cli.server.http.workers import SHARED
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 prometheus_client.disable_created_metrics()  # they are further series, without use in this format
 
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the folder that the processes of a server share."""
 OTHER = "other"
 _PIECE = 64 << 20
 """Bytes of a log that one scrape reads on; the rest is for the next one."""
