@@ -351,7 +351,13 @@ def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -
 
 def test_metrics_have_the_numbers_of_the_log_of_queries_as_it_grows(tmp_path: Path) -> None:
     log = tmp_path / "queries.jsonl"
-    entry = {"at": "2026-03-01T10:00:00+00:00", "query": "who earns what", "results": [], "reranked": False, "total_ms": 10.0}
+    entry = {
+        "at": "2026-03-01T10:00:00+00:00",
+        "query": "who earns what",
+        "results": [],
+        "reranked": False,
+        "total_ms": 10.0,
+    }
     line = json.dumps(entry) + "\n"
 
     def total(address: str) -> list[str]:

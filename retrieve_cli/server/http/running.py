@@ -14,6 +14,7 @@ import time
 from asyncio import Transport
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from math import ceil
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ def _config(app: Callable[..., Any], options: Running, *, workers: int = 1) -> u
         proxy_headers=False,
         h11_max_incomplete_event_size=_HEADERS_BYTES,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=options.grace,  # type: ignore[arg-type]  a float is as good
+        timeout_graceful_shutdown=ceil(options.grace),
         timeout_worker_healthcheck=_SILENT_S,
         callback_notify=close_slow,
         timeout_notify=0,
