@@ -158,4 +158,4 @@ def _place(artifacts: Any, config: Any) -> tuple[Settings, Store]:
     from retrieve_cli.config.loading import load
 
     settings = load(None if config is None else Path(config))
-    return settings, own_store(Path(artifacts), settings=lambda: settings)
+    return settings, own_store(Path(artifacts))

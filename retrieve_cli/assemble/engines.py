@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from importlib import import_module
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.index_settings import LOCAL, SERVERS
-from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
-from retrieve_cli.storage import engine_record, pickles
-from retrieve_cli.storage.engine_record import SIGNED, STATISTICS
-from retrieve_cli.storage.generation import TOKENS
-from retrieve_cli.storage.remote_file import ATTACHED
-from retrieve_cli.untrusted.files import CONFIG, read_text
+from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index, Json
-    from retrieve_cli.contracts.engines import Engine, EngineGeneration, Part
+    from retrieve_cli.contracts import Index
+    from retrieve_cli.contracts.engines import Engine, EngineGeneration
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.manifest import Manifest
-    from retrieve_cli.storage.remote_file import Blocks
 
 _ENGINES = {name: (f"retrieve_cli.engines.{name}.engine", f"{name.capitalize()}Engine") for name in SERVERS}
 """Modules and classes of the built-in engines."""
 _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
 _PUSH = "send the index: retrieve engines push"
-_UNREAD = (
-    "set rerank.backend: none; or engines.tokens: payload where the index is built, and send it: retrieve engines push"
-)
-
-
 _kept: dict[tuple[Any, ...], Engine] = {}
 _making = RLock()
 
@@ -68,7 +55,7 @@ def _added(name: str, settings: Settings) -> Engine:
 
 
 def lost(chosen: Engine, entry: Entry, generation: str) -> str:
-    """Return which rows or files of a sent generation an engine has lost, counted now; empty if it has all.
+    """Return which rows of a sent generation an engine has lost, counted now; empty if it has all.
 
     Raises:
         Unavailable: it cannot be reached.
@@ -79,13 +66,9 @@ def lost(chosen: Engine, entry: Entry, generation: str) -> str:
             said = "it no longer holds generation {}" if complete is None else "generation {} is not complete"
             return said.format(generation)
         with closing(chosen.open(generation)) as opened:
-            if (opened.census.sample, dict(opened.census.rows)) != (entry.census.sample, dict(entry.census.rows)):
-                return f"it holds other rows under {generation} than were sent to it"
             for part in entry.parts:
                 if (rows := opened.count(part.name)) != part.rows:
                     return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
-            for file in entry.files:
-                opened.blocks(file, [0])
     except IndexCorrupt as error:
         return error.message
     return ""
@@ -126,53 +109,6 @@ def places(settings: Settings, names: Iterable[str]) -> dict[str, str]:
     return {name: place for name, place in chosen.items() if place != LOCAL}
 
 
-def keeper(settings: Settings) -> str | None:
-    """Return the engine that keeps files of a generation; None if they are only local.
-
-    Raises:
-        UsageError: files should live in an engine, and no index does.
-    """
-    chosen = settings.engines
-    if chosen.store == LOCAL and chosen.tokens == LOCAL:
-        return None
-    if not (names := chosen.in_use):
-        key = "engines.store" if chosen.store != LOCAL else "engines.tokens"
-        raise UsageError(f"{key} needs an engine, and every index is local", hint="name one, such as engines.lexical")
-    return names[0]
-
-
-def kept_files(manifest: Manifest, settings: Settings) -> list[str]:
-    """Return the files of a generation that the keeper keeps: all but the artifacts whose rows are in an engine as they
-    are, and token vectors only if the configured reranker reads them, or they are configured to travel."""
-    files, chosen = set(manifest.files), settings.engines
-    stored = chosen.store != LOCAL
-    placed = places(settings, manifest.recipe.retrievers)
-    held = {file for name in placed for file in registry.retriever(name).replaced}
-    tokens = chosen.tokens != LOCAL or (stored and settings.rerank.backend in TOKEN_BACKENDS)
-    return sorted((files - held - {TOKENS} if stored else set()) | (files & {TOKENS} if tokens else set()))
-
-
-def expect_readable(manifest: Manifest, entries: Mapping[str, Entry], settings: Settings) -> None:
-    """Raises: UsageError: queries with these settings need files that were not sent."""
-    retrievers = [registry.retriever(name) for name in manifest.recipe.retrievers]
-    placed = places(settings, manifest.recipe.retrievers)
-    kept = {file for entry in entries.values() for file in entry.files}
-    missing = [file for file in kept_files(manifest, settings) if file not in kept]
-    for retriever in retrievers:
-        place = placed.get(retriever.name, LOCAL)
-        holders = [name for name, entry in entries.items() if entry.part(retriever.name) is not None]
-        if place not in holders if place != LOCAL else retriever.file in missing:
-            key = f"engines.{retriever.role}"
-            message = f"the {retriever.name} index of {manifest.id} was not sent to be read with {key}: {place}"
-            raise UsageError(message, hint=f"set {key}: {holders[0] if holders else LOCAL}")
-    if TOKENS in missing:
-        reader = f"rerank.backend: {settings.rerank.backend}"
-        raise UsageError(f"{manifest.id} was sent without {TOKENS}, which {reader} reads", hint=_UNREAD)
-    if missing:
-        hint = "set engines.store: engine where the index is built, and send it: retrieve engines push"
-        raise UsageError(f"{manifest.id} was sent without {', '.join(missing)}", hint=hint)
-
-
 class RemoteIndexes:
     """Indexes of a generation that live in engines. Threads may share one; an engine is asked at the first use."""
 
@@ -200,15 +136,12 @@ class RemoteIndexes:
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
         able = self._capabilities(name)
-        stored = stored_statistics(self._generation, part)
-        found = statistics(stored, part)
         if part.dim is None:
-            terms: Any = _Collection(lambda: self._open(name, entry).terms(part.name))
-            signed = bool(stored.get(SIGNED, True))
-            index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found, signed=signed)
+            terms: Any = _Collection(lambda: self._open(name).terms(part.name))
+            index: Any = TermEngineIndex(terms, part=part, capabilities=able)
         else:
-            vectors: Any = _Collection(lambda: self._open(name, entry).vectors(part.name))
-            index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found)
+            vectors: Any = _Collection(lambda: self._open(name).vectors(part.name))
+            index = VectorEngineIndex(vectors, part=part, capabilities=able)
         return retriever.remote(index, self._generation, self._settings)
 
     def _capabilities(self, name: str) -> Capabilities:
@@ -219,16 +152,11 @@ class RemoteIndexes:
         except Unavailable:
             return Capabilities(most_rows=0)
 
-    def _open(self, name: str, entry: Entry) -> EngineGeneration:
-        """Open the generation in an engine, after comparing the stored rows with the rows that were sent."""
+    def _open(self, name: str) -> EngineGeneration:
+        """Open the generation in an engine."""
         with self._lock:
             if name not in self._opened:
-                generation = self._generation
-                opened = engine(name, self._settings).open(generation.id)
-                if (opened.census.sample, dict(opened.census.rows)) != (entry.census.sample, entry.census.rows):
-                    message = f"{name} holds other rows under {generation.id} than were sent to it"
-                    raise IndexCorrupt(message, hint=_PUSH)
-                self._opened[name] = opened
+                self._opened[name] = engine(name, self._settings).open(self._generation.id)
             return self._opened[name]
 
 
@@ -244,55 +172,3 @@ class _Collection:
         if self._opened is None:
             self._opened = self._open()
         return getattr(self._opened, name)
-
-
-def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:
-    """Return a function for blocks of the files of a generation, from the engine that keeps them.
-
-    Raises:
-        Unavailable: the engine cannot be reached.
-        IndexCorrupt: it does not have the generation.
-        UsageError: the engine is not configured.
-    """
-    name = attached_to(folder)
-    if name not in settings.engines.in_use:
-        raise UsageError(f"the files of {manifest.id} are in {name}, which is not configured", hint=f"engines: {name}")
-    opened = engine(name, settings).open(manifest.id)
-    entry = engine_record.read(folder).get(name)
-    kept = frozenset(() if entry is None else entry.files)
-
-    def blocks(file: str, numbers: Sequence[int]) -> list[bytes]:
-        if file not in kept:
-            raise Unavailable(f"{file} is not in {name}", hint=_UNREAD if file == TOKENS else _PUSH)
-        return opened.blocks(file, numbers)
-
-    return blocks
-
-
-def attached_to(folder: Path) -> str:
-    """Return the engine that has the files of an attached generation. Raises: IndexCorrupt."""
-    try:
-        return str(json.loads(read_text(folder / ATTACHED, limit=CONFIG))["engine"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        hint = "attach it again: retrieve engines attach"
-        raise IndexCorrupt(f"{folder / ATTACHED} cannot be read ({quoted(error)})", hint=hint) from error
-
-
-def stored_statistics(generation: Generation, part: Part) -> Mapping[str, Json]:
-    """Return the stored statistics of a part.
-
-    Raises:
-        IndexCorrupt: they are missing or damaged.
-    """
-    stored = pickles.load(generation.folder / STATISTICS)
-    if not isinstance(stored, dict) or not isinstance(found := stored.get(part.name), dict):
-        raise IndexCorrupt(f"{STATISTICS} lacks the statistics of {part.name}", hint=_PUSH)
-    return found
-
-
-def statistics(stored: Mapping[str, Json], part: Part) -> Any:
-    """Return the statistics of the scores of a part. Raises: IndexCorrupt: they are damaged."""
-    from retrieve_cli.storage.term_statistics import TermStatistics
-    from retrieve_cli.storage.vector_statistics import VectorStatistics
-
-    return (TermStatistics if part.dim is None else VectorStatistics).of_arrays(stored)

@@ -75,7 +75,7 @@ class LlmCall(Protocol):
     def left(self) -> float | None:
         """Return the remaining seconds of a deadline, None without a deadline."""
 
-    def timed(self, name: str) -> AbstractContextManager[None]:
+    def timed(self) -> AbstractContextManager[None]:
         """Measure the time that choosing takes."""
 
 
@@ -110,7 +110,7 @@ def retrieval(
         most_read=server.settings.max_records,
         shortlist=next(shortlist, None),
         say=call.say,
-        timed=partial(call.timed, LLM),
+        timed=call.timed,
     )
 
 

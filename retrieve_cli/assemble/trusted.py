@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,30 +15,21 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Usage
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.settings import Settings
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
-    from retrieve_cli.storage.remote_file import Blocks
 
 
-def own_store(artifacts: Path, *, settings: Callable[[], Settings] | None = None) -> Store:
-    """Return the store of an artifacts folder; `settings` name the engines that may have its files.
+def own_store(artifacts: Path) -> Store:
+    """Return the store of an artifacts folder.
 
     Raises:
         UsageError: it has links out of its folder, through which it would be read and written, that the user did not
             agree to; or the path cannot be a folder of artifacts.
     """
-    store = Store(artifacts, blocks=None if settings is None else partial(_blocks, settings))
+    store = Store(artifacts)
     if next(_folder_links(artifacts), None):
         _expect_agreed(trust_of_artifacts(artifacts), "link")
     return store
-
-
-def _blocks(settings: Callable[[], Settings], folder: Path, manifest: Manifest) -> Blocks:
-    """Return a function that fetches files of a generation from its engine."""
-    from retrieve_cli.assemble.engines import blocks_of
-
-    return blocks_of(folder, manifest, settings())
 
 
 def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Trust:

@@ -11,6 +11,7 @@ from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.storage.engine_record import Entry
 
 app = group("Manage indexes in engines.")
 
@@ -37,12 +38,16 @@ def push(
         sending.check()
         sending.again(generation, whole=again)
         sending.tidy(shared.store)
-        held = engine_record.read(generation.folder)
-    value = {"generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
+        sent = engine_record.read(generation.folder)
+        held = {name: sent[name] for name in settings.engines.in_use if name in sent}
+    value = {
+        "generation": generation.id,
+        "engines": {name: {"rows": _rows(entry), "card": dict(entry.card)} for name, entry in held.items()},
+    }
     lines = []
-    for name in settings.engines.in_use:
-        rows = ", ".join(f"{number:,} rows of {kind}" for kind, number in held[name].census.rows.items())
-        lines.append(f"{name} holds {generation.id}: {rows or 'files only'}")
+    for name, entry in held.items():
+        rows = ", ".join(f"{number:,} rows of {kind}" for kind, number in _rows(entry).items())
+        lines.append(f"{name} holds {generation.id}: {rows}")
     shared.show(value, lines)
 
 
@@ -130,14 +135,8 @@ def _named(engine: str | None, settings: Settings) -> list[str]:
     return [engine]
 
 
-def _account(entry: Any) -> dict[str, Any]:
-    census = entry.census
-    return {
-        "rows": dict(census.rows),
-        "files": list(entry.files),
-        **{key: getattr(census, key) for key in ("sample", "seconds", "bytes")},
-        "card": dict(entry.card),
-    }
+def _rows(entry: Entry) -> dict[str, int]:
+    return {part.name: part.rows for part in entry.parts}
 
 
 def _state(staged: Any) -> str:

@@ -120,7 +120,7 @@ class Shared(NamedTuple):
     def store(self) -> Store:
         from retrieve_cli.assemble.trusted import own_store  # as the configuration: not on the way to --help
 
-        return own_store(self.artifacts, settings=self.settings)
+        return own_store(self.artifacts)
 
     @property
     def config_flags(self) -> list[str]:

@@ -266,6 +266,8 @@ LOCAL = "local"
 """Place of an index that lives in files."""
 SERVERS = ("pgvector", "qdrant", "opensearch")
 """Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
+TERM_SERVERS = ("qdrant", "opensearch")
+"""Those that hold term weights."""
 
 
 class PgvectorSettings(SettingsSection):
@@ -315,10 +317,8 @@ class EnginesSettings(SettingsSection):
     """Place of each retriever's index: local files, or an engine."""
 
     dense: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
-    lexical: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
-    sparse: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
-    store: Literal["local", "engine"] = "local"
-    tokens: Literal["local", "payload"] = "local"
+    lexical: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
+    sparse: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
     keep: int = bounded(2, 1, 100)
 
     @property

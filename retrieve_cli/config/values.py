@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from retrieve_cli.config.bounds import SettingsKey, SettingsSection, keys_of, seconds
+from retrieve_cli.config.index_settings import SERVERS
 from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import (
     LARGEST,
@@ -127,6 +128,9 @@ def _named(value: Json, choices: Sequence[str], key: str) -> Json:
     """Return one of the choices, or the name of a plug-in."""
     if isinstance(value, str) and value not in choices and value in installed():
         return value
+    if value in SERVERS and value not in choices:
+        hint = f"write one of {', '.join(choices)}"
+        raise UsageError(f"{key} is {value}, which holds vectors only (engines.dense)", hint=hint)
     return _choice(value, choices, key)
 
 

@@ -1,9 +1,8 @@
 """Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
 
 An engine holds complete generations side by side. Rows of a retriever's index are called a part; a part has vectors or
-term weights. The program asks an engine for the best rows of a part and for their scores, which equal the scores of
-local files except for the last bits. The data that one query sends and receives is bounded: it does not grow with the
-number of rows.
+term weights. The program asks an engine for the best rows of a part and for their scores. The data that one query
+sends and receives is bounded: it does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from retrieve_cli.contracts.values import Card, Unit
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
-
-BLOCKS = 32
-"""Blocks of a file that are sent or read together, at most: 2 MiB."""
 
 
 class Part(NamedTuple):
@@ -88,22 +84,7 @@ class Capabilities(NamedTuple):
     """True if it can hold parts with term weights."""
     copies: bool = False
     """True if it can copy rows of another generation by itself."""
-    blocks: bool = True
-    """True if it can keep blocks of files."""
     snapshots: bool = False
-
-
-class Census(NamedTuple):
-    """Contents of a generation, counted and read back after everything was sent."""
-
-    rows: Mapping[str, int]
-    """Number of rows by part."""
-    sample: str
-    """SHA-1 of the contents of `sampled` rows of each part, read back; see `engines/lifecycle.py`."""
-    seconds: float
-    """Time from the beginning of the staging."""
-    bytes: int | None = None
-    """Size in the engine, if the engine reports it."""
 
 
 class Staged(NamedTuple):
@@ -151,20 +132,9 @@ class TermCollection(Protocol):
     def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
         """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
 
-    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
-        """Return the stored weights of at least these terms in each of some rows, to the bit, terms ascending.
-
-        Raises:
-            IndexCorrupt: a row is missing.
-        """
-
 
 class EngineGeneration(Protocol):
     """A complete generation in an engine, open for queries from any thread."""
-
-    @property
-    def census(self) -> Census:
-        """Census of its staging, as the engine kept it."""
 
     def count(self, part: str) -> int:
         """Return the number of rows that a part has now, counted by the server. Raises: IndexCorrupt: it is gone."""
@@ -172,13 +142,6 @@ class EngineGeneration(Protocol):
     def vectors(self, part: str) -> VectorCollection: ...
 
     def terms(self, part: str) -> TermCollection: ...
-
-    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
-        """Return some blocks of a file of the generation, at most `BLOCKS`, in one round trip.
-
-        Raises:
-            IndexCorrupt: the engine does not have one of them.
-        """
 
     def close(self) -> None: ...
 
@@ -192,14 +155,11 @@ class Staging(Protocol):
     def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
         """Store rows with the vectors or weights that rows of another generation have; only if the engine copies."""
 
-    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file by their numbers, at most `BLOCKS`; those that are there already are replaced."""
-
-    def finish(self) -> Census:
-        """Build the engine's indexes, count and read back, and mark the generation as complete.
+    def finish(self) -> None:
+        """Build the engine's indexes, count the rows, and mark the generation as complete.
 
         Raises:
-            IndexCorrupt: rows are missing, or a row that was read back differs from the sent one.
+            IndexCorrupt: rows are missing.
         """
 
     def close(self) -> None:

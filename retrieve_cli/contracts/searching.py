@@ -204,8 +204,8 @@ class RemoteIndex(Protocol[Q_contra]):
     """An index in an engine."""
 
     @property
-    def completed(self) -> int:
-        """Number of lists that the engine returned too short, and that were completed exactly."""
+    def takes_conditions(self) -> bool:
+        """True: a search takes conditions beside masks."""
 
     def search(
         self,

@@ -1,8 +1,7 @@
 """Life cycle of a generation in a server without transactions over several collections.
 
-A generation has a collection as its home, with its record and the blocks of its files, and one for each part. The home
-is created first and dropped first: what an interruption leaves has no record, or one without a census, and is never
-taken for a complete generation.
+A generation has a collection as its home, with its record, and one for each part. The home is created first and dropped
+first: what an interruption leaves has no record, or one that is not complete.
 
 Answers of engines that are JSON of another shape than the server's: an error that names the server.
 """
@@ -36,7 +35,7 @@ class Names:
         self._ours = re.compile(f"{re.escape(prefix + separator)}([0-9a-f]{{12}})(?:{separator}[a-z0-9_]+)?")
 
     def home(self, generation: str) -> str:
-        """Return the collection with the record of a generation and the blocks of its files.
+        """Return the collection with the record of a generation.
 
         Raises:
             UsageError: it is not the id of a generation.
@@ -93,7 +92,7 @@ class CollectionLifeCycle(LifeCycle):
                 record = self.record(generation)
             except IndexCorrupt:
                 record = None
-            complete = record is not None and record.census is not None
+            complete = record is not None and record.complete
             staged.append(Staged(generation, complete=complete, live=generation == live))
         return staged
 

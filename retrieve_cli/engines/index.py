@@ -1,45 +1,33 @@
-"""Indexes over the parts of a generation in an engine, with the answers of local files.
-
-The engine computes lists, scores and numbers of matches, all of them bounded. A list that it leaves short is completed
-exactly: by a search without its approximate index, or from the scores of all rows that may be listed.
-"""
+"""Indexes over the parts of a generation in an engine, which computes lists, scores and numbers of matches, all of
+them bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Relation, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
-from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Statistics, Units, distinct, side_by_side
+from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Units, distinct, side_by_side, spread
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
-
-__all__ = ["Statistics", "TermEngineIndex", "VectorEngineIndex"]
 
 COUNTED = 10_000
 """Number up to which matches are counted; beyond it, only a lower bound is reported."""
 _GROUPED = 2_000
 """Matching rows that are read, at most, to count the records that they are of."""
-_TENANTS = 8
-"""Tenants of which a sample of vectors is kept, of 6 MB each at 384 dimensions."""
 
 
 class VectorEngineIndex(EngineIndex["Vectors"]):
     """Index of vectors in an engine: scores are inner products of the stored vectors."""
 
-    def __init__(
-        self, collection: VectorCollection, *, part: Part, capabilities: Capabilities, statistics: Statistics[Vectors]
-    ) -> None:
-        super().__init__(part=part, capabilities=capabilities, statistics=statistics)
+    def __init__(self, collection: VectorCollection, *, part: Part, capabilities: Capabilities) -> None:
+        super().__init__(part=part, capabilities=capabilities)
         self._collection = collection
-        self._samples: dict[bytes, Vectors] = {}
-        """Vectors of the samples of the last tenants: they are fetched once for many queries."""
 
     def ask_scores(self, query: Vectors, rows: Rows) -> Vectors:
         """Return the inner product with each of some rows, (m,) float32."""
@@ -49,47 +37,22 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
         return self._collection.vectors(rows)
 
-    def sampled(self, query: Vectors, rows: Rows) -> Vectors:
-        """Return the scores of a sample of the population, (m,) float32."""
-        key = sha256(rows.tobytes()).digest()
-        if (vectors := self._samples.get(key)) is None:
-            vectors = self._collection.vectors(rows)
-            with self._lock:
-                for oldest in list(self._samples)[: 1 - _TENANTS]:
-                    del self._samples[oldest]
-                self._samples[key] = vectors
-        return np.einsum("ij,j->i", np.asarray(vectors, np.float32), query)
-
     def _find(self, query: Vectors, wanted: ListRequest) -> Candidates:
-        mean, deviation = self.spread(query, wanted.units)
         before, after = wanted.units.total(wanted.visible), wanted.units.total(wanted.allowed)
         rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
-        if depth := min(wanted.depth, after):
-            ask = Ask(query, partial(self._collection.nearest, query), Units.worth)
-            scope = self.scope(wanted.units, wanted.allowed, wanted.conditions)
-            rows, scores = self.listed(wanted, scope, ask)
-            if len(rows) < depth:
-                rows, scores = self.filled(wanted, scope, ask)
-        return Candidates(rows, scores, mean, deviation, before, after)
+        if min(wanted.depth, after):
+            ask = Ask(partial(self._collection.nearest, query), Units.worth)
+            rows, scores = self.listed(wanted, self.scope(wanted.units, wanted.allowed, wanted.conditions), ask)
+        return Candidates(rows, scores, *spread(scores), before, after)
 
 
 class TermEngineIndex(EngineIndex[TermWeights]):
     """Index of term weights in an engine: a score is the sum over shared terms of both weights' product. Rows that
     share no term are not listed, nor those whose sum is 0."""
 
-    def __init__(
-        self,
-        collection: TermCollection,
-        *,
-        part: Part,
-        capabilities: Capabilities,
-        statistics: Statistics[TermWeights],
-        signed: bool = False,
-    ) -> None:
-        """`signed` is True if a stored weight may be 0 or below."""
-        super().__init__(part=part, capabilities=capabilities, statistics=statistics)
+    def __init__(self, collection: TermCollection, *, part: Part, capabilities: Capabilities) -> None:
+        super().__init__(part=part, capabilities=capabilities)
         self._collection = collection
-        self._signed = signed
 
     def ask_scores(self, query: TermWeights, rows: Rows) -> Vectors:
         """Return the score of each of some rows, (m,) float32, 0 if no term of the query occurs."""
@@ -115,32 +78,21 @@ class TermEngineIndex(EngineIndex[TermWeights]):
 
     def _find(self, query: TermWeights, wanted: ListRequest) -> Candidates:
         used, units = _used(query), wanted.units
-        mean, deviation = self.spread(query, units)
         if not len(used.terms) or not wanted.depth:
-            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), mean, deviation, 0, 0, "eq")
+            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0, 0, 0, "eq")
         scope = self.scope(units, wanted.allowed, wanted.conditions)
 
         def nearest(limit: int, *, within: Within | None, exact: bool) -> tuple[Rows, Vectors]:  # noqa: ARG001
             return self._collection.nearest(used, limit, within=within)  # lists of terms are exact
 
-        ask = Ask(used, nearest, partial(self._worth, used))
+        ask = Ask(nearest, _worth)
         calls: list[Callable[[], Any]] = [partial(self.listed, wanted, scope, ask)]
         calls.append(partial(self._count, used, units, scope))
         if wanted.allowed is not None:
             calls.append(partial(self._count, used, units, self.scope(units, wanted.visible, wanted.seen)))
         answers = side_by_side(calls)
         (rows, scores), (after, relation), (before, more) = answers[0], answers[1], answers[-1]
-        if len(rows) < min(wanted.depth, after) and not self._signed:
-            rows, scores = self.filled(wanted, scope, ask)
-        return Candidates(rows, scores, mean, deviation, before, after, more if relation == "eq" else relation)
-
-    def _worth(self, query: TermWeights, units: Units, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
-        """Return the units that some rows are of, and their scores, without those whose score is 0."""
-        listed, worth = units.worth(rows, scores)
-        if self._signed or (query.weights < 0).any():
-            counts = np.bincount(np.searchsorted(listed, units.of(rows)), minlength=len(listed))
-            worth = np.where(counts < units.sizes(listed), np.maximum(worth, 0), worth)  # its other rows score 0
-        return listed[worth != 0], worth[worth != 0]
+        return Candidates(rows, scores, *spread(scores), before, after, more if relation == "eq" else relation)
 
     def _count(self, query: TermWeights, units: Units, scope: Scope) -> tuple[int, Relation]:
         """Return the number of units of a scope that share a term with a query, or one that it exceeds."""
@@ -151,6 +103,14 @@ class TermEngineIndex(EngineIndex[TermWeights]):
             return min(found, COUNTED), "gte" if found > COUNTED else "eq"
         rows = self._collection.matching(query.terms, _GROUPED + 1, within=scope.within)
         return len(distinct(units.of(rows[scope.places(rows)]))[0]), "gte" if len(rows) > _GROUPED else "eq"
+
+
+def _worth(units: Units, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
+    """Return the units that some rows are of, and their scores, without those whose score is 0."""
+    listed, worth = units.worth(rows, scores)
+    counts = np.bincount(np.searchsorted(listed, units.of(rows)), minlength=len(listed))
+    worth = np.where(counts < units.sizes(listed), np.maximum(worth, 0), worth)  # its other rows score 0
+    return listed[worth != 0], worth[worth != 0]
 
 
 def _used(query: TermWeights) -> TermWeights:

@@ -1,27 +1,22 @@
 """Life cycle of a generation in an engine, over the primitives of a driver.
 
-A generation has a record, rows of its parts, and blocks of its files. What every
+A generation has a record and rows of its parts. What every
 engine does with them is here, for a driver that stores and finds them; `collections.py` adds their order for servers
 without transactions.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
+from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import TermCollection, VectorCollection
-    from retrieve_cli.contracts.models import TermWeights
-    from retrieve_cli.contracts.values import Card, Rows, Vectors
+    from retrieve_cli.contracts.values import Card, Rows
 
 PUSH = "run: retrieve engines push"
 
@@ -32,8 +27,7 @@ class GenerationRecord(NamedTuple):
     generation: str
     card: Card
     parts: Sequence[Part]
-    census: Census | None = None
-    """None if the generation is not complete."""
+    complete: bool = False
     notes: Mapping[str, Any] = {}
     """Counts of rows that the driver needs for its searches."""
 
@@ -110,7 +104,7 @@ class LifeCycle(ABC):
     def complete(self, generation: str) -> GenerationRecord:
         """Return the record of a complete generation. Raises: IndexCorrupt: it does not exist or is incomplete."""
         record = self.record(generation)
-        if record is None or record.census is None:
+        if record is None or not record.complete:
             raise IndexCorrupt(f"{self.product} has no complete generation {generation}", hint=PUSH)
         return record
 
@@ -132,7 +126,7 @@ class LifeCycle(ABC):
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return problems of a server that can be reached."""
 
-    # Primitives of rows and blocks.
+    # Primitives of rows.
 
     @abstractmethod
     def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
@@ -149,14 +143,6 @@ class LifeCycle(ABC):
         raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
 
     @abstractmethod
-    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file; those that are there are replaced."""
-
-    @abstractmethod
-    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the given blocks of a file by number, without those that are missing."""
-
-    @abstractmethod
     def settle(self, record: GenerationRecord) -> None:
         """Wait until all that was stored is durable, visible to queries, and indexed."""
 
@@ -164,87 +150,50 @@ class LifeCycle(ABC):
     def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
-    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
-        """Return the vectors or all term weights of some rows. Raises: IndexCorrupt: a row is missing."""
-        if part.dim is None:
-            return self.terms(record, part).weights(rows, np.empty(0, np.int32))
-        return self.vectors(record, part).vectors(rows)
-
     def notes(self, record: GenerationRecord) -> Mapping[str, Any]:  # noqa: ARG002
         """Return what searches must know of the rows, counted when all are there."""
         return {}
 
-    def size(self, record: GenerationRecord) -> int | None:  # noqa: ARG002
-        """Return the bytes that a generation takes; None if the server does not report them."""
-        return None
-
     @abstractmethod
     def vectors(self, record: GenerationRecord, part: Part) -> VectorCollection:
-        """Return the nearest rows and stored numbers of a part with vectors."""
+        """Return the nearest rows and stored vectors of a part with vectors."""
 
-    @abstractmethod
     def terms(self, record: GenerationRecord, part: Part) -> TermCollection:
-        """Return the nearest rows and stored numbers of a part with term weights."""
+        """Return the nearest rows of a part with term weights. Raises: UsageError: the engine holds none."""
+        raise UsageError(f"{self.product} holds no term weights ({part.name} of {record.generation})")
 
 
 class LifeStaging:
     """A generation on its way into an engine; connections belong to the engine."""
 
     def __init__(self, engine: LifeCycle, record: GenerationRecord) -> None:
-        self._engine, self._record, self._generation = engine, record, record.generation
+        self._engine, self._record = engine, record
         self._parts = {part.name: part for part in record.parts}
-        self._sampled = {part.name: frozenset(sampled(part.rows).tolist()) for part in record.parts}
-        self._sent: dict[tuple[str, int], bytes] = {}
-        """Contents of sampled rows that this process sent."""
-        self._begun = time.monotonic()
 
     def put(self, part: str, batch: Batch) -> None:
         """Store rows; a row that is there already is replaced."""
         self._engine.put_rows(self._record, self._part(part), batch)
-        for place, row in enumerate(batch.rows.tolist()):
-            if row in self._sampled[part]:
-                numbers = batch.weights[place] if batch.vectors is None else batch.vectors[place]
-                self._sent[part, row] = _bytes(numbers)
 
     def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
         """Store rows with the contents of another generation's rows, if the engine copies."""
         self._engine.copy_rows(self._record, self._part(part), older, (rows, older_rows, labels))
-        for row in rows.tolist():
-            self._sent.pop((part, row), None)
 
-    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file; those that are there already are replaced."""
-        self._engine.put_blocks(self._generation, file, blocks)
-
-    def finish(self) -> Census:
-        """Wait for indexes, count and read back, and mark the generation as complete.
+    def finish(self) -> None:
+        """Wait for indexes, count the rows, and mark the generation as complete.
 
         Raises:
-            IndexCorrupt: rows are missing, or a row that was read back differs from the row that was sent.
+            IndexCorrupt: rows are missing.
         """
         engine, record = self._engine, self._record
         engine.settle(record)
-        sample, counts = RowSample(), {}
         for part in record.parts:
-            counts[part.name] = engine.count(record, part)
-            if counts[part.name] != part.rows:
-                message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
+            if (count := engine.count(record, part)) != part.rows:
+                message = f"{engine.product} has {count:,} rows of {part.name}, not {part.rows:,}"
                 raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends the missing rows")
-            rows = sampled(part.rows)
-            stored: Any = engine.stored(record, part, rows)
-            (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
-            for row, numbers in zip(rows.tolist(), map(_bytes, stored), strict=True):
-                if self._sent.get((part.name, row), numbers) != numbers:
-                    message = f"row {row} of {part.name} in {engine.product} differs from the row that was sent"
-                    raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
-        seconds = round(time.monotonic() - self._begun, 3)
-        census = Census(counts, sample.digest(), seconds, engine.size(record))
-        engine.put_record(record._replace(census=census, notes=engine.notes(record)))
-        return census
+        engine.put_record(record._replace(complete=True, notes=engine.notes(record)))
 
     def close(self) -> None:
-        """Forget the rows that were sent."""
-        self._sent.clear()
+        """Do nothing: the connections belong to the engine."""
 
     def _part(self, name: str) -> Part:
         if name not in self._parts:
@@ -259,13 +208,6 @@ class OpenGeneration:
         self._engine, self._record, self._generation = engine, record, record.generation
         self._parts = {part.name: part for part in record.parts}
 
-    @property
-    def census(self) -> Census:
-        """Census of its staging."""
-        if self._record.census is None:
-            raise IndexCorrupt(f"generation {self._generation} has no census", hint=PUSH)
-        return self._record.census
-
     def count(self, part: str) -> int:
         """Return the number of rows of a part, counted now."""
         return self._engine.count(self._record, self._part(part))
@@ -278,15 +220,6 @@ class OpenGeneration:
         """Return a part with term weights. Raises: IndexCorrupt: it has no part with this name."""
         return self._engine.terms(self._record, self._part(part, with_vectors=False))
 
-    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
-        """Return some blocks of a file. Raises: IndexCorrupt: the engine does not have one of them."""
-        found = self._engine.blocks(self._generation, file, numbers)
-        for number in numbers:
-            if number not in found:
-                where = f"generation {self._generation} in {self._engine.product}"
-                raise IndexCorrupt(f"block {number} of the file {file} is missing in {where}", hint=PUSH)
-        return [found[number] for number in numbers]
-
     def close(self) -> None:
         """Do nothing: the connections belong to the engine."""
 
@@ -297,42 +230,3 @@ class OpenGeneration:
             message = f"generation {self._generation} in {self._engine.product} has no {kind} of {name}"
             raise IndexCorrupt(message, hint=PUSH)
         return part
-
-
-def _bytes(numbers: Any) -> bytes:
-    """Return a vector, or term weights in order of terms, as bytes."""
-    if isinstance(numbers, np.ndarray):
-        return np.ascontiguousarray(numbers, "<f4").tobytes()
-    order = np.argsort(numbers.terms, kind="stable")
-    return bytes(numbers.terms[order].astype("<i4").tobytes() + numbers.weights[order].astype("<f4").tobytes())
-
-
-_SAMPLED = 64
-
-
-def sampled(rows: int) -> Rows:
-    """Return the numbers of the rows that are read back: 64 at even distances, the first and the last among them."""
-    return np.unique(np.linspace(0, max(rows - 1, 0), min(_SAMPLED, rows)).astype(np.int64))
-
-
-class RowSample:
-    """Digest of the contents of sampled rows, part by part."""
-
-    def __init__(self) -> None:
-        self._sha1 = hashlib.sha1(usedforsecurity=False)
-
-    def add_vectors(self, part: str, vectors: Vectors) -> None:
-        """Add the vectors that were read back from the sampled rows of a part, (m, dim) float32."""
-        self._sha1.update(f"{part} {vectors.shape}\n".encode())
-        self._sha1.update(np.ascontiguousarray(vectors, "<f4").data)
-
-    def add_weights(self, part: str, weights: Sequence[TermWeights]) -> None:
-        """Add the term weights that were read back from the sampled rows of a part, terms ascending."""
-        for row in weights:
-            self._sha1.update(f"{part} {len(row.terms)}\n".encode())
-            self._sha1.update(np.ascontiguousarray(row.terms, "<i4").data)
-            self._sha1.update(np.ascontiguousarray(row.weights, "<f4").data)
-
-    def digest(self) -> str:
-        """Return the SHA-1 of all that was added, 40 hex digits."""
-        return self._sha1.hexdigest()

@@ -11,17 +11,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
-from retrieve_cli.contracts.values import Q_contra
-from retrieve_cli.storage.bitmap import Restricted, several, spread_within, total
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
@@ -40,13 +39,6 @@ _SLACK = 32
 """Minimum candidates beyond the depth."""
 _MOST = 8192
 """Length of the longest list that is requested from an engine for a usual depth."""
-
-
-class Statistics(Protocol[Q_contra]):
-    """Mean and deviation of a query's scores over all rows, without a pass over them."""
-
-    def spread(self, query: Q_contra, *, grouped: bool) -> tuple[float, float]:
-        """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
 
 
 class ListRequest(NamedTuple):
@@ -95,34 +87,25 @@ class Scope(NamedTuple):
         return self.sent and self.size <= FEW
 
 
-class EngineIndex(Restricted, ABC, Generic[Q]):
+class EngineIndex(ABC, Generic[Q]):
     """A `contracts.Index` over a part in an engine. Failures of the engine pass through unchanged."""
 
-    def __init__(self, *, part: Part, capabilities: Capabilities, statistics: Statistics[Q]) -> None:
+    def __init__(self, *, part: Part, capabilities: Capabilities) -> None:
         self.unit = part.unit
         self._rows = part.rows
         self._most_rows = capabilities.most_rows
-        self._statistics = statistics
-        self._lock = Lock()
-        self._completed = 0
-
-    @property
-    def completed(self) -> int:
-        """Number of lists that the engine left short, and that were completed exactly."""
-        return self._completed
 
     def __len__(self) -> int:
         return self._rows
 
-    def spread(self, query: Q, units: Units) -> tuple[float, float]:
-        """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
-        if self.population is None:
-            return self._statistics.spread(query, grouped=units.grouped)
-        return spread_within(self.population, units.starts, partial(self.sampled, query))
+    @property
+    def takes_conditions(self) -> bool:
+        """True: it is a `RemoteIndex`."""
+        return True
 
-    def sampled(self, query: Q, rows: Rows) -> Vectors:
-        """Return the scores of a sample of the population, (m,) float32."""
-        return self.scores(query, rows)
+    def within(self, rows: Mask) -> Self:  # noqa: ARG002  its statistics come from the list, which has no other rows
+        """Return the index for searches that only list rows of a tenant, (n,) bool."""
+        return self
 
     def search(
         self,
@@ -162,7 +145,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         scope = Scope(units, mask, count, None)
         return scope._replace(within=Within(rows=scope.rows())) if count <= self._most_rows else scope
 
-    def listed(self, wanted: ListRequest, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
+    def listed(self, wanted: ListRequest, scope: Scope, ask: Ask) -> tuple[Rows, Vectors]:
         """Return the best units of a list of the engine that is long enough, if it gives one, and their scores."""
         units, depth = wanted.units, wanted.depth
         if not scope.size:
@@ -178,20 +161,6 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
             if len(listed[0]) >= depth or len(rows) < length or 2 * length > max(_MOST, 4 * depth):
                 return best(*listed, depth)
             length *= 2
-
-    def filled(self, wanted: ListRequest, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
-        """Return the best units after the engine left a list short: by an exact search, or else from the scores of all
-        rows that may be listed."""
-        with self._lock:
-            self._completed += 1
-        units = wanted.units
-        if scope.sent:
-            rows, scores = ask.nearest(2 * wanted.depth + _SLACK, within=scope.within, exact=True)
-            listed = ask.worth(units, *scope.kept(rows, scores))
-            if len(listed[0]) >= min(wanted.depth, units.total(wanted.allowed)):
-                return best(*listed, wanted.depth)
-        rows = scope.rows()
-        return best(*ask.worth(units, rows, self.scores(ask.query, rows)), wanted.depth)
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the score of each of `rows`, or of the best row of each group of rows."""
@@ -211,10 +180,9 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         """Return the engine's score of each of some rows, (m,) float32."""
 
 
-class Ask(NamedTuple, Generic[Q]):
+class Ask(NamedTuple):
     """A question to a part."""
 
-    query: Q
     nearest: Callable[..., tuple[Rows, Vectors]]
     """Returns the best rows and their scores, best first: `nearest(limit, within=..., exact=...)`."""
     worth: Callable[[Units, Rows, Vectors], tuple[Rows, Vectors]]
@@ -238,7 +206,8 @@ class Units:
     """The rows of a part; with `starts` (first row of each group, then the number of rows) its groups."""
 
     def __init__(self, rows: int, starts: Rows | None) -> None:
-        self.starts = several(starts)
+        several = starts is not None and len(starts) > 1 and int(starts[-1]) > len(starts) - 1
+        self.starts = starts if several else None
         self.grouped = starts is not None
         self.count = rows if starts is None else len(starts) - 1
 
@@ -260,7 +229,7 @@ class Units:
 
     def total(self, mask: Mask | None) -> int:
         """Return the number of units in a mask; all units if there is no mask."""
-        return total(self.count, mask)
+        return self.count if mask is None else int(mask.sum())
 
     def worth(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return the units that have any of these different rows, ascending, and the best of their scores."""
@@ -282,3 +251,8 @@ def best(units: Rows, scores: Vectors, depth: int) -> tuple[Rows, Vectors]:
     """Return the `depth` units with the highest scores and these, best first; equal ones in order of the units."""
     order = np.lexsort((units, -scores))[:depth]
     return units[order].astype(np.int64), scores[order]
+
+
+def spread(scores: Vectors) -> tuple[float, float]:
+    """Return mean and standard deviation of the scores of a list; 0 without any."""
+    return (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)

@@ -9,23 +9,19 @@ rows are still there: readers ask for the generation that `current` names, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from shutil import copyfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.ingest.sending import EngineShare, holds, send
-from retrieve_cli.storage import durable, engine_record, pickles
-from retrieve_cli.storage.engine_record import STATISTICS, Entry
+from retrieve_cli.storage import durable, engine_record
+from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.generations import SENT
-from retrieve_cli.storage.postings import Exported
-from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 if TYPE_CHECKING:
@@ -58,7 +54,6 @@ class Push:
             Unavailable: an engine cannot be reached, or a secret is missing.
             UsageError: the configuration contradicts itself.
         """
-        engines.keeper(self._settings)
         for name in self._settings.engines.in_use:
             engines.engine(name, self._settings).live()
 
@@ -85,12 +80,8 @@ class Push:
         """Send a published generation as far as the engines do not hold it, or all of it; their aliases name it then.
 
         Raises:
-            UsageError: as `stage` does, or its files are in an engine themselves.
-            Unavailable, IndexCorrupt: as `stage` does.
+            UsageError, Unavailable, IndexCorrupt: as `stage` does.
         """
-        if (generation.folder / ATTACHED).exists():
-            message = f"generation {generation.id} is attached: its rows are not on this machine"
-            raise UsageError(message, hint="send it where the index is built: retrieve engines push")
         self.stage(generation, whole=whole)
         self.record(generation.folder)
         self.publish()
@@ -109,7 +100,6 @@ class Push:
         with suppress(IndexCorrupt):  # a damaged record is written again
             known = engine_record.read(generation.folder)
         shares = self._shares(generation)
-        write_statistics(generation, [part for share in shares for part in share.parts])
         for share in shares:
             name = share.engine.name
             entry = known.get(name)
@@ -128,8 +118,6 @@ class Push:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""
         if self._generation is None or not self._entries:
             return
-        if folder != self._generation.folder:
-            copy_statistics(self._generation.folder, folder)
         known = {}
         with suppress(IndexCorrupt):
             known = engine_record.read(folder)
@@ -166,14 +154,12 @@ class Push:
     def _shares(self, generation: Generation) -> list[EngineShare]:
         placed = engines.places(self._settings, generation.manifest.recipe.retrievers)
         indexes = local_indexes(generation, self._settings)
-        keeper = engines.keeper(self._settings)
         shares = []
         for name in self._settings.engines.in_use:
             mine = [registry.retriever(each) for each, place in placed.items() if place == name]
             parts = [retriever.exported(indexes[retriever.name]) for retriever in mine]
-            files = engines.kept_files(generation.manifest, self._settings) if name == keeper else []
-            if parts or files:
-                shares.append(EngineShare(engines.engine(name, self._settings), parts, files))
+            if parts:
+                shares.append(EngineShare(engines.engine(name, self._settings), parts))
         for share in shares:
             able = share.engine.capabilities
             for exported in share.parts:
@@ -186,40 +172,3 @@ class Push:
 
 def _lines(path: Path) -> list[str]:
     return read_text(path, limit=MANIFEST).splitlines() if path.exists() else []
-
-
-def write_statistics(generation: Generation, parts: Sequence[Exported]) -> None:
-    """Write the statistics of the scores of all parts into the folder of a generation, unless they are there."""
-    path = generation.folder / STATISTICS
-    with suppress(IndexCorrupt):  # what is missing or damaged is written again
-        stored = pickles.load(path)
-        if isinstance(stored, dict) and all(exported.part.name in stored for exported in parts):
-            return
-    found = {exported.part.name: _statistics(exported, generation) for exported in parts}
-    _settle(path, partial(pickles.dump, found))
-
-
-def copy_statistics(source: Path, target: Path) -> None:
-    """Copy the statistics of a generation from one folder to another. Raises: OSError."""
-    _settle(target / STATISTICS, partial(copyfile, source / STATISTICS))
-
-
-def _settle(path: Path, write_statistics: Callable[[Path], object]) -> None:
-    """Write a file in one step that survives a crash. Raises: OSError."""
-    unfinished = durable.unfinished(path)
-    write_statistics(unfinished)
-    durable.sync(unfinished)
-    unfinished.replace(path)
-
-
-def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]:
-    from retrieve_cli.storage.term_statistics import posting_statistics
-    from retrieve_cli.storage.vector_statistics import vector_statistics
-
-    starts = generation.starts if exported.part.unit == "chunk" else None
-    part = exported.part
-    if exported.postings is not None:
-        signed = int(bool((exported.postings.values <= 0).any()))
-        return {**posting_statistics(exported.postings, starts=starts).to_arrays(), engine_record.SIGNED: signed}
-    vectors = exported.vectors() if exported.vectors else ()
-    return vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays()

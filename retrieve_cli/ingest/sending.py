@@ -1,4 +1,4 @@
-"""The rows and files of a generation on their way into one engine."""
+"""The rows of a generation on their way into one engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Batch, Label
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.tenants import TENANT
-from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -34,24 +33,23 @@ class EngineShare(NamedTuple):
 
     engine: Engine
     parts: Sequence[Exported]
-    files: Sequence[str]
 
 
 def holds(share: EngineShare, entry: Entry, generation: str) -> bool:
     """Return True if an engine holds all of its share now."""
     parts = [exported.part for exported in share.parts]
-    if (dict(entry.card), list(entry.parts), list(entry.files)) != (dict(share.engine.card), parts, list(share.files)):
+    if (dict(entry.card), list(entry.parts)) != (dict(share.engine.card), parts):
         return False
     return not lost(share.engine, entry, generation)
 
 
 def send(share: EngineShare, generation: Generation, older: Generation | None, *, say: Callable[[str], None]) -> Entry:
-    """Send the share of an engine; return the rows and files that it holds then. Rows that the engine can copy from
-    `older` are not sent.
+    """Send the share of an engine; return the rows that it holds then. Rows that the engine can copy from `older` are
+    not sent.
 
     Raises:
         Unavailable: the engine cannot be reached, or rejects the rows.
-        IndexCorrupt, RetrieveError: it lost rows.
+        IndexCorrupt: it lost rows.
     """
     engine = share.engine
     labels = RowLabels(generation)
@@ -63,12 +61,8 @@ def send(share: EngineShare, generation: Generation, older: Generation | None, *
                 for batch in batches(exported, labels):
                     _store(staging, exported.part.name, batch, copies)
                     progress.advance(len(batch.rows))
-        census = staging.finish()
-    for exported in share.parts:
-        if (held := census.rows.get(exported.part.name)) != exported.part.rows:
-            message = f"{engine.name} holds {held} rows of {exported.part.name}, and {exported.part.rows} were sent"
-            raise RetrieveError(message, hint="run it again: retrieve engines push")
-    return Entry(engine.card, [exported.part for exported in share.parts], share.files, census)
+        staging.finish()
+    return Entry(engine.card, [exported.part for exported in share.parts])
 
 
 def _copies(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +19,11 @@ from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_ge
 from retrieve_cli.storage.manifest import LISTING
 from retrieve_cli.storage.records.lookup import find_chunk, find_record
 from retrieve_cli.storage.records.rows import shown_row
-from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Dangling, Graph
+    from retrieve_cli.retrieval.graph.picture import Flowchart
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -146,21 +145,18 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
     ]
 
 
-def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
-    """Return the neighbourhood of a record for Graphviz, and draw a picture if there is a path for it.
+def drawing(generation: Generation, *, name: str, radius: int) -> Flowchart:
+    """Return the neighbourhood of a record as text for Mermaid.
 
     Raises:
-        UsageError: the record does not exist, the index has no edges, or the picture cannot be written.
-        Unavailable: matplotlib is not installed.
+        UsageError: the record does not exist, or the index has no edges.
     """
-    from retrieve_cli.retrieval.graph.picture import draw, to_dot
+    from retrieve_cli.retrieval.graph.picture import flowchart
 
     edges = open_graph(generation)
     if edges is None:
         raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    node, record = _node(edges, generation, name), generation.record_id
-    nodes = None if picture is None else draw(edges, node, picture, radius=radius, record=record)
-    return {"dot": to_dot(edges, node, radius=radius, record=record), "nodes": nodes}
+    return flowchart(edges, _node(edges, generation, name), radius=radius, record=generation.record_id)
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:
@@ -190,7 +186,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
             faults["generation"] = error.message
     names = list(manifest.files)
     folder = store.generations / manifest.id
-    if (folder / LISTING).exists() and not (folder / ATTACHED).exists():
+    if (folder / LISTING).exists():
         names.append(LISTING)
         if not faults and not store.has_listing(manifest):
             faults[LISTING] = f"{LISTING} is damaged: it would not show damage of other files"

@@ -13,7 +13,6 @@ from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
-from retrieve_cli.search.deadline import busy_clock
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, SparseEncoder, Vectors
@@ -90,8 +89,6 @@ class QueryForms:
         self._given: dict[str, Callable[[str], Any]] = {}
         self.seconds = 0.0
         """Seconds that encoding took."""
-        self.busy = 0.0
-        """The same by `busy_clock`."""
 
     def give(self, text: str, vector: Callable[[str], Any]) -> None:
         """Let a function return the vector of a text, for the retriever of a name; None: the text is encoded."""
@@ -112,7 +109,7 @@ class QueryForms:
                 known[text] = vector
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
-            with self.timed(name):
+            with self.timed():
                 prose = [_prose(text) for text in new]
                 made = self._vectors(prose) if form == "vector" else self._models.sparse.encode_queries(prose)
                 known.update(zip(new, made, strict=True))
@@ -123,16 +120,13 @@ class QueryForms:
         return self.deadline.left
 
     @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """Run the encoding for the retriever of a name, and record its cost."""
-        begun, busy = time.perf_counter(), busy_clock()
+    def timed(self) -> Iterator[None]:
+        """Run an encoding, and count its time."""
+        begun = time.perf_counter()
         try:
             yield
         finally:
-            spent = busy_clock() - busy
             self.seconds += time.perf_counter() - begun
-            self.busy += spent
-        self.deadline.record(name, spent)
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         encoder = self._models.hurried(self.deadline.left)

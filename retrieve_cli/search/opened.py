@@ -9,7 +9,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.indexes import open_indexes
-from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.index_settings import SERVERS
@@ -17,7 +16,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.deadline import Durations
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -51,7 +50,7 @@ class Readers:
 
 
 class Opened(Frozen, eq=False, weakref=True):
-    """An open generation. It is immutable: the choices and costs of a request belong to a `Searcher`.
+    """An open generation. It is immutable: the choices of a request belong to a `Searcher`.
 
     Threads may share it; an index and a model are loaded at their first use.
     """
@@ -63,7 +62,7 @@ class Opened(Frozen, eq=False, weakref=True):
     indexes: Indexes
     models: QueryModels
     readers: Readers
-    costs: Costs
+    durations: Durations
     watched: Sequence[tuple[int, Watched]]
     """Its sources, each with the number of records before it; empty if the generation does not name them."""
     unread: str
@@ -94,7 +93,7 @@ class Opened(Frozen, eq=False, weakref=True):
             indexes,
             before.models if before is not None and same else QueryModels(settings, recipe),
             Readers(),
-            Costs(store.cache / "costs.json", {name: retriever(name).cost for name in indexes}),
+            Durations() if before is None else before.durations,
             *_sources(store, found, settings),
             seconds,
         )

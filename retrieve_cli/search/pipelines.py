@@ -6,7 +6,6 @@ only the choices that the recipe does not fix: retrieval depth and fusion.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -84,12 +83,7 @@ def _retrieving(plan: RankPlan, keep: int) -> Stage:
     """The stage that ranks by the retrievers that run."""
     settings, names = plan.opened.settings, plan.running
     layout = ChunkLayout(plan.opened.generation.starts, plan.opened.generation.chunk_id)
-    remote: Collection[str] = ()
-    if settings.engines.in_use:
-        from retrieve_cli.assemble.engines import places
-
-        remote = places(settings, names)
-    found = tuple(_retrieval(plan, name, layout, keep, waits=name in remote) for name in names)
+    found = tuple(_retrieval(plan, name, layout, keep) for name in names)
     if len(found) == 1:
         return Retrieve(found[0], keep=keep)
     from retrieve_cli.retrieval.stages.fuse import Fuse
@@ -97,8 +91,8 @@ def _retrieving(plan: RankPlan, keep: int) -> Stage:
     return Fuse(found, registry.fusion_of(settings, names), keep=keep)
 
 
-def _retrieval(plan: RankPlan, name: str, layout: ChunkLayout, keep: int, *, waits: bool) -> Retrieval:
-    """A retriever over its index, or the one that has none; `waits` is True if its index is on a server."""
+def _retrieval(plan: RankPlan, name: str, layout: ChunkLayout, keep: int) -> Retrieval:
+    """A retriever over its index, or the one that has none."""
     opened, options = plan.opened, plan.options
     if name not in opened.indexes:
         from retrieve_cli.assemble.llm import retrieval
@@ -114,7 +108,7 @@ def _retrieval(plan: RankPlan, name: str, layout: ChunkLayout, keep: int, *, wai
         layout=layout,
         unit=options.unit,
         depth=(options.similarity_top_k if retriever.similarity else None) or max(opened.settings.search.depth, keep),
-        waits=waits or (registry.compares_vectors(name) and opened.models.waits),
+        waits=name in plan.remote,
     )
 
 

@@ -2,7 +2,7 @@
 
 A requested step that cannot run is an error if it is needed; otherwise it is skipped with a notice. The only retriever
 is needed, and so is a reranker that the command names; the configuration marks some steps as `required` or `optional`.
-A deadline drops optional steps, in the order of `sacrifice`.
+A deadline drops optional retrievers.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class RankPlan(NamedTuple):
     queries: int
     say: Callable[[str], None]
     """Receives what the user should know."""
+    remote: frozenset[str] = frozenset()
+    """Retrievers that wait for a server."""
     visible: Mask | None = None
     """(records,) bool: the records that are visible to any of the queries; None: all."""
     substitute: str | None = None
@@ -122,7 +124,7 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     """
     generation, settings = opened.generation, opened.settings
     texts = sum(1 + len(query.also) for query in queries)
-    deadline = Deadline(options.deadline_ms, queries=texts, spent=opened.seconds, costs=opened.costs)
+    deadline = Deadline(options.deadline_ms, queries=texts, spent=opened.seconds, durations=opened.durations)
     settings.expect_trusted("search", "plugins")
     chosen = _retrievers(generation, settings, options)
     substitute = _substitute(settings, options, chosen)
@@ -132,12 +134,10 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     if rerank and reranker is None:
         raise NotConfigured("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
-    may_go = sacrifice(settings, chosen, reranker)
-    free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
-    steps = (*chosen, *([reranker] if reranker else ()))
-    stays = [step for step in steps if step not in {*may_go, *free}]
-    for step, why in deadline.skipped(may_go, needed=stays).items():
-        omitted.give_up(step, why)
+    remote = _remote(opened, retrievers)
+    for name in optional(chosen, remote, settings):
+        if why := deadline.no_room_for(name):
+            omitted.give_up(name, why)
     visible = seen_by_any(queries)
     _expect_groups(opened, options, visible, say)
     keep = options.rerank_keep if reranker is not None else None
@@ -156,11 +156,26 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         texts,
         len(queries),
         say,
+        remote=remote,
         visible=visible,
         substitute=substitute,
         keep=keep,
         expands=_expands(settings, options, keep, say),
         idle=_idle(settings, options, chosen),
+    )
+
+
+def _remote(opened: Opened, retrievers: Sequence[str]) -> frozenset[str]:
+    """Return the retrievers that wait for a server: of an engine, of an encoder, or of a language model."""
+    on_engines: Collection[str] = ()
+    if opened.settings.engines.in_use:
+        from retrieve_cli.assemble.engines import places
+
+        on_engines = places(opened.settings, retrievers)
+    return frozenset(
+        name
+        for name in retrievers
+        if name in on_engines or name not in opened.indexes or (registry.compares_vectors(name) and opened.models.waits)
     )
 
 
@@ -344,11 +359,7 @@ def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, 
     return steps
 
 
-def sacrifice(settings: Settings, retrievers: Sequence[str], reranker: str | None) -> list[str]:
-    """Return the steps that a deadline may drop, in the order of dropping; `required` steps stay."""
-    order = [reranker] if reranker is not None and settings.rerank.policy == "optional" else []
-    costs = {name: retriever(name).cost[0] for name in retrievers if retriever(name).cost[0] > 0}
-    costly = sorted(costs, key=lambda name: -costs[name])
-    if len(costly) == len(retrievers):
-        costly = costly[:-1]  # somebody has to answer
-    return order + [name for name in costly if not retriever(name).required(settings)]
+def optional(retrievers: Sequence[str], remote: Collection[str], settings: Settings) -> list[str]:
+    """Return the retrievers on a server that a deadline may skip; one that answers always stays."""
+    may_go = [name for name in retrievers if name in remote and not retriever(name).required(settings)]
+    return may_go if len(may_go) < len(retrievers) else may_go[1:]

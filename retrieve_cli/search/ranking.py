@@ -12,15 +12,18 @@ from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
-from retrieve_cli.search.deadline import Deadline, busy_clock
+from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.pipelines import pipeline_of, reader_of, with_reranker
-from retrieve_cli.search.plan import RankPlan, check, plan, sacrifice, steps_of
+from retrieve_cli.search.plan import RankPlan, check, plan, steps_of
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.expand import Expand
     from retrieve_cli.search.relaxation import Relaxation
+
+EXPANSION = "expansion"
+"""Adding linked records, as a step that may be skipped."""
 
 
 class Ranked(Frozen):
@@ -145,13 +148,16 @@ def _run(
     reranking = 0.0
     for stage in pipeline.stages:
         begun = time.perf_counter()
-        if stage.kind == "rerank":
+        found: list[Ranking] | None
+        if not steps:
+            found = _retrieve(stage, rankings, plan, relax)
+        elif stage.kind == "rerank":
             found = _rerank(stage, rankings, plan)
             reranking += time.perf_counter() - begun if found is not None else 0.0
-        elif steps:
-            found = stage(rankings)
+        elif stage.kind == "expand":
+            found = _expand(stage, rankings, plan)
         else:
-            found = _retrieve(stage, rankings, plan, relax)
+            found = stage(rankings)
         if found is not None:
             rankings = found
             steps.append(Step(stage, found))
@@ -160,17 +166,24 @@ def _run(
 
 def _retrieve(stage: Stage, rankings: Sequence[Ranking], plan: RankPlan, relax: Relaxation | None) -> list[Ranking]:
     """The candidates of the first stage; by fewer terms where they are too few."""
-    begun = busy_clock()
-    found = stage(rankings)
-    plan.deadline.record("search", busy_clock() - begun - plan.forms.busy)
+    with plan.deadline.timed(*(name for name in plan.running if name in plan.remote)):
+        found = stage(rankings)
     useful = plan.deadline.left != 0.0 and any(registry.retriever(name).relaxes for name in plan.running)
     return relax(found, lambda queries: stage(list(map(Ranking, queries)))) if relax and useful else found
 
 
+def _expand(stage: Stage, rankings: Sequence[Ranking], plan: RankPlan) -> list[Ranking] | None:
+    if why := plan.deadline.no_room_for(EXPANSION):
+        plan.omitted.give_up(EXPANSION, why)
+        return None
+    with plan.deadline.timed(EXPANSION):
+        return stage(rankings)
+
+
 def _rerank(stage: Stage, rankings: Sequence[Ranking], plan: RankPlan) -> list[Ranking] | None:
     name = str(plan.reranker)
-    may_go = sacrifice(plan.opened.settings, plan.retrievers, name)
-    if name in may_go and (why := plan.deadline.no_room_for(name)):
+    optional = plan.opened.settings.rerank.policy == "optional"
+    if optional and (why := plan.deadline.no_room_for(name)):
         plan.omitted.give_up(name, why)
         return None
     reader = None if plan.deadline.left is None else reader_of(plan)

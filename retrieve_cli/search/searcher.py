@@ -115,7 +115,7 @@ class Searcher:
         confidence = Confidence.of(opened.store.calibration, self.score_card(ranked), options.min_confidence, say)
         if confidence and (measured := confidence.calibration.generation) != opened.generation.id:
             say(f"confidence was measured on generation {measured}: retrieve eval --gold FILE --calibrate")
-        with opened.store.reading(opened.generation.id), ranked.deadline.timed("results"):
+        with opened.store.reading(opened.generation.id):
             return ResultReader(opened, options).read(ranked, confidence)
 
     def _facets(self, questions: Sequence[Question], ranked: Ranked) -> list[dict[str, Facet]]:

@@ -1,6 +1,6 @@
-"""`engines.json`: what engines hold of a generation, beside its manifest; and `statistics.pkl`, for their scores.
+"""`engines.json`: what engines hold of a generation, beside its manifest.
 
-They are not part of the generation: its id and its answers are the same without them.
+It is not part of the generation: its id is the same without it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Card, Json
-from retrieve_cli.contracts.engines import Census, Part
+from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import durable, json_checks
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
-STATISTICS = "statistics.pkl"
-SIGNED = "signed"
-"""Key among the statistics of a part: 1 if a term weight is 0 or below."""
 _HINT = "send the index again: retrieve engines push"
 
 
@@ -28,9 +25,6 @@ class Entry(NamedTuple):
 
     card: Card
     parts: Sequence[Part]
-    files: Sequence[str]
-    """Names of files whose blocks it keeps."""
-    census: Census
 
     def part(self, name: str) -> Part | None:
         """Return a part by its name; None if the engine does not hold it."""
@@ -43,8 +37,6 @@ def write(folder: Path, entries: Mapping[str, Entry]) -> None:
         name: {
             "card": dict(entry.card),
             "parts": [part._asdict() for part in entry.parts],
-            "files": list(entry.files),
-            "census": entry.census._asdict() | {"rows": dict(entry.census.rows)},
         }
         for name, entry in entries.items()
     }
@@ -74,9 +66,4 @@ def _entry(value: Mapping[str, Json]) -> Entry:
             raise ValueError(f"{quoted(part.unit)} is not a unit")
         if part.dim is not None:
             json_checks.count(part.dim, "`dim`")
-    census = Census(**json_checks.mapping(value["census"], "`census`"))
-    counts = json_checks.mapping(census.rows, "`rows`")
-    rows = {name: json_checks.count(count, "`rows`") for name, count in counts.items()}
-    files = [json_checks.file_name(name) for name in value["files"]]
-    json_checks.text(census.sample, "`sample`")
-    return Entry(json_checks.mapping(value["card"], "`card`"), parts, files, census._replace(rows=rows))
+    return Entry(json_checks.mapping(value["card"], "`card`"), parts)

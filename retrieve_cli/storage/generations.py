@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.manifest import Manifest, faults, size_fault
-from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import CONFIG, read_text
-
-if TYPE_CHECKING:
-    from retrieve_cli.storage.remote_file import Blocks
 
 MANIFEST = "manifest.json"
 SENT = "sent.txt"
@@ -41,14 +36,9 @@ class StoredGeneration(Frozen):
 class Generations:
     """The artifacts folder at `path`, for reading. The constructor creates nothing."""
 
-    def __init__(self, path: Path, *, blocks: Callable[[Path, Manifest], Blocks] | None = None) -> None:
-        """`blocks` finds the files of a generation whose folder has only its manifest, because they are in an engine.
-
-        Raises:
-            UsageError: `path` is a file.
-        """
+    def __init__(self, path: Path) -> None:
+        """Raises: UsageError: `path` is a file."""
         self.path = path
-        self._blocks = blocks
         self.generations = path / "generations"
         self.quarantine = path / "quarantine.jsonl"
         self.cache = path / "cache"
@@ -123,23 +113,8 @@ class Generations:
                 return folder, manifest, hold
             time.sleep(0.001)  # another process is checking whether it is in use, or is about to remove it
 
-    def blocks(self, folder: Path, manifest: Manifest) -> Blocks | None:
-        """Return a function for blocks of files that are in an engine; None if they are in the folder.
-
-        Raises:
-            IndexCorrupt: they are in an engine, and this is not known how to be reached.
-        """
-        if not (folder / ATTACHED).exists():
-            return None
-        if self._blocks is None:
-            hint = "name the engine in config.yaml: engines.store: engine"
-            raise IndexCorrupt(f"the files of generation {manifest.id} are in an engine", hint=hint)
-        return self._blocks(folder, manifest)
-
     def verify(self, generation: str | None = None) -> tuple[Manifest, dict[str, str]]:
         """Read every byte of a generation, by default the current one; return its manifest and its faults by file.
-
-        Files that are in an engine are verified whenever they are read.
 
         Raises:
             IndexMissing, IndexCorrupt: there is no manifest to check the files against.
@@ -149,7 +124,7 @@ class Generations:
             hold = lock.share(self.generations / name)
             try:
                 folder, manifest = self._named(name)
-                damage = {} if (folder / ATTACHED).exists() else faults(folder, manifest)
+                damage = faults(folder, manifest)
             except IndexCorrupt:
                 if generation or self.live() == name:
                     raise

@@ -165,7 +165,7 @@ def load(source: Path | MappedFile) -> Any:
     path = source.path if isinstance(source, MappedFile) else source
     try:
         return _read(MappedFile.of(source))
-    except RetrieveError:  # damage, or an engine that has the file and cannot be reached
+    except RetrieveError:
         raise
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
@@ -175,13 +175,11 @@ def load(source: Path | MappedFile) -> Any:
 
 def read_artifact(path: Path) -> Any:
     """Return the value of a file, compared first with the manifest of its folder. Raises: UsageError, IndexCorrupt."""
-    from retrieve_cli.storage import manifest as manifests, remote_file
+    from retrieve_cli.storage import manifest as manifests
 
     if path.suffix != ".pkl":
         hint = "dense.faiss: faiss.read_index(PATH); records.jsonl and chunks.jsonl: one JSON object a line"
         raise UsageError(f"{path} is not a .pkl file", hint=hint)
-    if (path.parent / remote_file.ATTACHED).exists():
-        raise UsageError(f"the files of {path.parent} are in an engine", hint="read it where the index is built")
     if (place := path.with_name("manifest.json")).exists():
         entry = manifests.Manifest.read(place).files.get(path.name)
         if entry is not None and (fault := manifests.digest_fault(path, entry)):

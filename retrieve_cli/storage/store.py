@@ -7,7 +7,7 @@
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/catalogs/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
-    artifacts/web/                        answers of web and literature providers, see websearch/stored.py
+    artifacts/web.sqlite                  answers of web and literature providers, see websearch/cache.py
     artifacts/tasks/                      tasks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
@@ -41,7 +41,6 @@ from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults, sha1_file
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import JUDGMENTS, lines, open_regular
 
 _SCRATCH = ".scratch-"
@@ -123,8 +122,7 @@ class Store(Generations):
             self.keep_listing(manifest)
             self.note(manifest)
         else:
-            if not (scratch / ATTACHED).exists():
-                durable.replace(scratch / LISTING, manifest.listing)
+            durable.replace(scratch / LISTING, manifest.listing)
             _write(scratch / MANIFEST, manifest)
             if folder.exists():  # damaged: it makes place for its intact successor, and nothing is deleted
                 folder.rename(folder.with_name(f"{folder.name}.damaged-{time.time_ns()}"))

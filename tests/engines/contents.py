@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import AnyOf, Batch, Census, Engine, Label, Part, Staging
+from retrieve_cli.contracts.engines import AnyOf, Batch, Engine, Label, Part, Staging
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 
 if TYPE_CHECKING:
@@ -135,20 +135,13 @@ def put(staging: Staging, made: Content, parts: Sequence[Part], rows: Rows) -> N
 
 def send(
     engine: Engine, made: Content, parts: Sequence[Part], *, generation: str = GENERATION, step: int = 500
-) -> Census:
+) -> None:
     """Store a generation and finish it."""
     staging = engine.stage(generation, parts)
     try:
         for part in parts:
             for start in range(0, len(made), step):
                 put(staging, made, [part], np.arange(start, min(start + step, len(made))))
-        return staging.finish()
+        staging.finish()
     finally:
         staging.close()
-
-
-class NoStatistics:
-    """Statistics of which a test can tell that they were used."""
-
-    def spread(self, query: Any, *, grouped: bool) -> tuple[float, float]:
-        return (2.0 if grouped else 1.0), 0.5

@@ -19,7 +19,7 @@ import pytest
 from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
 
 from retrieve_cli.assemble import engines
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part
+from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part
 
 CALLS = ".calls"
 """End of the names of the files that list the calls."""
@@ -81,13 +81,9 @@ class WatchedStaging(SqliteStaging):
         self._note("copy", part, len(rows))
         super().copy(part, older, rows, older_rows, labels)
 
-    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
-        self._note("put_blocks", file, len(blocks))
-        super().put_blocks(file, blocks)
-
-    def finish(self) -> Census:
+    def finish(self) -> None:
         self._note("finish")
-        return super().finish()
+        super().finish()
 
     def close(self) -> None:
         self._note("close")
@@ -193,9 +189,34 @@ def main(arguments: list[str]) -> int:
     return int(program(arguments))
 
 
-def said(answer: Any) -> Any:
+class Said(dict[str, Any]):
+    """What an answer says; another one is equal if numbers differ by no more than 1e-5 of their size."""
+
+    def __eq__(self, other: object) -> bool:
+        return alike(dict(self), other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def said(answer: Any) -> Said:
     """Return what an answer says, without times."""
-    return {key: value for key, value in answer.items() if key not in ("timings_ms", "time")}
+    return Said({key: value for key, value in answer.items() if key not in ("timings_ms", "time")})
+
+
+def alike(through: Any, local: Any) -> bool:
+    """True if two answers are the same but for the last digits of numbers; an engine adds that it counted to the
+    end."""
+    if isinstance(local, dict) and isinstance(through, dict):
+        through, local = (
+            {name: value for name, value in each.items() if (name, value) != ("total_relation", "eq")}
+            for each in (through, local)
+        )
+        return through.keys() == local.keys() and all(alike(through[name], local[name]) for name in local)
+    if isinstance(local, list) and isinstance(through, list):
+        return len(through) == len(local) and all(map(alike, through, local))
+    if isinstance(local, float):
+        return bool(through == pytest.approx(local, rel=1e-5, abs=1e-6))
+    return bool(through == local)
 
 
 def close_all() -> None:

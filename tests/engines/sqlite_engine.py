@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engines.sqlite_collections import SqliteTerms, SqliteVectors, read_weights
+from engines.sqlite_collections import SqliteTerms, SqliteVectors
 
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
-from retrieve_cli.engines.lifecycle import RowSample, sampled
+from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 _TABLES = """
-CREATE TABLE generations (id TEXT PRIMARY KEY, card TEXT, parts TEXT, begun REAL, census TEXT);
+CREATE TABLE generations (id TEXT PRIMARY KEY, card TEXT, parts TEXT, complete INTEGER);
 CREATE TABLE alias (place INTEGER PRIMARY KEY, generation TEXT REFERENCES generations ON DELETE CASCADE);
 CREATE TABLE rows (generation TEXT REFERENCES generations ON DELETE CASCADE, part TEXT, row INTEGER,
   id TEXT, doc_id TEXT, title TEXT, text TEXT, section TEXT, tenant TEXT, vector BLOB,
@@ -35,8 +33,6 @@ CREATE TABLE weights (generation TEXT, part TEXT, term INTEGER, row INTEGER, wei
   PRIMARY KEY (generation, part, term, row),
   FOREIGN KEY (generation, part, row) REFERENCES rows ON DELETE CASCADE) WITHOUT ROWID;
 CREATE INDEX row_weights ON weights (generation, part, row);
-CREATE TABLE blocks (generation TEXT REFERENCES generations ON DELETE CASCADE, file TEXT, number INTEGER, data BLOB,
-  PRIMARY KEY (generation, file, number));
 """
 
 _LOCKED_S = 300.0
@@ -80,13 +76,12 @@ class SqliteEngine:
             stored = database.execute("SELECT card, parts FROM generations WHERE id = ?", (generation,)).fetchone()
             if stored is not None and stored != made:
                 database.execute("DELETE FROM generations WHERE id = ?", (generation,))
-            begun = (generation, *made, time.time())
-            database.execute("INSERT OR IGNORE INTO generations VALUES (?, ?, ?, ?, NULL)", begun)
+            database.execute("INSERT OR IGNORE INTO generations VALUES (?, ?, ?, 0)", (generation, *made))
         return SqliteStaging(self.opened, generation, parts)
 
     def publish(self, generation: str) -> None:
         with self.opened() as database:
-            complete(database, generation)
+            expect_complete(database, generation)
             database.execute("INSERT OR REPLACE INTO alias VALUES (1, ?)", (generation,))
 
     def live(self) -> str | None:
@@ -95,7 +90,7 @@ class SqliteEngine:
         return None if row is None else str(row[0])
 
     def generations(self) -> list[Staged]:
-        sql = """SELECT id, census IS NOT NULL, EXISTS (SELECT 1 FROM alias WHERE generation = id)
+        sql = """SELECT id, complete, EXISTS (SELECT 1 FROM alias WHERE generation = id)
                  FROM generations ORDER BY id"""
         with self.opened("BEGIN") as database:
             return [Staged(name, bool(done), bool(live)) for name, done, live in database.execute(sql)]
@@ -106,8 +101,8 @@ class SqliteEngine:
 
     def open(self, generation: str) -> SqliteGeneration:
         with self.opened("BEGIN") as database:
-            census = complete(database, generation)
-        return SqliteGeneration(self.opened, generation, census, lossy=(self._lossy, self._seed))
+            expect_complete(database, generation)
+        return SqliteGeneration(self.opened, generation, lossy=(self._lossy, self._seed))
 
     def snapshot(self, generation: str, place: str) -> str:
         raise UsageError("the engine sqlite makes no snapshots", hint="copy its file")
@@ -144,12 +139,11 @@ class SqliteEngine:
             raise Unavailable(f"the database {self._path.name} does not answer ({error})", hint="create it") from error
 
 
-def complete(database: sqlite3.Connection, generation: str) -> Census:
-    """Return the census of a complete generation. Raises: IndexCorrupt: there is none of that id."""
-    row = database.execute("SELECT census FROM generations WHERE id = ?", (generation,)).fetchone()
-    if row is None or row[0] is None:
+def expect_complete(database: sqlite3.Connection, generation: str) -> None:
+    """Raises: IndexCorrupt: there is no complete generation of that id."""
+    row = database.execute("SELECT complete FROM generations WHERE id = ?", (generation,)).fetchone()
+    if row is None or not row[0]:
         raise IndexCorrupt(f"sqlite has no complete generation {generation}", hint="retrieve engines push")
-    return Census(*json.loads(row[0]))
 
 
 class SqliteStaging:
@@ -159,12 +153,9 @@ class SqliteStaging:
         self._opened = opened
         self._generation = generation
         self._parts = {part.name: part for part in parts}
-        self._sent: dict[tuple[str, int], bytes] = {}
-        """Contents of the rows of the sample, as this process sent them."""
 
     def put(self, part: str, batch: Batch) -> None:
         rows = batch.rows.tolist()
-        wanted = set(sampled(self._parts[part].rows).tolist())
         with self._opened() as database:
             for place, row in enumerate(rows):
                 vector = None if batch.vectors is None else np.ascontiguousarray(batch.vectors[place], "<f4").tobytes()
@@ -175,12 +166,10 @@ class SqliteStaging:
                     pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
                     values = [(self._generation, part, term, row, weight) for term, weight in pairs]
                     database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?)", values)
-                if row in wanted:
-                    self._sent[part, row] = vector if weights is None else _contents(weights)
 
     def copy(self, part: str, older: str, rows: Any, older_rows: Any, labels: Sequence[Label]) -> None:
         with self._opened() as database:
-            complete(database, older)
+            expect_complete(database, older)
             for row, origin, label in zip(rows.tolist(), older_rows.tolist(), labels, strict=True):
                 there = (older, part, origin)
                 sql = "SELECT vector FROM rows WHERE (generation, part, row) = (?, ?, ?)"
@@ -191,7 +180,6 @@ class SqliteStaging:
                 sql = """INSERT INTO weights SELECT ?, ?, term, ?, weight FROM weights
                          WHERE (generation, part, row) = (?, ?, ?)"""
                 database.execute(sql, (*key, *there))
-                self._sent.pop((part, row), None)
 
     @staticmethod
     def _put_row(database: sqlite3.Connection, key: tuple[str, str, int], label: Label, vector: bytes | None) -> None:
@@ -201,13 +189,7 @@ class SqliteStaging:
         values = [(*key, field, value) for field, values in label.fields.items() for value in values]
         database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?, ?)", values)
 
-    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
-        rows = [(self._generation, file, number, data) for number, data in blocks.items()]
-        with self._opened() as database:
-            database.executemany("REPLACE INTO blocks VALUES (?, ?, ?, ?)", rows)
-
-    def finish(self) -> Census:
-        sample, counts = RowSample(), {}
+    def finish(self) -> None:
         with self._opened() as database:
             for part in self._parts.values():
                 sql = "SELECT count(*), min(row), max(row) FROM rows WHERE generation = ? AND part = ?"
@@ -215,54 +197,24 @@ class SqliteStaging:
                 if count != part.rows or (count and (low, high) != (0, count - 1)):
                     message = f"sqlite has {count} of the {part.rows} rows of {part.name}"
                     raise IndexCorrupt(message, hint="retrieve engines push")
-                counts[part.name] = count
-                self._read_back(database, part, sample)
-            (begun,) = database.execute("SELECT begun FROM generations WHERE id = ?", (self._generation,)).fetchone()
-            (pages,) = database.execute("PRAGMA page_count").fetchone()
-            (size,) = database.execute("PRAGMA page_size").fetchone()
-            census = Census(counts, sample.digest(), time.time() - begun, pages * size)
-            stored = (json.dumps(census), self._generation)
-            database.execute("UPDATE generations SET census = ? WHERE id = ?", stored)
-        return census
-
-    def _read_back(self, database: sqlite3.Connection, part: Part, sample: RowSample) -> None:
-        """Add the sampled rows of a part. Raises: IndexCorrupt: one is not what was sent."""
-        rows = sampled(part.rows)
-        if part.dim is not None:
-            vectors = SqliteVectors(database, self._generation, part.name).vectors(rows)
-            sample.add_vectors(part.name, vectors)
-            contents = [vector.tobytes() for vector in vectors]
-        else:
-            weights = read_weights(database, self._generation, part.name, rows)
-            sample.add_weights(part.name, weights)
-            contents = [_contents(row) for row in weights]
-        for row, content in zip(rows.tolist(), contents, strict=True):
-            if self._sent.get((part.name, row), content) != content:
-                message = f"row {row} of {part.name} is not what was sent"
-                raise IndexCorrupt(message, hint="retrieve engines push")
+            database.execute("UPDATE generations SET complete = 1 WHERE id = ?", (self._generation,))
 
     def close(self) -> None:
         """Do nothing: there is no connection between two calls."""
 
 
-def _contents(weights: Any) -> bytes:
-    order = np.argsort(weights.terms, kind="stable")
-    return bytes(weights.terms[order].astype("<i4").tobytes() + weights.weights[order].astype("<f4").tobytes())
-
-
 class SqliteGeneration:
     """A complete generation in the database. A search of one that was dropped meanwhile raises IndexCorrupt."""
 
-    def __init__(self, opened: Open, generation: str, census: Census, *, lossy: tuple[float, int]) -> None:
+    def __init__(self, opened: Open, generation: str, *, lossy: tuple[float, int]) -> None:
         self._all = opened
         self._generation = generation
         self._lossy = lossy
-        self.census = census
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         with self._all("BEGIN") as database:
-            complete(database, self._generation)
+            expect_complete(database, self._generation)
             yield database
 
     def count(self, part: str) -> int:
@@ -275,15 +227,6 @@ class SqliteGeneration:
 
     def terms(self, part: str) -> SqliteTerms:
         return SqliteTerms(self._opened, self._generation, part)
-
-    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
-        sql = "SELECT data FROM blocks WHERE (generation, file, number) = (?, ?, ?)"
-        with self._opened() as database:
-            rows = [database.execute(sql, (self._generation, file, number)).fetchone() for number in numbers]
-        if None in rows:
-            missing = numbers[rows.index(None)]
-            raise IndexCorrupt(f"sqlite has no block {missing} of {file}", hint="retrieve engines push")
-        return [bytes(row[0]) for row in rows]
 
     def close(self) -> None:
         """Do nothing: there is no connection between two calls."""

@@ -16,7 +16,6 @@ from engines.contents import (
     TERMS,
     VECTORS,
     Content,
-    NoStatistics,
     content,
     parts_of,
     send,
@@ -133,11 +132,11 @@ class Base:
 
     def vector_index(self, engine: Engine, opened: EngineGeneration, made: Content) -> VectorEngineIndex:
         part, limits = Part(VECTORS, "chunk", len(made), DIM), engine.capabilities
-        return VectorEngineIndex(opened.vectors(VECTORS), part=part, capabilities=limits, statistics=NoStatistics())
+        return VectorEngineIndex(opened.vectors(VECTORS), part=part, capabilities=limits)
 
     def term_index(self, engine: Engine, opened: EngineGeneration, made: Content) -> TermEngineIndex:
         part, limits = Part(TERMS, "chunk", len(made)), engine.capabilities
-        return TermEngineIndex(opened.terms(TERMS), part=part, capabilities=limits, statistics=NoStatistics())
+        return TermEngineIndex(opened.terms(TERMS), part=part, capabilities=limits)
 
     def needs(self, name: str) -> None:
         """Skip a test of what the engine does not have."""

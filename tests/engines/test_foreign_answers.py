@@ -77,7 +77,7 @@ def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
     kind = "Content-Type: application/json"
     with serving(lambda talk: talk.answer(said[0], kind, f"Retry-After: {next(waits)}", status=status)) as server:
         asked = [one for thing, promise in made(server.url) for one in calls(thing, promise)]
-        assert {"live", "generations", "open", "nearest", "vectors", "weights", "stage"} <= {name for name, _ in asked}
+        assert {"live", "generations", "open", "nearest", "vectors", "stage"} <= {name for name, _ in asked}
         for body in NONSENSE:
             said[0] = body
             for _, call in asked:

@@ -1,4 +1,4 @@
-"""Indexes over an engine: what they make of short, inexact and unrestricted lists, and how much they read."""
+"""Indexes over an engine: what they make of inexact and unrestricted lists, and how much they read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from engines.contents import DIM, GENERATION, TERMS, VECTORS, Content, NoStatistics, content, parts_of, send
+from engines.contents import DIM, GENERATION, TERMS, VECTORS, Content, content, parts_of, send
 from engines.sqlite_engine import SqliteEngine, SqliteGeneration, create_database
 from engines.suite_base import same, vector, words
 from hypothesis import given, settings, strategies as st
@@ -35,16 +35,11 @@ ROWS = 3000
 class Watched:
     """A collection of an engine that notes what is read, and may answer worse than it could."""
 
-    def __init__(
-        self, inner: Any, *, most: int = 10**9, ignores: bool = False, noise: float = 0.0, exact_too: bool = False
-    ) -> None:
-        """Lists have at most `most` rows, with `exact_too` also exact ones; `ignores` conditions; scores have a
-        relative error of `noise`."""
+    def __init__(self, inner: Any, *, ignores: bool = False, noise: float = 0.0) -> None:
+        """`ignores` conditions; scores have a relative error of `noise`."""
         self._inner = inner
-        self._most = most
         self._ignores = ignores
         self._noise = noise
-        self._exact_too = exact_too
         self.calls: Counter[str] = Counter()
         self.read: Counter[str] = Counter()
 
@@ -52,8 +47,6 @@ class Watched:
         self.calls["exact" if exact.get("exact") else "nearest"] += 1
         if self._ignores and within is not None and within.rows is None:
             within = None
-        if not exact.get("exact") or self._exact_too:
-            limit = min(limit, self._most)
         rows, scores = self._inner.nearest(query, ROWS if self._noise else limit, within=within, **exact)
         wrong = 1 + self._noise * np.random.default_rng(limit).uniform(-1, 1, len(scores))
         scores = np.asarray(scores * wrong, np.float32)
@@ -96,12 +89,12 @@ def opened(folder: Path, made: Content, *, vectors: bool = True) -> SqliteGenera
 
 def vector_index(collection: Any, *, most_rows: int = 700) -> VectorEngineIndex:
     part, limits = Part(VECTORS, "chunk", ROWS, DIM), Capabilities(most_rows)
-    return VectorEngineIndex(collection, part=part, capabilities=limits, statistics=NoStatistics())
+    return VectorEngineIndex(collection, part=part, capabilities=limits)
 
 
-def term_index(collection: Any, *, most_rows: int = 700, rows: int = ROWS, signed: bool = False) -> TermEngineIndex:
+def term_index(collection: Any, *, most_rows: int = 700, rows: int = ROWS) -> TermEngineIndex:
     part, limits = Part(TERMS, "chunk", rows), Capabilities(most_rows)
-    return TermEngineIndex(collection, part=part, capabilities=limits, statistics=NoStatistics(), signed=signed)
+    return TermEngineIndex(collection, part=part, capabilities=limits)
 
 
 def common(seed: int) -> TermWeights:
@@ -115,8 +108,6 @@ def random_mask(share: float, units: int = ROWS) -> Any:
 
 worse = {
     "as it can": {},
-    "short lists": {"most": 40},
-    "short lists, exact ones too": {"most": 40, "exact_too": True},
     "conditions ignored": {"ignores": True},
     "inexact scores": {"noise": 5e-7},
 }
@@ -156,25 +147,6 @@ def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) 
             for found, wanted, query in pairs:
                 (listed,) = found.search([query], depth=100, allowed=allowed, conditions=[conditions])
                 assert same(listed, wanted.search([query], depth=100, allowed=allowed)[0])
-
-
-@pytest.mark.parametrize("exact_too", [False, True])
-def test_every_short_list_is_completed_and_counted(stored: Any, made: Content, exact_too: bool) -> None:
-    vectors = vector_index(Watched(stored.vectors(VECTORS), most=50, exact_too=exact_too))
-    lexical = term_index(Watched(stored.terms(TERMS), most=50))
-    for number in range(1, 4):
-        assert len(vectors.search([vector(number)], depth=100)[0].rows) == 100
-        assert len(lexical.search([common(number)], depth=100)[0].rows) == 100
-        assert (vectors.completed, lexical.completed) == (number, number)
-
-
-def test_lists_that_an_engine_fills_are_not_counted(stored: Any, made: Content) -> None:
-    vectors, lexical = vector_index(stored.vectors(VECTORS)), term_index(stored.terms(TERMS))
-    for share in (None, 0.001, 0.1, 0.22, 1.0):
-        asked: dict[str, Any] = {"depth": 50, "allowed": None if share is None else [random_mask(share)]}
-        vectors.search([vector(1)], **asked)
-        lexical.search([common(1)], **asked)
-    assert (vectors.completed, lexical.completed) == (0, 0)
 
 
 def test_equal_rows_of_a_list_are_in_order(tmp_path: Path) -> None:
@@ -286,9 +258,7 @@ def test_lexical_scores_are_those_of_local_bm25(tmp_path: Path, variant: Any) ->
     local, made = Bm25Index(contents), content(1300)
     made = Content(made.vectors, rows_of(contents, 1300), made.labels, made.starts)
     vocabulary = {name: number for number, name in enumerate(sorted(names))}
-    index = term_index(
-        opened(tmp_path, made, vectors=False).terms(TERMS), rows=1300, signed=variant in ("robertson", "okapi")
-    )
+    index = term_index(opened(tmp_path, made, vectors=False).terms(TERMS), rows=1300)
     for _ in range(20):
         query = " ".join(random.choice(names, 6).tolist())
         counts = Counter(local.analyzer.terms(query))

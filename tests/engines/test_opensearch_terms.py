@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 import pytest
-from engines.contents import GENERATION, TERMS, Content, content, parts_of, put, send
-from engines.opensearch_server import Osmem, osmem_process
-from engines.suite_base import words
-from engines.test_opensearch import emptied
-from hypothesis import given, strategies as st
+from engines.contents import TERMS
+from engines.opensearch_server import osmem_process
 from told_servers import Answer, Asked, serving
 
 from retrieve_cli.config.index_settings import OpensearchSettings
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import Batch, Label, Part
-from retrieve_cli.engines.opensearch import documents
+from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms
-from retrieve_cli.engines.opensearch.engine import OpensearchEngine
 from retrieve_cli.engines.opensearch.server import OpensearchServer
 
 if TYPE_CHECKING:
@@ -100,77 +95,3 @@ def test_rows_that_are_all_alike_are_not_read_without_end(lucene: Any) -> None:
     rows, _ = terms.nearest(QUERY, 100)
     assert rows.tolist() == list(range(100))
     assert [body["size"] for body in server.asked] == [132, 264]
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=8))
-def test_weights_are_the_same_to_the_bit_after_a_way_as_json(drawn: list[float]) -> None:
-    weights = TermWeights(np.arange(len(drawn), dtype=np.int32), np.array(drawn, np.float32))
-    batch = Batch(np.arange(1), [Label("a", "a")], weights=[weights])
-    ((_, document),) = documents.documents(PART, batch, with_text=False)
-    read = documents.read_weights(orjson.loads(document))
-    assert read.terms.tolist() == weights.terms.tolist()
-    assert read.weights.tobytes() == weights.weights.tobytes()
-
-
-def before(part: Part, weights: TermWeights) -> dict[str, Any]:
-    """Return term weights as the release before kept them."""
-    terms, values = weights.terms.astype("<i4"), weights.weights.astype("<f4")
-    document = AS_NOW(part, weights)
-    del document["weights"]
-    return document | {"exact": documents.base64.b64encode(terms.tobytes() + values.tobytes()).decode()}
-
-
-def mapping_before(*arguments: Any, **options: Any) -> Any:
-    """Return the mapping of the release before."""
-    mapping = MAPPING_NOW(*arguments, **options)
-    del mapping["properties"]["weights"]
-    mapping["properties"]["exact"] = {"type": "binary"}
-    return mapping
-
-
-AS_NOW, MAPPING_NOW = documents._weighted, documents.mapping
-
-
-@pytest.mark.parametrize("sent", [60, 30])
-def test_generations_of_the_release_before_are_searched_and_completed(
-    osmem_process: Osmem, monkeypatch: pytest.MonkeyPatch, sent: int
-) -> None:
-    """All of its rows, or the first ones of a generation that this release completes."""
-    osmem_process.start()
-    engine = emptied(osmem_process.url)()
-    made = below_zero(content(60))
-    parts = parts_of(made, vectors=False, terms=True)
-    monkeypatch.setattr(documents, "_weighted", before)
-    monkeypatch.setattr(documents, "mapping", mapping_before)
-    staging = engine.stage(GENERATION, parts)
-    put(staging, made, parts, np.arange(sent))
-    monkeypatch.undo()
-    put(staging, made, parts, np.arange(sent, 60))
-    sample = staging.finish().sample
-    compare(engine, made)
-    engine.drop(GENERATION)
-    assert send(engine, made, parts).sample == sample
-    compare(engine, made)
-    engine.close()
-
-
-def below_zero(made: Content) -> Content:
-    """Return rows of which one has a weight of 0 and one a weight below it."""
-    weights = list(made.weights)
-    for row, weight in ((3, 0.0), (8, -0.5)):
-        weights[row] = TermWeights(words(2).terms[:1], np.array([weight], np.float32))
-    return replace(made, weights=weights)
-
-
-def compare(engine: OpensearchEngine, made: Content) -> None:
-    """Compare what is stored and found with the rows themselves."""
-    terms = engine.open(GENERATION).terms(TERMS)
-    asked, rows = np.sort(words(2).terms), np.arange(60)
-    for stored, wanted in zip(terms.weights(rows, np.arange(2**16, dtype=np.int32)), made.weights, strict=True):
-        assert stored.terms.tolist() == wanted.terms.tolist()
-        assert stored.weights.tobytes() == wanted.weights.astype(np.float32).tobytes()
-    found, scores = terms.nearest(words(2), 60)
-    assert sorted(found.tolist()) == terms.matching(asked, 60).tolist()
-    assert len(found) == terms.count(asked, 60) > 2
-    assert np.allclose(scores, made.sparse.score(words(2), found), rtol=1e-6, atol=1e-6)
-    assert np.allclose(terms.scores(words(2), rows), made.sparse.score(words(2), rows), rtol=1e-6, atol=1e-6)

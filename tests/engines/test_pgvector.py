@@ -1,10 +1,9 @@
 """The engine pgvector on a real server: the suite, and what is particular to PostgreSQL."""
 
-import itertools
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,15 +14,11 @@ import pytest
 from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, put, send
 from engines.pgvector_server import PostgresServer
 from engines.suite import EngineSuite
-from engines.suite_base import plain_conditions, vector, words
-from hypothesis import given, settings, strategies as st
-from profiles import examples
+from engines.suite_base import vector
 
 from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import AnyOf, Part, Within
-from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines.pgvector import pruning, wire
-from retrieve_cli.engines.pgvector.connections import statement
+from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.engine import PgvectorEngine, problems
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
@@ -32,6 +27,8 @@ NewEngine = Callable[..., PgvectorEngine]
 
 
 class TestPgvector(EngineSuite):
+    has_terms = False
+
     @pytest.fixture
     def new_engine(self, postgres: PostgresServer, database: str) -> Callable[[], PgvectorEngine]:
         type(self).server = postgres
@@ -86,7 +83,7 @@ def run(postgres: PostgresServer, database: str) -> Callable[[str], list[Any]]:
 
 
 def parts(made: Content) -> list[Part]:
-    return parts_of(made, vectors=True, terms=True)
+    return parts_of(made, vectors=True, terms=False)
 
 
 def pushed(engine: PgvectorEngine, rows: int = 60, generation: str = GENERATION) -> Content:
@@ -234,19 +231,6 @@ def test_a_generation_that_was_dropped_is_missing(engine: PgvectorEngine) -> Non
     engine.drop(GENERATION)
     with pytest.raises(IndexCorrupt):
         opened.vectors(VECTORS).nearest(vector(1), 5)
-    with pytest.raises(IndexCorrupt):
-        opened.terms(TERMS).nearest(words(1), 5)
-
-
-def test_a_row_that_the_server_holds_otherwise_than_it_was_sent_is_found(
-    engine: PgvectorEngine, run: Callable[[str], list[Any]]
-) -> None:
-    made = content(60)
-    staging = engine.stage(GENERATION, parts(made))
-    put(staging, made, parts(made), np.arange(60))
-    run(f'UPDATE retrieve_{GENERATION}.weights_{TERMS} SET weights = weights[2:] || weights[1:1] WHERE "row" = 59')
-    with pytest.raises(IndexCorrupt, match="differs from the row that was sent"):
-        staging.finish()
 
 
 def test_a_wrong_password_is_rejected_and_not_printed(new_engine: NewEngine, run: Callable[[str], list[Any]]) -> None:
@@ -321,7 +305,7 @@ def test_the_command_for_a_snapshot_dumps_both_schemas(
     subprocess.run(restore, check=True)
     restored = PgvectorEngine(PgvectorSettings(url=postgres.url(again)))
     assert restored.live() == GENERATION
-    assert restored.open(GENERATION).census == engine.open(GENERATION).census
+    assert restored.open(GENERATION).count(VECTORS) == 60
     restored.close()
 
 
@@ -339,7 +323,7 @@ def test_two_schemas_in_a_database_are_two_engines(new_engine: NewEngine) -> Non
     assert [staged.generation for staged in first.generations()] == [GENERATION]
     assert (first.live(), second.live()) == (None, OTHER)
     second.drop(GENERATION)
-    assert first.open(GENERATION).census.rows[VECTORS] == 60
+    assert first.open(GENERATION).count(VECTORS) == 60
 
 
 def test_a_selective_condition_finds_all_rows_of_a_list(engine: PgvectorEngine) -> None:
@@ -354,124 +338,17 @@ def test_a_selective_condition_finds_all_rows_of_a_list(engine: PgvectorEngine) 
     assert sorted(found.tolist()) == list(range(0, 3000, 150))
 
 
-def common(rows: int, *, signed: bool = False) -> Content:
-    """Rows of which half have each of ten terms, with weights that vary as those of BM25 do."""
-    random = np.random.default_rng(1)
-    made, weights = content(rows), []
-    for _ in range(rows):
-        terms = np.flatnonzero(random.random(10) < 0.5).astype(np.int32)
-        drawn = random.gamma(4, size=len(terms)) - 4 * signed
-        weights.append(TermWeights(terms, (drawn / (1 + terms)).astype(np.float32)))
-    return Content(made.vectors, weights, made.labels, made.starts)
-
-
-def expect_list(
-    collection: Any, made: Content, query: TermWeights, conditions: Sequence[AnyOf], limits: Sequence[int]
-) -> None:
-    """Compare lists and counts with scores of all rows."""
-    within = Within(conditions=conditions)
-    scores = made.sparse.score(query, np.arange(len(made)))
-    matching = made.sparse.matching(query, allowed=made.admitted(conditions))
-    for limit in limits:
-        rows, found = collection.nearest(query, limit, within=within)
-        best = np.sort(scores[matching])[::-1][:limit]
-        assert np.allclose(found, best, rtol=1e-5, atol=1e-6)
-        assert np.allclose(scores[rows], found, rtol=1e-5, atol=1e-6)
-        assert set(rows.tolist()) <= set(matching.tolist())
-        assert len(set(rows.tolist())) == len(rows)
-        assert collection.count(query.terms, limit, within=within) == min(limit, len(matching))
-    assert collection.count(query.terms, len(made), within=within) == len(matching)
-
-
-def expect_lists(collection: Any, made: Content) -> None:
-    """Compare lists without a condition, and with one that many or few rows pass."""
-    for seed, deciles in itertools.product(range(4), ([], ["1", "2", "3", "4"], ["7"])):
-        conditions = [AnyOf("decile", deciles)] if deciles else []
-        expect_list(collection, made, weighed(seed), conditions, (1, 50, 600))
-
-
-def weighed(seed: int) -> TermWeights:
-    """Return a query of all terms, which weigh differently."""
-    return TermWeights(np.arange(10, dtype=np.int32), np.random.default_rng(seed).exponential(size=10).astype("<f4"))
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_lists_of_common_terms_are_exact(engine: PgvectorEngine, signed: bool) -> None:
-    made = common(9000, signed=signed)
-    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
-    expect_lists(engine.open(GENERATION).terms(TERMS), made)
-
-
-@pytest.mark.parametrize("scored", [pruning.MOST_SCORED, 300])
-def test_lists_of_common_terms_are_exact_whatever_the_condition(
-    engine: PgvectorEngine, monkeypatch: pytest.MonkeyPatch, scored: int
-) -> None:
-    """Rows that pass are scored one by one, or if they are more than that all postings are read."""
-    monkeypatch.setattr(pruning, "MOST_SCORED", scored)
-    made = common(9000)
-    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
-    collection = engine.open(GENERATION).terms(TERMS)
-
-    @settings(max_examples=examples(1))
-    @given(st.lists(plain_conditions, max_size=3), st.integers(0, 2**32 - 1), st.integers(1, pruning.MOST_PRUNED))
-    def holds(conditions: list[AnyOf], seed: int, limit: int) -> None:
-        expect_list(collection, made, weighed(seed), conditions, [limit])
-
-    holds()
-
-
-def test_common_terms_are_not_read_to_the_end(engine: PgvectorEngine) -> None:
-    """One statement finds the list; if few rows pass a condition, it reads less than half of all postings."""
-    made = common(9000)
-    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
-    collection: Any = engine.open(GENERATION).terms(TERMS)
-    query = TermWeights(np.arange(10, dtype=np.int32), np.ones(10, np.float32))
-    postings: list[float] = []
-    query_of = engine._connections.query
-
-    def explained(text: Any, values: Any, **named: Any) -> Any:
-        [[plan]] = query_of(statement("EXPLAIN (ANALYZE, FORMAT JSON) {text}", text=text), values, **named)
-        postings.append(unnested(plan[0]["Plan"]))
-        return query_of(text, values, **named)
-
-    engine._connections.query = explained  # type: ignore[method-assign]
-    conditions = [AnyOf("decile", ["1"]), AnyOf("modality", ["kind 1"])]
-    assert made.admitted(conditions).mean() < 0.05
-    for chosen, most in ((), 1.0), ([AnyOf("decile", ["1", "2", "3", "4"])], 1.0), (conditions, 0.5):
-        assert len(collection.nearest(query, 150, within=Within(conditions=chosen))[0]) == 150
-        assert postings.pop() < most * sum(len(row.terms) for row in made.weights)
-        assert not postings, "all postings were read by another statement"
-
-
-def unnested(plan: dict[str, Any]) -> float:
-    """Return the number of postings that a plan read."""
-    own = plan["Actual Rows"] * plan["Actual Loops"] if plan["Node Type"] == "ProjectSet" else 0
-    return own + sum(map(unnested, plan.get("Plans", [])))
-
-
-def test_postings_of_an_older_release_are_searched_and_built_again(
-    engine: PgvectorEngine, run: Callable[[str], list[Any]]
-) -> None:
-    made = common(3000)
-    send(engine, made, [Part(TERMS, "chunk", len(made))])
-    engine.publish(GENERATION)
-    table = f"retrieve_{GENERATION}.postings_{TERMS}"
-    run(f"ALTER TABLE {table} DROP COLUMN high, DROP COLUMN rest, DROP COLUMN slope")
-    expect_lists(engine.open(GENERATION).terms(TERMS), made)
-    run("UPDATE retrieve.generations SET indexed = false, census = NULL")
-    send(engine, made, [Part(TERMS, "chunk", len(made))])
-    engine.publish(GENERATION)
-    assert run(f"SELECT min(high - rest) >= 0, min(slope) > 0 FROM {table}") == [(True, True)]
-    expect_lists(engine.open(GENERATION).terms(TERMS), made)
+def test_term_weights_are_rejected(engine: PgvectorEngine) -> None:
+    assert not engine.capabilities.terms
+    with pytest.raises(UsageError, match="holds no term weights"):
+        engine.stage(GENERATION, [Part(TERMS, "chunk", 3)])
 
 
 def test_arrays_and_vectors_keep_their_bits_in_binary_format() -> None:
     random = np.random.default_rng(0)
     for count in (0, 1, 1000):
         numbers = random.integers(-(2**31), 2**31, count).astype(np.int32)
-        reals = random.normal(size=count).astype(np.float32)
         assert wire.to_integers(wire.integers(numbers)).tobytes() == numbers.tobytes()
-        assert wire.to_reals(wire.reals(reals)).tobytes() == reals.tobytes()
         vectors = random.normal(size=(count, 5)).astype(np.float32)
         assert wire.to_vectors(wire.vectors(vectors), 5).tobytes() == vectors.tobytes()
 

@@ -150,7 +150,7 @@ def test_vectors_of_other_lengths_are_ranked_by_inner_product(new_engine: NewEng
 def test_own_searches_use_the_index_that_is_there(
     new_engine: NewEngine, ask: Ask, postgres: PostgresServer, database: str, operators: str
 ) -> None:
-    """An older release built the index with inner products."""
+    """The index is for inner products if vectors have other lengths."""
     engine, made = new_engine(), content(3000)
     pushed(engine, made)
     again = definition(ask).replace("vector_cosine_ops", operators)

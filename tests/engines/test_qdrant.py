@@ -107,21 +107,12 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
     staging = engine.stage(generation, PARTS)
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
     staging.put("words", Batch(np.arange(3), LABELS, weights=WEIGHTS))
-    staging.put_blocks("records/ü.jsonl", {7: b"\x00\xff", 9: b""})
-    assert staging.finish().rows == {"meaning": 3, "words": 3}
+    staging.finish()
 
 
 def test_a_row_is_found_by_terms_whose_weights_cancel_or_are_0(engine: QdrantEngine) -> None:
     push(engine)
     assert engine.open(OLD).terms("words").matching(np.array([1, 5], np.int32), 9).tolist() == [0, 2]
-
-
-def test_weights_of_0_and_below_come_back(engine: QdrantEngine) -> None:
-    push(engine)
-    stored = engine.open(OLD).terms("words").weights(np.array([2, 1, 0]), np.array([5], np.int32))
-    assert [(row.terms.tolist(), row.weights.tolist()) for row in stored] == [
-        (row.terms.tolist(), row.weights.tolist()) for row in reversed(WEIGHTS)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -180,11 +171,10 @@ def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(
 
 def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
     push(engine)
-    meaning, words, rows = engine.open(OLD).vectors("meaning"), engine.open(OLD).terms("words"), np.array([0, 3])
+    meaning, rows = engine.open(OLD).vectors("meaning"), np.array([0, 3])
     for read in (
         lambda: meaning.vectors(rows),
         lambda: meaning.scores(VECTORS[0], rows),
-        lambda: words.weights(rows, np.array([1], np.int32)),
     ):
         with pytest.raises(IndexCorrupt, match="row 3 is missing"):
             read()
@@ -202,14 +192,6 @@ def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
             read(part)
 
 
-def test_a_block_comes_back_and_one_that_is_not_there_is_named(engine: QdrantEngine) -> None:
-    push(engine)
-    generation = engine.open(OLD)
-    assert generation.blocks("records/ü.jsonl", [9, 7]) == [b"", b"\x00\xff"]
-    with pytest.raises(IndexCorrupt, match=r"block 8 of the file records/ü\.jsonl"):
-        generation.blocks("records/ü.jsonl", [7, 8])
-
-
 def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> None:
     staging = engine.stage(OLD, PARTS)
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
@@ -221,19 +203,12 @@ def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> Non
             forbidden(OLD)
 
 
-def test_a_row_that_another_program_changed_is_found_by_the_end(engine: QdrantEngine) -> None:
-    staging, other = (engine.stage(OLD, PARTS[:1]) for _ in range(2))
-    staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
-    other.put("meaning", Batch(np.array([1]), LABELS[1:2], vectors=-VECTORS[1:2]))
-    with pytest.raises(IndexCorrupt, match="row 1 of meaning in Qdrant differs from the row that was sent"):
-        staging.finish()
-
-
 def test_rows_of_an_interrupted_staging_stay(engine: QdrantEngine) -> None:
     engine.stage(OLD, PARTS[:1]).put("meaning", Batch(np.arange(2), LABELS[:2], vectors=VECTORS[:2]))
     staging = engine.stage(OLD, PARTS[:1])
     staging.put("meaning", Batch(np.array([2]), LABELS[2:], vectors=VECTORS[2:]))
-    assert staging.finish().rows == {"meaning": 3}
+    staging.finish()
+    assert engine.open(OLD).count("meaning") == 3
 
 
 def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, qdrant: Server) -> None:

@@ -85,7 +85,7 @@ def flips(dice: Random) -> Try:
     return Try("flips", (prepared.CONTROL,), {f"{CURRENT}/{name}": flip}, index="tools")
 
 
-_OTHERS = ("current", "lock", "quarantine.jsonl", "calibration.json", "cache/costs.json", "runs/queries.jsonl",
+_OTHERS = ("current", "lock", "quarantine.jsonl", "calibration.json", "runs/queries.jsonl",
     "runs/x/run.json", "sources/x", "cache/x", "generations/x/manifest.json",
            "generations/0123456789ab/manifest.json", "generations/.scratch-x/y", ".current.new")  # fmt: skip
 

@@ -67,9 +67,6 @@ def test_other_files_are_rejected_with_what_reads_them(folder: Path, tmp_path: P
     (tmp_path / "own.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(IndexCorrupt, match="was rejected"):
         retrieve_cli.read_artifact(tmp_path / "own.pkl")
-    (folder / "attached.json").write_text("{}")
-    with pytest.raises(UsageError, match="are in an engine"):
-        retrieve_cli.read_artifact(folder / "bm25.pkl")
 
 
 def test_faiss_reads_the_vectors(folder: Path) -> None:

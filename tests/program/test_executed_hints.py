@@ -149,16 +149,6 @@ def lost_rows(retrieve: Program) -> Sequence[str]:
     return ("query", "brain")
 
 
-def broken_attachment(retrieve: Program) -> Sequence[str]:
-    Path("config.yaml").write_text("engines: {store: engine, tokens: payload}\n")
-    built(retrieve)
-    Path("artifacts").rename("elsewhere")
-    assert retrieve("engines", "attach").code == 0
-    (path,) = Path("artifacts/generations").glob("*/attached.json")
-    path.write_text("{")
-    return ("query", "brain")
-
-
 def after_build(*words: str) -> Callable[[Program], Sequence[str]]:
     def make(retrieve: Program) -> Sequence[str]:
         built(retrieve)
@@ -196,7 +186,6 @@ PROVOKERS = (
     Provoker("trust", untrusted),
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),
-    Provoker("engines attach", broken_attachment, engines=True),
     Provoker("engines status", after_build("engines", "drop", "0123456789ab"), repairs=False, engines=True),
     Provoker("keys list", unknown_key, repairs=False),
     Provoker("eval", judged),

@@ -230,12 +230,9 @@ def test_without_vectors_the_model_answers_and_without_the_model_the_words(
     assert (found["strategies_used"], list(found["strategies_skipped"]), model.asked) == (["bm25"], ["dense"], [])
 
 
-def test_the_model_stays_out_of_it_if_it_is_not_to_be_asked_or_not_in_time(
+def test_the_model_stays_out_of_it_if_it_is_not_to_be_asked(
     without_vectors: None, retrieve: Program, model: Api, configure: Configure
 ) -> None:
-    found = answered(retrieve, "lungs", "--deadline-ms", "900")
-    assert found["strategies_used"] == ["bm25"]
-    assert "deadline" in found["strategies_skipped"]["llm"]
     configure("llm", fallback="false")
     found = answered(retrieve, "lungs")
     assert (found["strategies_used"], list(found["strategies_skipped"])) == (["bm25"], ["dense"])

@@ -52,12 +52,6 @@ def test_a_gpu_that_was_asked_for_and_is_not_there_ends_a_hybrid_query(retrieve:
     assert strategies(retrieve, "--mode", "bm25") == ["bm25"]
 
 
-def test_a_deadline_does_not_drop_a_required_encoder(real: None, retrieve: Program, configure: Configure) -> None:
-    assert "dense" in answered(retrieve, "lungs", "--deadline-ms", "1")["strategies_skipped"]
-    configure("encoder", policy="required")
-    assert "dense" in strategies(retrieve, "--deadline-ms", "1")
-
-
 def test_an_index_without_vectors_answers_no_hybrid_query_that_requires_them(
     catalog: Path, retrieve: Program, configure: Configure
 ) -> None:

@@ -216,13 +216,6 @@ class OpensearchTerms:
             found = np.union1d(found, rows)[:limit] if len(found) else rows
         return found
 
-    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
-        kept = []
-        for row in map(documents.read_weights, self._reader.stored(rows, "weights")):
-            shared = np.isin(row.terms, terms)
-            kept.append(TermWeights(row.terms[shared], row.weights[shared]))
-        return kept
-
     def _any(self, terms: Terms, within: Within | None) -> Json:
         """Return a query, without scores, for rows of which those have one of some terms that do, if these are not too
         many."""
@@ -256,10 +249,10 @@ class OpensearchTerms:
 
 
 def _fields(query: TermWeights) -> list[str]:
-    """Return the fields with the exact weights of a query's terms, and all of them in documents of earlier releases."""
+    """Return the fields with the exact weights of a query's terms."""
     if len(query.terms) > _MOST_CLAUSES:
-        return ["exact", "weights"]
-    return ["exact", *(f"weights.{documents.feature(term)}" for term in query.terms.tolist())]
+        return ["weights"]
+    return [f"weights.{documents.feature(term)}" for term in query.terms.tolist()]
 
 
 def _scored(query: TermWeights, found: Sequence[tuple[int, Json]]) -> tuple[Rows, Vectors]:

@@ -106,19 +106,11 @@ def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Jso
 
 HOME = {
     "settings": {"number_of_shards": 1, "auto_expand_replicas": "0-1"},
-    "mappings": {
-        "dynamic": False,
-        "properties": {"file": {"type": "keyword"}, "number": {"type": "long"}, "data": {"type": "binary"}},
-    },
+    "mappings": {"dynamic": False, "properties": {}},
 }
-"""Settings and mapping of the index with metadata and blocks."""
+"""Settings and mapping of the index with metadata."""
 METADATA = "generation"
-"""Id of the document with the metadata; ids of blocks begin with 40 hex digits."""
-
-
-def block_id(file: str, number: int) -> str:
-    """Return the id of a block of a file."""
-    return f"{hashlib.sha1(_utf8(file), usedforsecurity=False).hexdigest()}-{number}"
+"""Id of the document with the metadata."""
 
 
 def feature(term: int) -> str:
@@ -154,22 +146,9 @@ def read_vectors(exact: Sequence[str], dim: int) -> Vectors:
 
 
 def stored_weights(source: Json) -> Mapping[str, float]:
-    """Return the term weights that a document holds, by feature. Earlier releases kept them as bytes."""
-    if "exact" not in source:
-        weights: Mapping[str, float] = source.get("weights", {})
-        return weights
-    data = base64.b64decode(source["exact"])
-    half = len(data) // 2
-    terms, values = np.frombuffer(data, "<i4", count=half // 4), np.frombuffer(data, "<f4", offset=half)
-    return dict(zip(map(feature, terms.tolist()), values.tolist(), strict=True))
-
-
-def read_weights(source: Json) -> TermWeights:
-    """Return the term weights that a document holds, terms ascending."""
-    weights = stored_weights(source)
-    terms = np.array([int(name[1:]) for name in weights], np.int32)
-    order = np.argsort(terms)
-    return TermWeights(terms[order], np.array(list(weights.values()), np.float32)[order])
+    """Return the term weights that a document holds, by feature."""
+    weights: Mapping[str, float] = source.get("weights", {})
+    return weights
 
 
 def token(field: str, value: str) -> str:

@@ -5,7 +5,6 @@ Snapshots of a generation in a repository that the server knows.
 
 from __future__ import annotations
 
-import base64
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
+from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, reading
 from retrieve_cli.engines.lifecycle import GenerationRecord
@@ -33,8 +32,6 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import OpensearchSettings
-    from retrieve_cli.contracts.models import TermWeights
-    from retrieve_cli.contracts.values import Rows, Vectors
 
 
 _ROWS_AT_ONCE = 500
@@ -47,15 +44,13 @@ _REFRESHED_WITHIN = 600.0
 class OpensearchEngine(CollectionLifeCycle):
     """OpenSearch 2.16 or later.
 
-    A generation is one index per part, and a home index with its record and the blocks of files. The alias `chunks`
+    A generation is one index per part, and a home index with its record. The alias `chunks`
     names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`;
     each part has a separate alias, such as `chunks-lexical`. All aliases move with one request.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots). The requests of the previous release ran on OpenSearch 2.19.1 with
-    its k-NN plugin; the requests for term weights and counts have changed since, by its published API. Scores and
-    rounding of rank features are compared with Lucene's.
+    the requests that differ (vectors, snapshots).
     """
 
     name = "opensearch"
@@ -96,7 +91,7 @@ class OpensearchEngine(CollectionLifeCycle):
         return self._names.grouped(list(self._indexes()))
 
     def create_home(self, generation: str) -> None:
-        """Create the index with the record and the blocks of files."""
+        """Create the index with the record."""
         self._create(self._names.home(generation), documents.HOME)
 
     def create_parts(self, record: GenerationRecord) -> None:
@@ -122,12 +117,11 @@ class OpensearchEngine(CollectionLifeCycle):
         home = self._names.home(generation)
         try:
             stored = self._server.ask("GET", f"/{home}/_doc/{documents.METADATA}")["_source"]
-            census = stored["census"]
             return GenerationRecord(
                 generation,
                 orjson.loads(stored["card"]),
                 [Part(**part) for part in orjson.loads(stored["parts"])],
-                Census(**orjson.loads(census)) if census else None,
+                stored["complete"],
                 orjson.loads(stored["lowered"]),
             )
         except ResourceMissing:
@@ -143,7 +137,7 @@ class OpensearchEngine(CollectionLifeCycle):
             "card": _json(dict(record.card)),
             "parts": _json([part._asdict() for part in record.parts]),
             "lowered": _json(dict(record.notes)),
-            "census": _json(record.census._asdict()) if record.census else "",
+            "complete": record.complete,
         }
         self._server.store(self._names.home(record.generation), [(documents.METADATA, orjson.dumps(document))])
 
@@ -186,23 +180,6 @@ class OpensearchEngine(CollectionLifeCycle):
             lines = documents.documents(part, piece, with_text=with_text)
             self._server.store(self._names.part(record.generation, part.name), lines)
 
-    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file."""
-        lines = []
-        for number, data in blocks.items():
-            document = {"file": file, "number": number, "data": base64.b64encode(data).decode()}
-            lines.append((documents.block_id(file, number), orjson.dumps(document)))
-        self._server.store(self._names.home(generation), lines)
-
-    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the given blocks of a file, without those that are missing."""
-        by_id = {documents.block_id(file, number): number for number in numbers}
-        try:
-            found = self._server.ask("POST", f"/{self._names.home(generation)}/_mget", {"ids": list(by_id)})["docs"]
-        except (ResourceMissing, RequestRejected):
-            return {}
-        return {by_id[each["_id"]]: base64.b64decode(each["_source"]["data"]) for each in found if each.get("found")}
-
     def settle(self, record: GenerationRecord) -> None:
         """Make everything that was stored visible to searches."""
         for index in self._all(record):
@@ -217,26 +194,11 @@ class OpensearchEngine(CollectionLifeCycle):
         """Return the number of rows of a part."""
         return self._reader(record.generation, part.name).count({"match_all": {}})
 
-    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
-        """Return stored vectors or term weights of some rows."""
-        reader = self._reader(record.generation, part.name)
-        if part.dim is None:
-            return [documents.read_weights(source) for source in reader.stored(rows, "weights")]
-        return documents.read_vectors([source["exact"] for source in reader.stored(rows, "exact")], part.dim)
-
     def notes(self, record: GenerationRecord) -> Mapping[str, Any]:
         """Return the number of rows with a weight of 0 or below, by part with term weights."""
         query = {"exists": {"field": "lowered"}}
         parts = [part.name for part in record.parts if part.dim is None]
         return {name: self._reader(record.generation, name).count(query) for name in parts}
-
-    def size(self, record: GenerationRecord) -> int | None:
-        """Return the size of all indexes; None if the credential does not allow asking."""
-        try:
-            statistics = self._server.ask("GET", f"/{','.join(self._all(record))}/_stats/store")
-            return int(statistics["_all"]["total"]["store"]["size_in_bytes"])
-        except (ResourceMissing, RequestRejected, KeyError):
-            return None
 
     def vectors(self, record: GenerationRecord, part: Part) -> OpensearchVectors:
         """Return a part with vectors."""

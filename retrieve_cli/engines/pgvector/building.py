@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.pgvector.connections import Connections, configure, package, statement
-from retrieve_cli.engines.pgvector.tables import POSTINGS, Tables, identifier, labels_table, number, rows_table
+from retrieve_cli.engines.pgvector.tables import Tables, identifier, labels_table, number, rows_table
 
 if TYPE_CHECKING:
     from psycopg.sql import Composed, Identifier
@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST = {"vector": 2000, "halfvec": 4000}
 """The most numbers of a vector that an HNSW index takes, by the type of its numbers."""
-_BLOCKS: LiteralString = """
-    INSERT INTO {postings} (term, block, rows, weights, high, rest, slope)
-    SELECT term, block, rows, weights, high, rest, min(steepest) OVER (PARTITION BY term ORDER BY block) FROM (
-        SELECT *, greatest((high - rest) / cardinality(rows), high / sum(cardinality(rows)) OVER (
-            PARTITION BY term ORDER BY block DESC)) AS steepest
-        FROM (
-            SELECT *, lead(high, 1, 0::real) OVER (PARTITION BY term ORDER BY block) AS rest FROM (
-                SELECT term, block, array_agg("row") AS rows, array_agg(weight) AS weights,
-                    greatest(max(weight), 0::real) AS high
-                FROM (
-                    SELECT t.term, r."row", t.weight, (row_number() OVER (
-                        PARTITION BY t.term ORDER BY t.weight DESC, r."row") - 1) / {size} AS block
-                    FROM {rows} AS r, unnest(r.terms, r.weights) AS t (term, weight)) AS sorted
-                GROUP BY term, block) AS blocks) AS followed) AS sloped
-    ORDER BY term, block
-"""
-"""Blocks of postings. The steepness of a block is the drop within it, or the way down to 0 through all after it."""
 _LEAST_MB = 64
 _MOST_SORTING_MB = 256
 
@@ -64,7 +47,7 @@ class VectorIndex(NamedTuple):
     type: str
     """Type of its numbers: `vector` or `halfvec`."""
     metric: str
-    """`cosine`; or `ip`, inner product: a vector does not have length 1, or an older release built the index."""
+    """`cosine`; or `ip`, inner product: a vector does not have length 1."""
 
 
 def vector_index(connections: Connections, tables: Tables, part: Part) -> VectorIndex | None:
@@ -85,18 +68,15 @@ def indexed(kind: str | None, dim: int, *, extension: str) -> Composed:
 
 
 def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
-    """Build all indexes that are not there, and all postings."""
+    """Build all indexes that are not there."""
     settings = index.settings
     sorting_mb = min(settings.build_memory_mb, _MOST_SORTING_MB)
     for part in parts:
         table, name = tables.rows(part), rows_table(part)
-        plain = [_plain(table, name, "gin", "facts")]
-        if part.dim is not None:  # the views join vectors with texts by it
-            plain.append(_plain(table, name, "hash", "key"))
+        # The views join vectors with texts by the key.
+        plain = [_plain(table, name, "gin", "facts"), _plain(table, name, "hash", "key")]
         _build(connections, plain, memory_mb=sorting_mb, workers=settings.build_workers)
-        if part.dim is None:
-            _build_postings(connections, tables, part)
-        elif index.type(part.dim):
+        if part.dim and index.type(part.dim):
             # The memory of the graph while it is built: if it fits, nothing is written twice.
             width = 2 if index.type(part.dim) == "halfvec" else 4
             graph_mb = round(part.rows * (width * part.dim + 40 * settings.hnsw_m + 250) * 1.2 / 2**20)
@@ -159,30 +139,6 @@ def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: in
     connections.write(work, limited=False)
 
 
-def bounded(connections: Connections, tables: Tables, part: Part) -> bool:
-    """Return True if blocks of postings know their highest weight; older releases wrote them in order of row."""
-    text = statement("SELECT FROM pg_attribute WHERE attrelid = to_regclass(%(name)s) AND attname = 'slope'")
-    return bool(connections.query(text, {"name": f"{tables.prefix}_{tables.generation}.postings_{part.name}"}))
-
-
-def _build_postings(connections: Connections, tables: Tables, part: Part) -> None:
-    """Sort all weights by term, highest first. Readers see the older postings until the transaction ends."""
-    new = bounded(connections, tables, part)
-
-    def work(connection: Connection) -> None:
-        configure(connection, {"work_mem": f"{_MOST_SORTING_MB}MB"})
-        names = {"postings": tables.postings(part), "rows": tables.rows(part), "size": number(POSTINGS)}
-        connection.execute(statement("DELETE FROM {postings}", postings=names["postings"]))
-        if not new:  # an older release began to store the generation
-            for column in ("high", "rest", "slope"):
-                named = {"postings": names["postings"], "column": identifier(column)}
-                connection.execute(statement("ALTER TABLE {postings} ADD COLUMN {column} real NOT NULL", **named))
-        connection.execute(statement(_BLOCKS, **names))
-        _analyze(connection, tables.postings(part))
-
-    connections.write(work, limited=False)
-
-
 def _analyze(connection: Connection, table: Identifier) -> None:
     """Let the server count values: it chooses between an index over vectors and one over fields by their frequency."""
     connection.execute(statement("ANALYZE {table}", table=table))
@@ -223,23 +179,16 @@ def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, ex
     for name in sorted({labels_table(part) for part in parts}):
         queries[name] = statement("SELECT * FROM {table}", table=tables.table(name))
     for part in parts:
-        content = statement("r.terms, r.weights")
-        if part.dim is not None:
-            index = vector_index(connections, tables, part)
-            vector = indexed(index and index.type, part.dim, extension=extension)
-            content = statement("r.{vector} AS embedding", vector=vector)
+        index = vector_index(connections, tables, part)
+        vector = indexed(index and index.type, part.dim or 0, extension=extension)
         query = statement(
-            'SELECT r."row", l.id, l.document_id, l.tenant_id, {content}, l.id AS {unit_id} FROM {rows} AS r'
-            " JOIN {labels} AS l USING (key)",
-            content=content,
+            'SELECT r."row", l.id, l.document_id, l.tenant_id, r.{vector} AS embedding, l.id AS {unit_id}'
+            " FROM {rows} AS r JOIN {labels} AS l USING (key)",
+            vector=vector,
             unit_id=identifier(f"{part.unit}_id"),
             rows=tables.rows(part),
             labels=tables.labels(part),
         )
         queries[rows_table(part)] = query
-        if part.dim is None:
-            text = "SELECT term, block, rows, weights FROM {table}"
-            queries[f"postings_{part.name}"] = statement(text, table=tables.postings(part))
-        else:
-            queries.setdefault("embeddings", query)
+        queries.setdefault("embeddings", query)
     return queries

@@ -10,20 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrieve_cli.config.index_settings import PgvectorSettings
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
+from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
 from retrieve_cli.engines.pgvector import building, tables
 from retrieve_cli.engines.pgvector.building import IndexParameters
 from retrieve_cli.engines.pgvector.connections import Connections, statement
-from retrieve_cli.engines.pgvector.searching import TermTable, VectorTable, read_vectors, read_weights
+from retrieve_cli.engines.pgvector.searching import VectorTable
 from retrieve_cli.engines.pgvector.sending import RowTable
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
 from retrieve_cli.errors import IndexCorrupt, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.models import TermWeights
-    from retrieve_cli.contracts.values import Rows, Vectors
+    from retrieve_cli.contracts.values import Rows
     from retrieve_cli.engines.pgvector.connections import Connection, Rows as Found
 
 
@@ -61,7 +60,7 @@ class PgvectorEngine(LifeCycle):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(most_rows=_MOST_ROWS, copies=True)
+        return Capabilities(most_rows=_MOST_ROWS, terms=False, copies=True)
 
     def begin(self, wanted: GenerationRecord) -> None:
         """Create the missing parts of a generation, in one transaction.
@@ -101,7 +100,7 @@ class PgvectorEngine(LifeCycle):
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
-            text = "SELECT FROM {table} WHERE id = %s AND census IS NOT NULL"
+            text = "SELECT FROM {table} WHERE id = %s AND complete"
             still = statement(text, table=identifier(*self._registry))
             if not connection.execute(still, [generation]).fetchall():
                 hint = "run `retrieve engines push`, which stores the current generation"
@@ -118,7 +117,7 @@ class PgvectorEngine(LifeCycle):
     def generations(self) -> Sequence[Staged]:
         """Return all generations, complete or not, in order of id."""
         found = self._registered(
-            "SELECT g.id, g.census IS NOT NULL, c.id IS NOT NULL FROM {generations} AS g"
+            "SELECT g.id, g.complete, c.id IS NOT NULL FROM {generations} AS g"
             " LEFT JOIN {current} AS c ON c.id = g.id ORDER BY g.id"
         )
         return [Staged(*row) for row in found]
@@ -128,8 +127,9 @@ class PgvectorEngine(LifeCycle):
         chosen = self._tables(generation)
         if not any(staged.generation == generation for staged in self.generations()):
             # The list may be lost; a schema of that name without our tables is someone else's.
-            ours = statement("SELECT to_regclass(%(files)s) IS NOT NULL")
-            if not self._connections.query(ours, {"files": f"{self._prefix}_{generation}.files"})[0][0]:
+            ours = statement("SELECT to_regclass(%(chunks)s) IS NOT NULL OR to_regclass(%(records)s) IS NOT NULL")
+            labels = {name: f"{self._prefix}_{generation}.{name}" for name in ("chunks", "records")}
+            if not self._connections.query(ours, labels)[0][0]:
                 return
 
         def work(connection: Connection) -> None:
@@ -142,17 +142,17 @@ class PgvectorEngine(LifeCycle):
     def record(self, generation: str) -> GenerationRecord | None:
         """Return the record of a generation; None if it has none."""
         tables.checked_generation(generation)
-        for known, card, parts, census in self._registered("SELECT id, card, parts, census FROM {generations}"):
+        for known, card, parts, complete in self._registered("SELECT id, card, parts, complete FROM {generations}"):
             if known == generation:
                 listed = [Part(*part) for part in json.loads(parts)]
-                return GenerationRecord(generation, json.loads(card), listed, _census(census) if census else None)
+                return GenerationRecord(generation, json.loads(card), listed, complete)
         return None
 
     def put_record(self, record: GenerationRecord) -> None:
         """Mark a generation as complete. Raises: IndexCorrupt: it was dropped meanwhile."""
-        text = "UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s"
+        text = "UPDATE {table} SET complete = %(complete)s, indexed = true WHERE id = %(id)s"
         changed = statement(text, table=identifier(*self._registry))
-        done = {"id": record.generation, "census": record.census and json.dumps(record.census._asdict())}
+        done = {"id": record.generation, "complete": record.complete}
         if not self._connections.write(lambda connection: connection.execute(changed, done).rowcount):
             hint = "run `retrieve engines push` again"
             raise IndexCorrupt(f"generation {record.generation} was dropped while it was stored", hint=hint)
@@ -167,23 +167,8 @@ class PgvectorEngine(LifeCycle):
         """Store rows with the contents of an older generation's rows, which do not leave the server."""
         self._rows(record, part).copy(older, *rows)
 
-    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file in one transaction."""
-        text = statement(
-            "INSERT INTO {table} VALUES (%s, %s, %b) ON CONFLICT (file, number) DO UPDATE SET data = excluded.data",
-            table=self._tables(generation).table("files"),
-        )
-        rows = [(file, number, data) for number, data in blocks.items()]
-        self._connections.write(lambda connection: connection.cursor().executemany(text, rows))
-
-    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the stored ones among some blocks of a file."""
-        text = "SELECT number, data FROM {table} WHERE file = %(file)s AND number = ANY(%(numbers)s)"
-        asked = statement(text, table=self._tables(generation).table("files"))
-        return dict(self._connections.query(asked, {"file": file, "numbers": list(numbers)}))
-
     def settle(self, record: GenerationRecord) -> None:
-        """Build indexes and postings, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
+        """Build indexes, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
         for part in record.parts:
             self._rows(record, part).expect_all()
         text = statement("SELECT indexed FROM {table} WHERE id = %(id)s", table=identifier(*self._registry))
@@ -192,39 +177,15 @@ class PgvectorEngine(LifeCycle):
             building.build(self._connections, self._tables(record.generation), record.parts, self._index())
 
     def count(self, record: GenerationRecord, part: Part) -> int:
-        """Return the number of rows of a part that have labels; 0 if postings are lost. Raises: IndexCorrupt."""
+        """Return the number of rows of a part that have labels. Raises: IndexCorrupt."""
         chosen = self._tables(record.generation)
-        names = {"table": chosen.rows(part), "labels": chosen.labels(part), "posted": chosen.postings(part)}
         text = "SELECT count(*) FROM {table} JOIN {labels} USING (key)"
-        if part.dim is None:
-            text += (
-                " WHERE (SELECT coalesce(sum(cardinality(terms)), 0) FROM {table})"
-                " = (SELECT coalesce(sum(cardinality(rows)), 0) FROM {posted})"
-            )
-        return int(self._connections.query(statement(text, **names), {})[0][0])
-
-    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
-        """Return stored vectors or term weights of some rows."""
-        table = self._tables(record.generation).rows(part)
-        if part.dim is None:
-            return read_weights(self._connections, table, rows)
-        return read_vectors(self._connections, table, rows, dim=part.dim)
-
-    def size(self, record: GenerationRecord) -> int:
-        """Return the size of the tables of a generation."""
-        text = statement(
-            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c"
-            " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %(schema)s AND c.relkind = 'r'"
-        )
-        return int(self._connections.query(text, {"schema": f"{self._prefix}_{record.generation}"})[0][0])
+        counted = statement(text, table=chosen.rows(part), labels=chosen.labels(part))
+        return int(self._connections.query(counted, {})[0][0])
 
     def vectors(self, record: GenerationRecord, part: Part) -> VectorTable:
         """Return a part with vectors."""
         return VectorTable(self._connections, self._tables(record.generation), part, index=self._index())
-
-    def terms(self, record: GenerationRecord, part: Part) -> TermTable:
-        """Return a part with term weights."""
-        return TermTable(self._connections, self._tables(record.generation), part)
 
     def snapshot(self, generation: str, place: str) -> NoReturn:  # noqa: ARG002  the server writes no dump
         """Raise UsageError: PostgreSQL is dumped by a program that runs beside it."""
@@ -245,9 +206,8 @@ class PgvectorEngine(LifeCycle):
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
         known = facts(self._connections)
-        censuses = self._registered("SELECT g.census FROM {generations} AS g JOIN {current} AS c ON c.id = g.id")
-        size = sum(_census(text).bytes or 0 for (text,) in censuses)
-        return list(problems(known, bytes_live=size))
+        live = self.live()
+        return list(problems(known, bytes_live=0 if live is None else self._size(live)))
 
     def close(self) -> None:
         """Close connections."""
@@ -279,6 +239,14 @@ class PgvectorEngine(LifeCycle):
         names = {name: identifier(self._prefix, name) for name in ("generations", "current")}
         return self._connections.query(statement(text, **names), {})
 
+    def _size(self, generation: str) -> int:
+        """Return the size of the tables of a generation."""
+        text = statement(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c"
+            " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %(schema)s AND c.relkind = 'r'"
+        )
+        return int(self._connections.query(text, {"schema": f"{self._prefix}_{generation}"})[0][0])
+
     def _rows(self, record: GenerationRecord, part: Part) -> RowTable:
         return RowTable(self._connections, self._tables(record.generation), part)
 
@@ -286,10 +254,6 @@ class PgvectorEngine(LifeCycle):
         connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))
         entry = statement("DELETE FROM {table} WHERE id = %s", table=identifier(*self._registry))
         connection.execute(entry, [chosen.generation])
-
-
-def _census(text: str) -> Census:
-    return Census(**json.loads(text))
 
 
 _OLDEST = 130_000

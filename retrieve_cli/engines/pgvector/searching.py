@@ -1,15 +1,14 @@
-"""Parts of a generation in PostgreSQL: searches, scores, and stored vectors and weights."""
+"""Parts of a generation in PostgreSQL: searches, scores, and stored vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts.engines import Part, Within
-from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines.pgvector import building, pruning, wire
+from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
@@ -19,14 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from psycopg.sql import Composed, Identifier
 
-    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+    from retrieve_cli.contracts.values import Rows, Vectors
 
 _MOST_EF = 1000
 _SCANNED = 40_000
-"""Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
+"""Rows that a filtered search visits before it ends with fewer than were asked for."""
 _SORTING = {"work_mem": "64MB"}
-_COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
-"""Enough for a hash table of 16 million rows; memory is allocated only as needed."""
 
 
 class VectorTable:
@@ -104,86 +101,6 @@ class VectorTable:
         )
 
 
-class TermTable:
-    """A part with term weights; keeps the promise `TermCollection`."""
-
-    def __init__(self, connections: Connections, tables: Tables, part: Part) -> None:
-        self._connections = connections
-        self._table = tables.rows(part)
-        self._postings = tables.postings(part)
-        self._in_blocks = building.bounded(connections, tables, part)
-
-    def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
-        """Return rows that share a term with the query, with the highest scores, and these."""
-        within = within or Within()
-        condition, values = _condition(within)
-        restricted = bool(values)
-        values |= {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
-        if within.rows is not None and len(within.rows) <= pruning.MOST_SCORED:
-            own = pruning.scores(statement("%(rows)b"), table=self._table, condition=condition)
-            named = {"asked": pruning.asked(), "own": own}
-            template = statement('WITH {asked} {own} ORDER BY score DESC, "row" LIMIT %(limit)s', **named)
-            return _scored(self._connections, template, values, _SORTING)
-        if self._in_blocks and limit <= pruning.MOST_PRUNED and not (query.weights < 0).any():
-            template = pruning.pruned(self._table, self._postings, condition=condition, restricted=restricted)
-            found = _scored(self._connections, template, values, _COLLECTING)
-            if len(found[0]):
-                return found
-        template = pruning.summed(self._postings, restriction=self._restriction(within, condition))
-        return _scored(self._connections, template, values, _COLLECTING)
-
-    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  a row's own terms are few
-        """Return all stored weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
-        return read_weights(self._connections, self._table, rows)
-
-    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
-        """Return the score of each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
-        wanted, places = np.unique(rows, return_inverse=True)
-        template = statement(
-            'WITH {asked} SELECT "row", sum(score) AS score FROM ({own} UNION ALL SELECT "row", 0 FROM {table} WHERE'
-            ' "row" = ANY(%(rows)b::integer[])) AS own GROUP BY "row"',
-            asked=pruning.asked(),
-            table=self._table,
-            own=pruning.scores(statement("%(rows)b"), table=self._table, condition=statement("true")),
-        )
-        asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights)}
-        found, scores = _scored(self._connections, template, {"rows": wire.integers(wanted), **asked}, _SORTING)
-        return scores[located(found, wanted)][places]
-
-    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
-        """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
-        within = within or Within()
-        template, values = self._matching(terms, limit, within)
-        counted = statement("SELECT count(*) FROM ({template}) AS found", template=template)
-        if not within.conditions and within.rows is None:  # one term that has as many rows is enough, and none is read
-            counted = pruning.enough(self._postings, otherwise=counted)
-        return int(self._connections.query(counted, values, settings=_COLLECTING)[0][0])
-
-    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
-        """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
-        template, values = self._matching(terms, limit, within or Within())
-        listed = statement('SELECT array_send(array_agg("row")) FROM ({template}) AS found', template=template)
-        [[rows]] = self._connections.query(listed, values, settings=_COLLECTING)
-        return np.sort(wire.to_integers(rows)).astype(np.int64)
-
-    def _matching(self, terms: Terms, limit: int, within: Within) -> tuple[Composed, dict[str, Any]]:
-        """Return a query for up to `limit` rows that have one of the terms, and its values."""
-        condition, values = _condition(within)
-        restriction = self._restriction(within, condition) if values else None
-        template = pruning.matching(self._table, self._postings, condition=condition, restriction=restriction)
-        return template, {**values, "terms": wire.integers(terms), "limit": limit}
-
-    def _restriction(self, within: Within, condition: Composed) -> Composed:
-        """Return the condition on a row of the postings."""
-        if not within.conditions:
-            return statement("true") if within.rows is None else statement('u."row" = ANY(%(rows)b::integer[])')
-        # As a join, the server would look up row by row, for it takes postings to be few. IS TRUE keeps it from
-        # joining: it collects the allowed rows in a hash table once.
-        return statement(
-            '(u."row" IN (SELECT "row" FROM {table} WHERE {condition})) IS TRUE', table=self._table, condition=condition
-        )
-
-
 def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     """Return a condition on rows of a part, and its values.
 
@@ -226,20 +143,6 @@ def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim
     found = connections.query(text, {"rows": wire.integers(wanted)})
     order = located(np.array([row for row, _ in found], dtype=np.int64), wanted)
     return wire.to_vectors([found[place][1] for place in order.tolist()], dim)[places]
-
-
-def read_weights(connections: Connections, table: Identifier, rows: Rows) -> list[TermWeights]:
-    """Return the term weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
-    wanted, places = np.unique(rows, return_inverse=True)
-    # As bytes, for the client makes a Python object of each number of an array.
-    text = statement(
-        'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
-        table=table,
-    )
-    found = connections.query(text, {"rows": wire.integers(wanted)})
-    order = located(np.array([row for row, _, _ in found], dtype=np.int64), wanted)
-    read = [TermWeights(wire.to_integers(terms), wire.to_reals(weights)) for _, terms, weights in found]
-    return [read[order[place]] for place in places.tolist()]
 
 
 def located(found: Rows, wanted: Rows) -> NDArray[np.intp]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from retrieve_cli.contracts.engines import Batch, Label, Part
 from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.connections import Connections, statement
@@ -57,7 +55,6 @@ class RowTable:
             wire.copy_row([wire.integer(row), wire.integer(older_row), *_attributes(label)])
             for row, older_row, label in zip(rows.tolist(), older_rows.tolist(), labels, strict=True)
         ]
-        content = statement('source."terms", source.weights' if part.dim is None else 'source."embedding"')
 
         def work(connection: Connection) -> int:
             self._begin_change(connection, labels)
@@ -69,11 +66,10 @@ class RowTable:
             connection.execute("ANALYZE moved")
             connection.execute(statement('DELETE FROM {table} WHERE "row" IN (SELECT "row" FROM moved)', table=table))
             moved = statement(
-                'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, {content}'
+                'INSERT INTO {table} SELECT m."row", m.key, m.tenant_id, m.facts, source.embedding'
                 ' FROM moved AS m JOIN {source} AS source ON source."row" = m.older',
                 table=table,
                 source=source,
-                content=content,
             )
             return connection.execute(moved).rowcount
 
@@ -94,7 +90,7 @@ class RowTable:
             raise IndexCorrupt(f"PostgreSQL has {rows:,} rows of {part.name} instead of {part.rows:,}", hint=hint)
 
     def _begin_change(self, connection: Connection, labels: Sequence[Label]) -> None:
-        """Note that postings must be built again, and store texts and fields, which parts of chunks share."""
+        """Note that indexes must be looked at again, and store texts and fields, which parts of chunks share."""
         registry = identifier(self._tables.prefix, "generations")
         changed = statement("UPDATE {table} SET indexed = false WHERE id = %s AND indexed", table=registry)
         connection.execute(changed, [self._tables.generation])
@@ -123,16 +119,13 @@ def _attributes(label: Label) -> list[bytes | None]:
 
 
 def _contents(part: Part, batch: Batch) -> list[list[bytes]]:
-    """Return the vector of each row, or its terms, ascending, and their weights, as two arrays.
+    """Return the vector of each row.
 
     Raises:
         UsageError: the batch does not belong to this part.
     """
     if len(batch.rows) and (batch.rows[0] < 0 or batch.rows[-1] > wire.HIGHEST):
         raise UsageError(f"rows of {part.name} are beyond 2³¹ - 1, the most that a table has a number for")
-    if part.dim is None:
-        ordered = [(row, np.argsort(row.terms, kind="stable")) for row in batch.weights]
-        return [[wire.integers(row.terms[order]), wire.reals(row.weights[order])] for row, order in ordered]
     if batch.vectors is None or batch.vectors.shape != (len(batch.rows), part.dim):
         raise UsageError(f"rows of {part.name} are not vectors of {part.dim} numbers")
     return [[vector] for vector in wire.vectors(batch.vectors)]

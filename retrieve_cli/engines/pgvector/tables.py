@@ -1,20 +1,13 @@
 """Schemas and tables of generations: their names, and the statements that create them.
 
-    <schema>                 generations   every generation: card, parts, census; complete or not
+    <schema>                 generations   every generation: card, parts; complete or not
                              current       the generation that was published last
-                             chunks, records, embeddings_<part>, weights_<part>, postings_<part>: views of that one
+                             chunks, records, embeddings_<part>: views of that one
     <schema>_<generation>    chunks, records         texts and fields, for people and other programs
                              embeddings_<part>       rows with vectors
-                             weights_<part>          rows with term weights
-                             postings_<part>         the same by term: blocks of rows and of their weights
-                             files                   blocks of files
 
 A generation has its own schema, and publishing replaces the views. Renaming schemas would be as atomic, but takes
 the tables away from those who still read the older generation.
-
-A row of `postings` has up to 1,000 rows of a term, those with the highest weights in the first block (`pruning.py`).
-One row for each pair of term and row would take eight times the space (507 MB instead of 64 MB for 7 million pairs),
-and four times as long to add up.
 """
 
 from __future__ import annotations
@@ -31,8 +24,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.engines.pgvector.connections import Connection
 
-POSTINGS = 1000
-"""Rows in a block of postings: as many as fit on a page of 8 kB."""
 _LONGEST_SCHEMA = 40
 _LONGEST_PART = 40
 _PLAIN_DIM = 1000
@@ -52,15 +43,12 @@ class Tables(NamedTuple):
         return identifier(f"{self.prefix}_{self.generation}")
 
     def table(self, name: str) -> Identifier:
-        """Return a table of the generation: `chunks`, `files`, `embeddings_<part>`."""
+        """Return a table of the generation: `chunks`, `embeddings_<part>`."""
         return identifier(f"{self.prefix}_{self.generation}", name)
 
     def rows(self, part: Part) -> Identifier:
         """Return the table with a row for each row of a part."""
         return self.table(rows_table(part))
-
-    def postings(self, part: Part) -> Identifier:
-        return self.table(f"postings_{part.name}")
 
     def labels(self, part: Part) -> Identifier:
         """Return the table with texts and fields of what the rows of a part are."""
@@ -68,7 +56,7 @@ class Tables(NamedTuple):
 
 
 def rows_table(part: Part) -> str:
-    return f"{'weights' if part.dim is None else 'embeddings'}_{part.name}"
+    return f"embeddings_{part.name}"
 
 
 def labels_table(part: Part) -> str:
@@ -101,7 +89,9 @@ def checked_generation(generation: str) -> str:
 
 
 def checked_part(part: Part) -> Part:
-    """Return a part. Raises: UsageError: its name cannot be part of a table's name."""
+    """Return a part. Raises: UsageError: it has no vectors, or its name cannot be part of a table's name."""
+    if part.dim is None:
+        raise UsageError(f"PostgreSQL holds no term weights ({part.name})", hint="choose another engine for them")
     if part.name and not set(part.name) - _NAME and len(part.name) <= _LONGEST_PART:
         return part
     raise UsageError("the name of a part has lower-case letters, digits and _, up to 40", hint="rename the retriever")
@@ -140,7 +130,8 @@ def create_registry(connection: Connection, prefix: str) -> None:
     _run(
         connection,
         "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
-        " indexed boolean NOT NULL DEFAULT false, census text, begun timestamptz NOT NULL DEFAULT now())",
+        " indexed boolean NOT NULL DEFAULT false, complete boolean NOT NULL DEFAULT false,"
+        " begun timestamptz NOT NULL DEFAULT now())",
         **names,
     )
     _run(
@@ -154,14 +145,6 @@ def create_registry(connection: Connection, prefix: str) -> None:
 def create_generation(connection: Connection, tables: Tables, parts: tuple[Part, ...], *, extension: str) -> None:
     """Create the schema of a generation with its tables. Indexes are built when all rows are there."""
     _run(connection, "CREATE SCHEMA {schema}", schema=tables.schema)
-    files = tables.table("files")
-    _run(
-        connection,
-        "CREATE TABLE {table} (file text, number integer, data bytea NOT NULL, PRIMARY KEY (file, number))",
-        table=files,
-    )
-    # Compressing takes PostgreSQL ten times as long as storing.
-    _run(connection, "ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL", table=files)
     for name in sorted({labels_table(part) for part in parts}):
         _run(
             connection,
@@ -170,9 +153,6 @@ def create_generation(connection: Connection, tables: Tables, parts: tuple[Part,
             table=tables.table(name),
         )
     for part in parts:
-        if part.dim is None:
-            _create_weights(connection, tables.rows(part), tables.postings(part))
-            continue
         _run(
             connection,
             'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
@@ -181,30 +161,9 @@ def create_generation(connection: Connection, tables: Tables, parts: tuple[Part,
             vector=identifier(extension, "vector"),
             dim=number(part.dim),
         )
-        if part.dim <= _PLAIN_DIM:
+        if (part.dim or 0) <= _PLAIN_DIM:
             # Else a row that is a little too long has its vector moved out, and a scan takes several times as long.
             _run(connection, "ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN", table=tables.rows(part))
-
-
-def _create_weights(connection: Connection, table: Identifier, postings: Identifier) -> None:
-    _run(
-        connection,
-        'CREATE TABLE {table} ("row" integer PRIMARY KEY, key uuid NOT NULL, tenant_id text, facts uuid[] NOT NULL,'
-        " terms integer[] NOT NULL, weights real[] NOT NULL)",
-        table=table,
-    )
-    _run(
-        connection,
-        "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
-        " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
-        table=postings,
-    )
-    # Numbers compress badly, and a block fits on a page.
-    _run(
-        connection,
-        "ALTER TABLE {table} ALTER COLUMN rows SET STORAGE PLAIN, ALTER COLUMN weights SET STORAGE PLAIN",
-        table=postings,
-    )
 
 
 def number(value: int | None) -> Any:

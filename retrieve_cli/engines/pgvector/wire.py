@@ -44,11 +44,6 @@ def integers(values: Rows | Terms) -> Wire:
     return _array(kept.astype(">i4"), _INT4)
 
 
-def reals(values: Vectors) -> Wire:
-    """Return a `float4[]`."""
-    return _array(np.asarray(values).astype(">f4"), _FLOAT4)
-
-
 def _array(values: NDArray[np.void], kind: int) -> Wire:
     if not len(values):
         return Wire(_EMPTY_ARRAY.pack(0, 0, kind))

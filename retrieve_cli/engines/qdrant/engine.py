@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from retrieve_cli.config.index_settings import QdrantSettings
-from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
+from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names, reading
 from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord
@@ -46,9 +44,7 @@ _OLDEST = (1, 10)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _RECORD = 0
-"""Id of the point with the record; blocks have UUIDs."""
-_BLOCKS = uuid.UUID("6f1d1e5c-6a2c-5f0e-9d7e-2f4c1b7a9e10")
-"""Namespace of the ids of blocks."""
+"""Id of the point with the record."""
 
 
 @reading("Qdrant")
@@ -104,7 +100,7 @@ class QdrantEngine(CollectionLifeCycle):
         return self._names.grouped(self._listed())
 
     def create_home(self, generation: str) -> None:
-        """Create the collection with the record and the blocks of files."""
+        """Create the collection with the record."""
         path = f"/collections/{self._names.home(generation)}"
         self._server.call("PUT", path, body={"vectors": {}}, repeatable=False)
 
@@ -135,9 +131,8 @@ class QdrantEngine(CollectionLifeCycle):
             return None
         payload = found[0]
         try:
-            census = payload["census"]
             parts = [Part(*part) for part in payload["parts"]]
-            return GenerationRecord(generation, payload["card"], parts, Census(*census) if census else None)
+            return GenerationRecord(generation, payload["card"], parts, bool(payload["complete"]))
         except (KeyError, TypeError) as error:
             raise IndexCorrupt(f"the record of {collection} cannot be read", hint=PUSH) from error
 
@@ -146,7 +141,7 @@ class QdrantEngine(CollectionLifeCycle):
         payload: dict[str, Json] = {
             "card": record.card,
             "parts": [list(part) for part in record.parts],
-            "census": list(record.census) if record.census else None,
+            "complete": record.complete,
         }
         self._put(record.generation, {_RECORD: payload}, wait=True)
 
@@ -171,20 +166,6 @@ class QdrantEngine(CollectionLifeCycle):
         """Store rows; a row that is there already is replaced."""
         for body in requests(batch, part.unit):
             self._change(record, part, "PUT", "points", body)
-
-    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
-        """Store some blocks of a file."""
-        payloads: dict[int | str, Json] = {
-            _block(file, number): {"file": file, "number": number, "data": b64encode(data).decode()}
-            for number, data in blocks.items()
-        }
-        self._put(generation, payloads, wait=False)
-
-    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the given blocks of a file, without those that are missing."""
-        points = [_block(file, number) for number in numbers]
-        found = self._payloads(self._names.home(generation), points, with_payload=["number", "data"])
-        return {int(payload["number"]): b64decode(payload["data"]) for payload in found}
 
     def settle(self, record: GenerationRecord) -> None:
         """Wait until all rows are stored and indexed.
@@ -342,10 +323,6 @@ def excess(strict: Mapping[str, Json], settings: QdrantSettings, *, most_rows: i
             yield f"strict mode of Qdrant limits {key} to {limit}", f"raise it to {least} in the server"
     if strict.get("search_allow_exact") is False:
         yield "strict mode of Qdrant does not allow exact searches", "set search_allow_exact: true in the server"
-
-
-def _block(file: str, number: int) -> str:
-    return str(uuid.uuid5(_BLOCKS, f"{number}:{file}"))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

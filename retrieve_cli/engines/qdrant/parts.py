@@ -6,7 +6,7 @@ Points of Qdrant: rows and their labels as payload, and conditions on rows as fi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,22 +90,6 @@ class TermPart:
         weights = np.ascontiguousarray(query.weights, np.float32)
         body = {"query": {"indices": np.ascontiguousarray(query.terms), "values": weights}, "using": WEIGHTS}
         return _found(self._server, self._collection, body, limit, within)
-
-    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002
-        """Return the stored weights of some rows, to the bit, terms ascending.
-
-        Weights of all terms of a row are returned: Qdrant reads and sends a sparse vector as a whole.
-
-        Raises:
-            IndexCorrupt: a row is missing.
-        """
-        weights = []
-        for vector in _stored(self._server, self._collection, rows, WEIGHTS):
-            numbers = vector or {"indices": [], "values": []}
-            row = np.array(numbers["indices"], np.int32)
-            order = np.argsort(row, kind="stable")
-            weights.append(TermWeights(terms=row[order], weights=np.array(numbers["values"], np.float32)[order]))
-        return weights
 
     def scores(self, query: TermWeights, rows: Rows) -> Vectors:
         """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""

@@ -312,9 +312,9 @@ class RemoteTexts:
         return len(self._index)
 
     @property
-    def completed(self) -> int:
-        """Number of lists that the engine returned too short, and that were completed exactly."""
-        return int(self._index.completed)
+    def takes_conditions(self) -> bool:
+        """True: it is a `RemoteIndex`."""
+        return True
 
     def search(
         self,

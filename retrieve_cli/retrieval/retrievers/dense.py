@@ -55,10 +55,8 @@ class Dense(Retriever["Vectors"]):
     file = "dense.faiss"
     form = VECTOR
     weight = 0.65
-    cost = (0.15, 0.01)
     similarity = True
     role = "dense"
-    replaced = ("dense.faiss",)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 

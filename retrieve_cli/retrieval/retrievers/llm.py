@@ -19,7 +19,6 @@ class Llm(Retriever[str]):
     name = "llm"
     file = ""
     form = TEXT
-    cost = (5.0, 5.0)
     by_text = True
     relaxes = False
 

@@ -104,9 +104,6 @@ class Retriever(ABC, Generic[Q]):
     form: QueryForm[Q]
     weight: ClassVar[float] = 0.35
     """Weight in a weighted fusion, unless `fusion.weights` sets another."""
-    cost: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    """Estimated seconds before any were measured: for the first query of a process, and for each further one.
-    A deadline drops the costliest retriever first; one that costs nothing always runs."""
     similarity: ClassVar[bool] = False
     """True if its score is a cosine, to which `search.grade` and `search.max_distance` apply."""
     packages: ClassVar[tuple[Package, ...]] = ()
@@ -114,8 +111,6 @@ class Retriever(ABC, Generic[Q]):
     """True if its rows depend on the texts of chunks alone, so that records need not be read again for it."""
     role: ClassVar[str] = ""
     """Key of `engines` in the configuration that names the place of its index; empty if that is always a file."""
-    replaced: ClassVar[tuple[str, ...]] = ()
-    """Files that are not needed where its index lives in an engine."""
     relaxes: ClassVar[bool] = True
     """True if it may return more for a query with fewer words."""
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {}

@@ -182,10 +182,8 @@ class Splade(Retriever[TermWeights]):
     name = "splade"
     file = "splade.pkl"
     form = TERMS
-    cost = (1.0, 0.1)
     by_text = True
     role = "sparse"
-    replaced = ("splade.pkl",)
 
     def card(self, building: Building) -> Card | None:
         return None if building.sparse is None else {"family": self.name, **building.sparse.card}
