@@ -1,7 +1,7 @@
 """Sentence boundaries by rules: stops at the end of words that are not abbreviations, and the stops of other scripts.
 
-The rules for English are here. They follow spaCy's tokenizer and `sentencizer` (https://spacy.io/api/sentencizer) as far
-as these decide boundaries: marks are split from the ends of words, a stop ends a sentence, and the first word
+The rules for English are here. They follow spaCy's tokenizer and `sentencizer` (https://spacy.io/api/sentencizer) as
+far as these decide boundaries: marks are split from the ends of words, a stop ends a sentence, and the first word
 or space after it begins the next. Other languages use spaCy.
 """
 
