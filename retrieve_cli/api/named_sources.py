@@ -71,7 +71,7 @@ def excluding(entries: Sequence[SourceSetting], patterns: Sequence[str]) -> Sequ
     folders = [entry for entry in entries if entry.kind == "docs"]
     if patterns and (not folders or any(entry.name for entry in folders)):
         message = "--exclude applies to folders that the command names"
-        hint = f"in config.yaml: retrieve config set docs.exclude {quote(json.dumps(list(patterns)))}"
+        hint = f"in config.yaml: docs.exclude: {json.dumps(list(patterns))}"
         raise UsageError(message, hint=f"name one: retrieve build DIR --exclude {quote(patterns[0])}; {hint}")
     return [replace(entry, exclude=patterns) if entry.kind == "docs" and patterns else entry for entry in entries]
 

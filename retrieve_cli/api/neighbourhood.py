@@ -82,7 +82,7 @@ def neighbourhood(index: Index, record_id: str, *, tenant: str | None) -> Neighb
         numbers = {shown: number for number, shown in enumerate(points)}
         return Neighbourhood(
             [Node(label(shown), id_of(shown), x, y) for shown, (x, y) in points.items()],
-            [Edge(numbers[source], numbers[target], kind) for source, target, kind in edges_among(graph, points)],
+            [Edge(numbers[source], numbers[target], kind) for source, target, kind, _ in edges_among(graph, points)],
             [Link(kind, forward, label(other), id_of(other)) for kind, forward, other in links],
             total,
         )

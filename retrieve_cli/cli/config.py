@@ -1,10 +1,8 @@
-"""`retrieve config`: the settings that hold, where each comes from, and changes of one."""
+"""`retrieve config`: the settings that hold, where each comes from, and the lines that set one."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,11 +30,11 @@ def config(
     *,
     shared: Shared,
 ) -> None:
-    """Show or change the configuration.
+    """Show the configuration, or the lines that change it.
 
     show prints the settings that hold and where each that is not a default comes from; get KEY prints one value;
-    defaults prints the commented file with every key; path names the file that is read; set KEY VALUE changes that
-    file and keeps its comments.
+    defaults prints the commented file with every key; path names the file that is read; set KEY VALUE checks the value
+    and prints the lines to put into that file.
     """
     if action not in ACTIONS:
         from retrieve_cli.config.values import unknown
@@ -135,9 +133,10 @@ def _plain(value: Any) -> Json:
 
 
 def _yaml(value: Json) -> str:
-    from retrieve_cli.config.editing import dumped
+    """Return a value as YAML on one line."""
+    import yaml
 
-    return dumped(value)
+    return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
 
 
 def _keys(settings: Settings, wanted: str | None) -> list[str]:
@@ -202,50 +201,23 @@ def _defaults(key: str | None, shared: Shared) -> None:
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
-    from retrieve_cli.assemble.trusted import record
-    from retrieve_cli.cli.agreement import of_configuration
-    from retrieve_cli.config import editing, loading
-    from retrieve_cli.config.settings import Settings
-    from retrieve_cli.storage import durable
-    from retrieve_cli.untrusted import files
+    """Print the lines to put into the configuration file. Raises: UsageError: the key or its value is invalid."""
+    from retrieve_cli.config import loading
+    from retrieve_cli.config.settings import Settings, sections
 
     if key is None or text is None:
         raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
     section, _, name = key.partition(".")
-    if section != "plugins" and key not in (known := list(_values(Settings()))):
+    settings = loading.load(shared.config)
+    if section != "plugins" and key not in (known := list(_values(settings))):
         raise _unknown(key, known)
     value = loading.read_yaml(text, "the value")
-    change = {section: {name: value}}
-    loading.override(Settings(), change, where="the command line")
-    path, own = shared.config or loading.DEFAULT_FILE, False
-    with suppress(UsageError):  # a file that cannot be read may be corrected by this very change
-        own = not os.path.lexists(path) or all(each.agreed for each in of_configuration(shared.config))
-    try:
-        before = files.read_bytes(path, limit=files.CONFIG).decode() if os.path.lexists(path) else ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
-    after = editing.changed(before, change, where=str(path))
-    loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
-    try:
-        durable.put(path, after)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file: --config FILE") from error
-    for written in of_configuration(shared.config) if own else ():  # what the user trusts is trusted with this change
-        record(written, "agreed")
-    _tell(key, path, shared, before=before, after=after)
-
-
-def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
-    from retrieve_cli.config.loading import layers, override, read_yaml
-    from retrieve_cli.config.settings import Settings, sections
-
-    read = (read_yaml(text, str(path)) or {} for text in (before, after))
-    old, new = (_values(override(Settings(), values, where=str(path))).get(key) for values in read)
-    said = f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"
-    shared.show({"path": str(path), "key": key, "value": new, "before": old}, [said])
-    section, _, name = key.partition(".")
-    for layer in layers(path):
+    new = _values(loading.override(Settings(), {section: {name: value}}, where="the command line")).get(key)
+    path, before = shared.config or loading.DEFAULT_FILE, _values(settings).get(key)
+    lines = [f"{section}:", f"  {name}: {_yaml(value)}"]
+    shared.show({"path": str(path), "key": key, "value": new, "before": before, "lines": lines}, lines)
+    shared.talk.say(f"note: put these lines into {path}; {key} is {_yaml(before)} now")
+    for layer in loading.layers(shared.config):
         if layer.kind == "environment" and name in layer.value.get(section, ()):
             shared.talk.say(f"note: {layer.where} wins over the file")
     if section in sections("index"):

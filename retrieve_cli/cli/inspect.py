@@ -48,7 +48,7 @@ def records(
         list[str] | None, option("--filter", "Keep records that match; repeatable.", "FIELD=VALUE")
     ] = None,
     limit: Annotated[
-        int | None, option("--limit", "Maximum number of records; 0: all.  [default: 20; all as JSON]", "N")
+        int | None, option("-n --limit", "Maximum number of records; 0: all.  [default: 20; all as JSON]", "N")
     ] = None,
     *,
     shared: Shared,
@@ -129,7 +129,7 @@ def files_(
 @shared("text", "json")
 def duplicates(
     above: Annotated[float, option("--above", "Least cosine similarity of a pair.", "S", min=-1, max=1)] = 0.95,
-    limit: Annotated[int, option("--limit", "Pairs to show; 0: all.", "N", min=0)] = 100,
+    limit: Annotated[int, option("-n --limit", "Pairs to show; 0: all.", "N", min=0)] = 100,
     *,
     shared: Shared,
 ) -> None:
@@ -143,7 +143,7 @@ def duplicates(
 @app.command()
 @shared("text", "json")
 def synonyms(
-    limit: Annotated[int, option("--limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
+    limit: Annotated[int, option("-n --limit", "Abbreviations to show; 0: all.", "N", min=0)] = 0, *, shared: Shared
 ) -> None:
     """List the abbreviations that records define, as rules for synonyms.file."""
     from retrieve_cli.operations import abbreviations
@@ -156,8 +156,7 @@ def synonyms(
 @shared("text", "json")
 def graph(
     id_: Annotated[str | None, argument("[ID]", "A record id, or FIELD:VALUE that records share.")] = None,
-    dot: Annotated[bool, option("--dot", "Print its neighbourhood for Graphviz.")] = False,
-    picture: Annotated[Path | None, option("--picture", "Draw its neighbourhood, as .svg or .png.", "FILE")] = None,
+    picture: Annotated[bool, option("--picture", "Print its neighbourhood as text for Mermaid.")] = False,
     radius: Annotated[int, option("--radius", "Size of the neighbourhood in edges.", "N")] = 1,
     *,
     shared: Shared,
@@ -165,18 +164,17 @@ def graph(
     """Show the edges between records and dangling references, or the neighbours of one record."""
     from retrieve_cli.operations import views
 
-    if not dot and picture is None:
+    if not picture:
         _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
         return
     if id_ is None:
-        raise UsageError("--dot and --picture need a record", hint="retrieve inspect graph ID --dot")
+        raise UsageError("--picture needs a record", hint="retrieve inspect graph ID --picture")
     if radius < 1:
         raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
-    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius, picture=picture))
-    if dot:
-        print(drawn["dot"], end="")
-    if picture is not None:
-        shared.talk.say(f"{picture}: {drawn['nodes']:,} nodes")
+    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius))
+    shared.show({"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}, drawn.text.splitlines())
+    if drawn.shown < drawn.total:
+        shared.talk.say(f"note: {drawn.shown:,} of {drawn.total:,} nodes are shown, the nearest")
 
 
 @app.command()
@@ -217,7 +215,7 @@ def run(id_: Id, *, shared: Shared) -> None:
 @shared("text", "json", "prometheus")
 def queries(
     since: Annotated[str | None, option("--since", "Only queries since then, in UTC: 2026-01-31.", "DATE")] = None,
-    most: Annotated[int, option("-n", "Number of most frequent queries to show.", "N")] = 10,
+    most: Annotated[int, option("-n --limit", "Number of most frequent queries to show.", "N")] = 10,
     *,
     shared: Shared,
 ) -> None:

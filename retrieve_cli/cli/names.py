@@ -12,7 +12,7 @@ COMMANDS: Mapping[str, str] = {
     "inspect": "Show the contents of the index, and why a record ranks where it does.",
     "eval": "Measure the quality of answers to judged queries.",
     "doctor": "Diagnose problems and print the fix.",
-    "config": "Show or change the configuration.",
+    "config": "Show the configuration, or the lines that change it.",
     "trust": "Show what a configuration reaches, and agree to it.",
     "web": "Search the web and literature.",
     "models": "List, pull, verify or export models.",

@@ -30,7 +30,7 @@ def scaffold(
             " of sections.  [default: descriptions of catalogs, headings of documents]",
         ),
     ] = None,
-    n: Annotated[int, option("-n", "Maximum number of queries.", "N", min=1)] = 50,
+    n: Annotated[int, option("-n --limit", "Maximum number of queries.", "N", min=1)] = 50,
     seed: Annotated[int, option("--seed", "Seed of the random selection.", "S")] = 0,
     force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
     *,

@@ -1,1 +1,1 @@
-"""Every key with its default; reading, validating and editing config.yaml."""
+"""Every key with its default; reading and validating config.yaml."""

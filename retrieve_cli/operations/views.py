@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,7 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Dangling, Graph
+    from retrieve_cli.retrieval.graph.picture import Flowchart
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -145,21 +145,18 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
     ]
 
 
-def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
-    """Return the neighbourhood of a record for Graphviz, and draw a picture if there is a path for it.
+def drawing(generation: Generation, *, name: str, radius: int) -> Flowchart:
+    """Return the neighbourhood of a record as text for Mermaid.
 
     Raises:
-        UsageError: the record does not exist, the index has no edges, or the picture cannot be written.
-        Unavailable: matplotlib is not installed.
+        UsageError: the record does not exist, or the index has no edges.
     """
-    from retrieve_cli.retrieval.graph.picture import draw, to_dot
+    from retrieve_cli.retrieval.graph.picture import flowchart
 
     edges = open_graph(generation)
     if edges is None:
         raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    node, record = _node(edges, generation, name), generation.record_id
-    nodes = None if picture is None else draw(edges, node, picture, radius=radius, record=record)
-    return {"dot": to_dot(edges, node, radius=radius, record=record), "nodes": nodes}
+    return flowchart(edges, _node(edges, generation, name), radius=radius, record=generation.record_id)
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:

@@ -100,7 +100,7 @@ def _all_removed(generation: Generation, ranking: Ranking, shown: Shown) -> Iter
         elif key == "rerank.min_score" and scored:
             best = f": the best score of the reranker is {figures.rounded(scored[0]['score'])}"
         removable = key.startswith(("search.", "rerank."))
-        hint = f"; retrieve config set {key} null removes the threshold" if removable else ""
+        hint = f"; `{key}: null` in config.yaml removes the threshold" if removable else ""
         yield f"no result passes {name}, which removed {figures.count(count, 'result')}{best}{hint}"
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from samples import Program, write_catalog
 
-from retrieve_cli.config.editing import changed
 from retrieve_cli.storage import durable
 
 LINES = [
@@ -178,16 +177,3 @@ def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) ->
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     durable.put(Path("/dev/null"), "nothing")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("# a\r\nfusion:\r\n  rrf_k: 60\r\n", "# a\r\nfusion:\r\n  method: rrf\r\n  rrf_k: 60\r\n"),
-        ("fusion:   # what follows\n# end\n", "fusion:   # what follows\n  method: rrf\n# end\n"),
-        ("search: {k: 3}\n\n\n", "search: {k: 3}\n\n\nfusion:\n  method: rrf\n"),
-        ("search: {k: 3}", "search: {k: 3}\n\nfusion:\n  method: rrf\n"),
-    ],
-)
-def test_not_a_character_more_is_changed(before: str, after: str) -> None:
-    assert changed(before, {"fusion": {"method": "rrf"}}, where="f") == after

@@ -124,10 +124,15 @@ def edges(dice: Random) -> Try:
         packed = gzip.compress(dice.choice((sound, sound * 20_000, bytes(50_000_000))), 1)
         name, content = name + ".gz", packed[: dice.choice((None, None, 50))]
     settings = prepared.CONFIG.replace("edges.jsonl", name)
-    looks = (("inspect", "graph"), ("inspect", "graph", "--json"), ("inspect", "graph", "tool1", "--dot"), ("inspect",
-        "graph", "lung"), ("query", "lungs", "--expand", "--explain"),
-             ("inspect", "graph", "tool1", "--picture", "around.svg"), ("inspect", "graph", "tool3", "--radius", "3",
-             "--dot"), ("query", "lungs", "--with-dependencies", "--json"))  # fmt: skip
+    looks = (
+        ("inspect", "graph"),
+        ("inspect", "graph", "--json"),
+        ("inspect", "graph", "tool1", "--picture"),
+        ("inspect", "graph", "lung"),
+        ("query", "lungs", "--expand", "--explain"),
+        ("inspect", "graph", "tool3", "--radius", "3", "--picture"),
+        ("query", "lungs", "--with-dependencies", "--json"),
+    )
     files = {name: content, "config.yaml": settings.encode()}
     commands = (("sync", *dice.choice(((), ("--json",)))), dice.choice(looks))
     return Try("edges", commands, files, index="tools", control=True)

@@ -18,7 +18,7 @@ KEYS = ("id", "_id", "identifier", "name", "title", "description", "text", "abst
 DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite", "demo_url")
 
 
-_GRAPHS = ((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))
+_GRAPHS = ((), ("odd",), ("odd", "--picture"), ("tool1", "--picture"), ("--json",))
 _OTHER_LOOKS = (("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))
 _MORE = ((), ("--chunks",), ("--explain",), ("--expand",), ("--context", "1"), ("-v",))
 

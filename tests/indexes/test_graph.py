@@ -17,7 +17,7 @@ from indexes.searches import shared_folder
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.graph import Dangling, Graph, Neighbour
-from retrieve_cli.retrieval.graph.picture import to_dot
+from retrieve_cli.retrieval.graph.picture import flowchart
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.records.columns import Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
@@ -293,24 +293,22 @@ def test_an_unknown_node_is_answered_with_the_nearest_one() -> None:
 
 def test_a_picture_shows_what_is_within_the_radius_and_no_more() -> None:
     built = catalog(share=["topics"])
-    near, far = (to_dot(built, 1, radius=radius, record=lambda row: CATALOG[row]["id"]) for radius in (1, 2))
-
-    assert '"scrublet", shape=box, style="bold"' in near
-    assert '"topics:Cells", shape=ellipse' in near
-    assert 'n0 -> n1 [label="requires"];' in near
-    assert "harmony-1" not in near
-    assert "harmony-1" in far
+    near, far = (flowchart(built, 1, radius=radius, record=lambda row: CATALOG[row]["id"]) for radius in (1, 2))
+    assert '["scrublet"]' in near.text
+    assert '("topics:Cells")' in near.text
+    assert near.shown < far.shown
+    assert "%%" not in near.text + far.text
 
 
-def test_a_picture_of_a_hub_is_bounded() -> None:
+def test_a_picture_of_a_hub_is_bounded_and_says_so() -> None:
     built = graph(tools(500), add=[GraphEdge("0", str(row), "requires") for row in range(1, 500)])
-
-    assert to_dot(built, 0, radius=3, max_nodes=20).count("shape=") == 20
+    drawn = flowchart(built, 0, radius=3, max_nodes=20)
+    assert (drawn.shown, drawn.total, drawn.text.count('["')) == (20, 500, 20)
+    assert "%% 20 of 500 nodes, the nearest" in drawn.text
 
 
 def test_a_picture_holds_any_label() -> None:
     table = columns([record('say "hi"\\', metadata={"topics": ["two\nlines"]})])
-    drawn = to_dot(graph(table, share=["topics"]), 0, record=lambda row: 'say "hi"\\')
-
-    assert r'label="say \"hi\"\\"' in drawn
-    assert 'label="topics:two lines"' in drawn
+    drawn = flowchart(graph(table, share=["topics"]), 0, record=lambda row: 'say "hi"\\').text
+    assert '["say #34;hi#34;\\"]' in drawn
+    assert '("topics:two lines")' in drawn

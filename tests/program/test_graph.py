@@ -174,22 +174,12 @@ def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, r
     one = drawn(retrieve, "doublets")
     assert one["degree"] == {"requires": {"out": 1, "in": 1}}
     assert {each["node"] for each in one["neighbours"]} == {"cluster", "loader"}
-    dot = retrieve("inspect", "graph", "doublets", "--dot").out
-    assert dot.startswith("digraph")
-    assert '"cluster"' in dot
+    chart = retrieve("inspect", "graph", "doublets", "--picture").out
+    assert chart.startswith("flowchart LR\n")
+    assert '["cluster"]' in chart
     refused(retrieve, "inspect", "graph", "nothing")
-    refused(retrieve, "inspect", "graph", "--dot")
+    refused(retrieve, "inspect", "graph", "--picture")
     assert retrieve("inspect", "status", "--json").json["graph"] == {"edges": 6}
-
-
-@pytest.mark.parametrize("name", ["around.svg", "around.png"])
-def test_a_neighbourhood_is_drawn(tools: Path, retrieve: Program, tmp_path: Path, name: str) -> None:
-    done = retrieve("inspect", "graph", "cluster", "--picture", tmp_path / name, "--radius", "2")
-    assert (done.code, "4 nodes" in done.err) == (0, True), done
-    begins = (tmp_path / name).read_bytes()[:8]
-    assert begins.startswith(b"<?xml" if name.endswith("svg") else b"\x89PNG")
-    refused(retrieve, "inspect", "graph", "cluster", "--picture", tmp_path / "around.txt")
-    refused(retrieve, "inspect", "graph", "cluster", "--picture", tmp_path / "no" / name)
 
 
 def test_a_catalog_without_edges_has_no_graph_and_says_so(index: Path, retrieve: Program) -> None:

@@ -143,7 +143,7 @@ def test_a_threshold_that_leaves_nothing_is_said_once_and_nothing_is_searched_fo
     assert (answer["results"], answer.get("attempts"), list(answer["removed"])) == ([], None, [threshold])
     (notice,) = (notice for notice in answer["notices"] if "removed" in notice)
     assert notice.startswith(f"no result passes {threshold}, which removed {answer['removed'][threshold]} results")
-    assert notice.endswith(f"retrieve config set {threshold.partition(' ')[0]} null removes the threshold")
+    assert notice.endswith(f"`{threshold.partition(' ')[0]}: null` in config.yaml removes the threshold")
 
 
 @pytest.fixture
@@ -226,9 +226,9 @@ def test_doctor_notices_thresholds_that_leave_nothing(
     (check,) = noticed()
     assert check["status"] == "warn"
     assert "search.grade 0.95" in check["message"]
-    assert check["fix"] == "retrieve config set search.grade null"
+    assert check["fix"] == "set search.grade: null in config.yaml"
     configure("search", grade=0.1, min_score=1e6)
-    assert [check["fix"] for check in noticed()] == ["retrieve config set search.min_score null"], (
+    assert [check["fix"] for check in noticed()] == ["set search.min_score: null in config.yaml"], (
         "the one that removes"
     )
 

@@ -162,7 +162,7 @@ def check(settings: JwtSettings) -> None:
     """Raises: UsageError if the settings do not fit together."""
     for key in ("issuer", "audience"):
         if not getattr(settings, key):
-            raise UsageError(f"jwt.{key} is not set", hint=f"set it: retrieve config set jwt.{key} …")
+            raise UsageError(f"jwt.{key} is not set", hint=f"set jwt.{key} in config.yaml")
     sources = [key for key in ("jwks_url", "jwks_file", "secret_env") if getattr(settings, key) is not None]
     if len(sources) != 1:
         given = " and ".join(f"jwt.{key}" for key in sources) or "none of them"
@@ -174,7 +174,7 @@ def check(settings: JwtSettings) -> None:
     if wrong or not settings.algorithms:
         what = "a shared secret" if shared else "public keys"
         message = f"jwt.algorithms has {', '.join(wrong) or 'nothing'}; with {what} it takes {', '.join(permitted)}"
-        raise UsageError(message, hint=f"retrieve config set jwt.algorithms [{permitted[0]}]")
+        raise UsageError(message, hint=f"set jwt.algorithms: [{permitted[0]}]")
     if settings.jwks_url is not None:
         check_secure_url(settings.jwks_url, called="jwt.jwks_url")
 

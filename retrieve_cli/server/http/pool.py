@@ -125,7 +125,7 @@ class WebSearching(Pool):
     def search(self) -> AnswersWeb:
         """The search. Raises: NotConfigured: it is not enabled."""
         if self._search is None:
-            hint = "enable it: retrieve config set web.enabled true"
+            hint = "set web.enabled: true in config.yaml"
             raise NotConfigured("web search is not enabled on this server", hint=hint)
         return self._search
 
