@@ -23,7 +23,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -105,9 +105,6 @@ bench-documents: $(READY)  ## Pages per second from PDF to chunks beside other r
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py
-
-bench-merging: $(READY)  ## Works merged from generated records of several providers, beside DOI only and title only
-	$(BIN)/python -m benchmarks.web_merging $(FLAGS)
 
 clean:  ## Remove what was built, the virtual environment and the index included
 	rm -rf $(VENV) artifacts build *.egg-info .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

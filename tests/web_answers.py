@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from retrieve_cli.contracts import Evidence, Hit
-from retrieve_cli.contracts.works import Cited, FieldConflict, Id, Linked, Source, Version, Work
+from retrieve_cli.contracts.websearch import Id, Item, Source, WebRow
 from retrieve_cli.frozen import replace
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebOptions
 
 AT = "2026-11-23T04:00:00Z"
 HOSTILE = (
@@ -15,31 +14,29 @@ HOSTILE = (
 )
 
 
-def source(provider: str, rank: int | None = 1) -> Source:
-    return Source(provider, rank, "off-target[tiab]", AT, "ab" * 32)
+def source(provider: str, rank: int = 1) -> Source:
+    return Source(provider, rank, 1 / (60 + rank), "off-target[tiab]", AT)
 
 
-def work(number: int = 1, **values: Any) -> Work:
-    """Return an article with a DOI, or another work with these values."""
+def row(number: int = 1, *, found_by: tuple[str, ...] = ("pubmed", "s2"), **values: Any) -> WebRow:
+    """Return a result with a DOI, or another one with these values of its item."""
     given: dict[str, Any] = {
-        "id": f"doi:10.1000/w{number}",
         "type": "article",
         "title": f"Off-target effects, part {number}",
-        "found_by": (source("pubmed", number), source("europepmc", number)),
         "ids": (Id("doi", f"10.1000/w{number}"), Id("pmid", f"{number}00")),
         "authors": ("Ada Example", "Bo Sample", "Cy Case", "Di Datum"),
         "date": "2024-03",
         "venue": "Journal of Examples",
         "abstract": f"Part {number} counts off-target cuts. " + "It describes a careful experiment at length. " * 12,
         "url": f"https://doi.org/10.1000/w{number}",
-        "provenance": {"title": "pubmed", "abstract": "pubmed"},
+        **values,
     }
-    return Work(**{**given, **values})
+    sources = tuple(source(name, number) for name in found_by)
+    return WebRow(Item(**given), sources, sum(one.score for one in sources))
 
 
-PREPRINT = work(
+PREPRINT = row(
     2,
-    id="doi:10.1000/pre",
     type="preprint",
     title="A preprint on guides",
     ids=(Id("doi", "10.1000/pre"), Id("arxiv", "2401.01234")),
@@ -47,17 +44,13 @@ PREPRINT = work(
     license="CC-BY-4.0",
     open_access=True,
     retracted=True,
-    citations=Cited(1200, "s2", AT),
-    versions=(Version("arxiv:2401.01234v1", "preprint", "version_of", "A draft on guides", "2024-01", ""),),
-    linked=(Linked("doi:10.1000/review1", "reviews"),),
-    conflicts={"date": (FieldConflict("2023", "s2"),)},
+    citations=1200,
 )
-PAGE = work(
+PAGE = row(
     3,
-    id="https://example.org/guide",
+    found_by=("tavily",),
     type="web",
     title="Guide",
-    found_by=(source("tavily"),),
     ids=(Id("url", "https://example.org/guide"),),
     authors=(),
     date="",
@@ -66,33 +59,22 @@ PAGE = work(
     snippet="A guide for beginners.",
     url="https://example.org/guide",
 )
-BARE = work(4, abstract="", title="Only a title")
-OK = ProviderStatus("pubmed", "provider", "ok", results=2, total=17, query="off-target[tiab]", at=AT, digest="ab" * 32)
+BARE = row(4, abstract="", title="Only a title")
+OK = ProviderStatus("pubmed", "ok", results=2, total=17, query="off-target[tiab]", at=AT)
 FAILED = ProviderStatus(
-    "s2",
-    "provider",
-    "rate_limited",
-    "it permits no further requests for 3 s",
-    "ask again in 3 s, or set S2_API_KEY",
-    retry_after=3.0,
+    "s2", "rate_limited", "it permits no further requests for 3 s", "ask again after 3 s", retry_after=3.0
 )
 
 
-def answer(*works: Work, statuses: tuple[ProviderStatus, ...] = (OK,), **values: Any) -> WebAnswer:
-    """Return an answer with these works, best first."""
-    hits = tuple(
-        WebHit(each, Hit(each.id, row, row, 1 / (row + 1), (Evidence("pubmed", row + 1, 1.0, 1.0, 1.0),)))
-        for row, each in enumerate(works)
-    )
+def answer(*rows: WebRow, statuses: tuple[ProviderStatus, ...] = (OK,), **values: Any) -> WebAnswer:
+    """Return an answer with these results, best first."""
     given: dict[str, Any] = {
         "options": WebOptions("off-target"),
         "kind": "literature",
         "kind_reason": "the query names a study",
-        "hits": hits,
+        "rows": rows,
         "statuses": statuses,
-        "total_works": max(len(works), 17) if works else 0,
-        "pipeline": "rrf",
-        "reranked": False,
+        "total_matches": max(len(rows), 17) if rows else 0,
     }
     return WebAnswer(**{**given, **values})
 

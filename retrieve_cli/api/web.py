@@ -11,7 +11,7 @@ from retrieve_cli.api.table import Choice
 from retrieve_cli.api.web_choices import MOST_NAMES, NAMES, WEB
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.works import Work
+from retrieve_cli.contracts.websearch import WebRow
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 from retrieve_cli.websearch import dates
@@ -85,7 +85,7 @@ ORIGIN = "web"
 names the entry of the configuration, here the inbox."""
 
 
-def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> Receipt:
+def add_rows(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> Receipt:
     """Add the results of a search to the index as documents; a later one of the same id replaces an earlier one.
 
     The receipt has one status for each result, in their order. Results without abstract and snippet are not added,
@@ -94,39 +94,30 @@ def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> 
     Raises:
         RetrieveError: nothing could be stored.
     """
-    works = [hit.work for hit in answer.hits]
-    added = [document_of(work) for work in works if _text(work)]
+    added = [document_of(row) for row in answer.rows if row.item.text]
     receipt = documents.add(added, tenant=tenant) if added else Receipt(0, ())
     statuses = iter(receipt.documents)
     reason = "not added: it has neither an abstract nor a snippet"
-    outcomes = [next(statuses) if _text(work) else Status(work.id, 0, "rejected", reason) for work in works]
+    outcomes = [next(statuses) if row.item.text else Status(row.id, 0, "rejected", reason) for row in answer.rows]
     return Receipt(receipt.sequence, outcomes)
 
 
-def document_of(work: Work) -> dict[str, Json]:
-    """Return a work as a document.
+def document_of(row: WebRow) -> dict[str, Json]:
+    """Return a result as a document.
 
-    It is the same for every query that finds the work in the same responses: neither the query nor ranks are part of
-    it, so that they do not become known to others who may search the index.
+    It is the same for every query that finds the result: neither the query nor ranks are part of it, so that they do
+    not become known to others who may search the index.
     """
+    item = row.item
+    names = ("type", "date", "venue", "license", "pdf_url", "open_access", "retracted")
     metadata: dict[str, Json] = {
         "origin": ORIGIN,
-        "type": work.type,
-        "authors": list(work.authors),
-        "date": work.date,
-        "venue": work.venue,
-        **{id_.kind: id_.value for id_ in work.ids if id_.kind != "url"},
-        **{key: getattr(work, key) for key in ("license", "pdf_url", "open_access", "retracted")},
-        "provenance": dict(work.provenance),
-        "found_by": [
-            {"provider": source.provider, "at": source.at, "digest": source.digest} for source in work.found_by
-        ],
-        "retrieved_at": max((source.at for source in work.found_by), default=""),
+        "authors": list(item.authors),
+        **{id_.kind: id_.value for id_ in reversed(item.ids) if id_.kind != "url"},
+        **{name: getattr(item, name) for name in names},
+        "found_by": sorted({source.provider for source in row.found_by}),
+        "retrieved_at": max((source.at for source in row.found_by), default=""),
     }
-    kept = {key: value for key, value in metadata.items() if value is not None and value not in ("", [], {})}
-    document = {"id": work.id, "title": work.title, "text": _text(work), "url": work.url, "metadata": kept}
+    kept = {key: value for key, value in metadata.items() if value is not None and value not in ("", [])}
+    document = {"id": row.id, "title": item.title, "text": item.text, "url": item.url, "metadata": kept}
     return {key: value for key, value in document.items() if value}
-
-
-def _text(work: Work) -> str:
-    return (work.abstract or work.snippet).strip()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from retrieve_cli.config import plugins
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.contracts.websearch import Need, Rate, WebKind
+from retrieve_cli.contracts.websearch import Need, WebKind
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -76,12 +77,12 @@ def _faults(made: Provider, name: str) -> Iterator[str]:
         yield f"its name is {quoted(made.name)}"
     if made.kind not in get_args(WebKind):
         yield f"its kind {quoted(made.kind)} is not one of {', '.join(get_args(WebKind))}"
-    if not isinstance(made.title, str) or not isinstance(made.terms, str):
-        yield "`title` and `terms` are not texts"
+    if not isinstance(made.title, str):
+        yield "`title` is not a text"
     if not isinstance(made.needs, tuple) or not all(isinstance(need, Need) for need in made.needs):
         yield "`needs` is not a tuple of Need"
-    if not isinstance(made.rate, Rate) or made.rate.requests < 1 or not made.rate.seconds > 0:
-        yield "`rate` is not a Rate of at least one request"
+    if not isinstance(made.pause_s, int | float) or not 0 <= made.pause_s < inf:
+        yield "`pause_s` is not a number of seconds"
     if not made.servers or not all(_is_origin(server) for server in made.servers):
         yield "`servers` are not origins such as https://api.example.org"
     if not callable(made.search):

@@ -3,82 +3,125 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from retrieve_cli.api.web_choices import WEB
-from retrieve_cli.cli.options import Shared, argument, option, shared
-from retrieve_cli.errors import Exit
+from retrieve_cli.cli.options import Shared, argument, shared
+from retrieve_cli.errors import Exit, RetrieveError, printable
 
 if TYPE_CHECKING:
-    from typer._click import Context
+    from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 
 
-_SEARCH = "search"
-
-
-class _Questions(TyperGroup):
-    """`retrieve web QUESTION` is `retrieve web search QUESTION`: a word that is not a command begins a question."""
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Return the arguments, with the command in front if it is omitted."""
-        if not args or args[0] not in self.commands:
-            args = [_SEARCH, *(args or ["--help"])]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(help="Search the web and literature.", rich_markup_mode=None, cls=_Questions)
-
-
-@app.callback()
-def web() -> None:
-    """Search the web and literature, or record exchanges with providers."""
-
-
-@app.command()
-@shared("text", "json")
-def record(
+@shared("text", "json", "prompt", table=WEB)
+def web(
     text: Annotated[list[str], argument("TEXT...", "The question.")],
-    provider: Annotated[list[str], option("--provider", "Record these providers; repeatable.", "A,B")],
-    to: Annotated[Path, option("--to", "Folder of the files.", "DIR")],
-    k: Annotated[int, option("-k -n --limit", "Number of results.", "N")] = 5,
-    since: Annotated[str, option("--since", "Earliest date.", "DATE")] = "",
-    category: Annotated[list[str] | None, option("--category", "Categories of arXiv; repeatable.", "A,B")] = None,
     *,
+    chosen: dict[str, Any],
     shared: Shared,
-) -> None:
-    """Ask providers and write the exchanges to DIR/PROVIDER.json, without credentials."""
-    from retrieve_cli.cli import web_answering
-    from retrieve_cli.search.web import record_exchanges
-
-    options = web_answering.options_of(
-        text, providers=provider, categories=category or (), max_age="off", k=k, since=since
-    )
-    written = [str(path) for path in record_exchanges(shared.settings(), shared.artifacts, options, to)]
-    shared.show({"files": written}, written)
-
-
-@app.command()
-@shared("text", "json", "jsonl", "md", "prompt", table=WEB)
-def search(
-    text: Annotated[list[str], argument("TEXT...", "The question.")], *, chosen: dict[str, Any], shared: Shared
 ) -> None:
     """Search the web and literature: retrieve web "crispr off-target". Exit with 8 if a provider failed.
 
     The question is sent to the configured providers (web.providers), so this is off until web.enabled is true. Keys
     are read from the environment: TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY, NCBI_API_KEY, NCBI_EMAIL,
-    S2_API_KEY. `retrieve web record` writes exchanges with providers to files, for tests.
+    S2_API_KEY.
     """
-    from retrieve_cli.cli import web_answering
-
-    add, explain = chosen.pop("add", False), chosen.pop("explain", False)
-    answer = web_answering.answer(shared, web_answering.options_of(text, **chosen))
-    web_answering.show(shared, answer, explain=explain)
-    if add:
-        web_answering.add(shared, answer)
+    adding, explain = (chosen.pop(name, False) for name in ("add", "explain"))
+    answer = _answer(shared, _options_of(text, **chosen))
+    _show(shared, answer, explain=explain)
+    if adding:
+        _add(shared, answer)
     if answer.partial:
         sys.stdout.flush()
         raise typer.Exit(Exit.PARTIAL)
+
+
+def _options_of(
+    text: Sequence[str],
+    *,
+    providers: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    max_age: str | None = None,
+    **choices: Any,
+) -> WebOptions:
+    """Return the options that flags choose. Raises: UsageError: --max-age is not a span of time."""
+    from retrieve_cli.config.bounds import seconds
+    from retrieve_cli.search.web_answer import WebOptions
+
+    return WebOptions(
+        " ".join(text),
+        providers=_listed(providers),
+        categories=_listed(categories),
+        max_age_s=None if max_age is None else seconds(max_age, "--max-age"),
+        **choices,
+    )
+
+
+def _listed(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in repeated flags, each of which may list several with commas."""
+    return tuple(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
+
+
+def _answer(shared: Shared, options: WebOptions) -> WebAnswer:
+    """Return the answer to a search; the first search prints where questions are sent."""
+    from retrieve_cli.search.web import WebSearch
+    from retrieve_cli.websearch.cache import FILE
+
+    search = WebSearch(shared.settings(), shared.artifacts)
+    if not (shared.artifacts / FILE).exists():
+        names = ", ".join(search.receivers(options))
+        shared.talk.say(f"note: the question is sent to {names}; web.providers lists who may receive questions")
+    answer = search.answer(options)
+    for notice in answer.notices:
+        shared.talk.say(f"note: {notice}")
+    return answer
+
+
+def _show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
+    """Print an answer in the chosen format; name failed providers on stderr if the format does not."""
+    from retrieve_cli.output import formats, web_results
+
+    if shared.format == "json":
+        shown = formats.lines([web_results.web_json(answer)])
+    elif shared.format == "prompt":
+        shown = web_results.as_web_prompt(answer)
+    else:
+        lines = web_results.web_lines(answer, shared.page.width, explain=explain)
+        shown = shared.page.render(lines)
+    sys.stdout.write(shown)
+    sys.stdout.flush()
+    if shared.format != "text" or explain:
+        return
+    for status in answer.statuses:
+        line = f"{status.provider}: {web_results.status_text(status)}"
+        if status.failed and not shared.talk.quiet:
+            print(printable(f"warning: {line}"), file=sys.stderr)
+        elif status.status == "not_configured":
+            shared.talk.detail(f"note: skipped {line}")
+
+
+def _add(shared: Shared, answer: WebAnswer) -> None:
+    """Store the results as documents of the index, and list the rejected ones.
+
+    Raises:
+        RetrieveError: nothing could be stored.
+    """
+    from retrieve_cli.api.documents import Documents
+    from retrieve_cli.api.web import add_rows
+    from retrieve_cli.contracts.terms import figures
+
+    if not answer.rows:
+        shared.talk.say("note: there is nothing to add")
+        return
+    receipt = add_rows(Documents(shared.store, shared.settings()), answer, tenant=None)
+    stored = [status for status in receipt.documents if status.status != "rejected"]
+    for status in receipt.documents:
+        if status.status == "rejected":
+            shared.talk.say(f"note: {status.id or 'a result'}: {status.reason}")
+    if not stored:
+        raise RetrieveError("no result could be added", hint="see the notes above")
+    count = figures.count(len(stored), "result")
+    shared.talk.say(f"note: {count} added to the documents of the index; retrieve sync makes them searchable")

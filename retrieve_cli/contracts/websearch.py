@@ -1,23 +1,28 @@
-"""Promises of web and literature search: a question, what a provider answers or why it does not, and merged works.
+"""Promises of web and literature search: a query, and what a provider answers or why it does not.
 
-    WebQuery -> Provider.search -> Page of Items, or a Failure -> merging -> Work, one for each publication or page
+    WebQuery -> Provider.search -> Page of Items, or ProviderFailed -> one WebRow for each result
 
-Texts, authors and addresses come from servers that are not trusted: providers bound their sizes (see
-`websearch/replies.py`), and outputs mark them as data.
+Texts, authors and addresses come from servers that are not trusted: providers bound their sizes
+(`websearch/replies.py`, `websearch/items.py`), and outputs mark them as data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol
 
 from retrieve_cli.frozen import Frozen
 
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.works import Item
-
 WebKind = Literal["web", "literature"]
-"""Kind of a provider, and of a search: pages of the web, or publications."""
+"""Kind of a provider: pages of the web, or publications."""
+ItemType = Literal["article", "preprint", "dataset", "web"]
+IdKind = Literal["doi", "pmid", "pmcid", "arxiv", "s2", "url"]
+"""Kind of an identifier, in the order in which the id of a result is chosen."""
+FailureKind = Literal[
+    "no_key", "rate_limited", "rejected", "timeout", "unreachable", "malformed"
+]  # fmt: skip
+"""`malformed`: the answer is not what the provider documents, such as an error page with status
+200; `rejected`: the provider rejects the request, or its answer breaks a limit."""
 
 
 class WebQuery(Frozen):
@@ -29,15 +34,13 @@ class WebQuery(Frozen):
     since: str = ""
     """Earliest date, `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; empty: any."""
     categories: tuple[str, ...] = ()
-    """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other providers ignore them and
-    report that in the notices of their page."""
-    shown: int = 0
-    """Number of results that the user asks for; 0: as many as of each provider."""
+    """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other
+    providers ignore them and report that in the notices of their page."""
 
 
 class KeyPlace(Frozen):
-    """The place of a credential in a request. It is read from the environment when the request is sent, and is part of
-    neither the stored request nor any message. A variable that is not set leaves its place out."""
+    """The place of a credential in a request. It is read from the environment when the request is
+    sent, and is part of no message. A variable that is not set leaves its place out."""
 
     variable: str
     where: Literal["header", "parameter"]
@@ -59,16 +62,13 @@ class Call(Frozen):
 
 
 class Response(Frozen):
-    """A complete answer to a call, from the server or from the store."""
+    """A complete answer of a server."""
 
     status: int
-    content_type: str
     body: bytes
     """Its bytes without content coding, at most 10 MB."""
     at: str
-    """Time at which the server sent it, ISO 8601 in UTC with seconds: `2026-11-23T04:11:48Z`."""
-    digest: str
-    """SHA-256 of the body, 64 hexadecimal digits."""
+    """Time at which it arrived, ISO 8601 in UTC with seconds: `2026-11-23T04:11:48Z`."""
 
 
 class Fetch(Protocol):
@@ -91,11 +91,42 @@ class Need(NamedTuple):
     """Its purpose, for listings: `key`, `a higher rate`, `contact address`."""
 
 
-class Rate(NamedTuple):
-    """Largest number of requests in some seconds that the terms of a server allow."""
+class Id(NamedTuple):
+    """A normalised identifier: see `websearch/ids.py`."""
 
-    requests: int
-    seconds: float
+    kind: IdKind
+    value: str
+
+    def __str__(self) -> str:
+        """Return the form that answers use: `doi:10.1000/xyz`; an address is printed unchanged."""
+        return self.value if self.kind == "url" else f"{self.kind}:{self.value}"
+
+
+class Item(Frozen):
+    """One result of a provider. Empty or None: not given."""
+
+    type: ItemType
+    title: str
+    ids: tuple[Id, ...]
+    authors: tuple[str, ...] = ()
+    date: str = ""
+    """Date of publication with the precision that is known: `2024`, `2024-03`, `2024-03-05`."""
+    venue: str = ""
+    abstract: str = ""
+    snippet: str = ""
+    """Excerpt that a search engine shows; for providers without abstracts."""
+    url: str = ""
+    pdf_url: str = ""
+    open_access: bool | None = None
+    license: str = ""
+    """Licence as an SPDX identifier if it is known as one, else as the provider names it."""
+    citations: int | None = None
+    retracted: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """Its abstract, or else its snippet."""
+        return (self.abstract or self.snippet).strip()
 
 
 class Page(Frozen):
@@ -104,16 +135,43 @@ class Page(Frozen):
     items: tuple[Item, ...]
     query: str
     """The query as sent, in the syntax of the provider."""
-    response: Response
-    """The response that ranks the items."""
     total: int | None = None
     """Number of matches at the provider, if it reports one."""
     notices: tuple[str, ...] = ()
-    """Conditions that the provider cannot apply, and results that it sent but that cannot be read."""
+    """Conditions that the provider cannot apply, and results that cannot be read."""
+
+
+class Source(NamedTuple):
+    """Finding of a result by a provider."""
+
+    provider: str
+    rank: int
+    """Rank on its page, from 1."""
+    score: float
+    """Its part of the score of the result."""
+    query: str
+    """The query as sent."""
+    at: str
+    """Time of the response, ISO 8601 in UTC."""
+
+
+class WebRow(Frozen):
+    """One result of a search: all items that have an identifier or an address in common. A field is
+    taken from the item with the best rank that has it."""
+
+    item: Item
+    found_by: tuple[Source, ...]
+    """Best rank first."""
+    score: float
+
+    @property
+    def id(self) -> str:
+        """Its best identifier as text: `doi:10.1000/xyz`, `arxiv:2401.01234`, or an address."""
+        return str(self.item.ids[0])
 
 
 class Provider(Protocol):
-    """A source of web results or literature. A value without state: all requests go through `fetch`."""
+    """A source of web results or literature. A value without state: requests go through `fetch`."""
 
     @property
     def name(self) -> str:
@@ -131,12 +189,8 @@ class Provider(Protocol):
         """Variables that it uses."""
 
     @property
-    def rate(self) -> Rate:
-        """Rate that its terms allow, with the credentials that are in the environment."""
-
-    @property
-    def terms(self) -> str:
-        """Address of its terms of use."""
+    def pause_s(self) -> float:
+        """Seconds between two requests that its terms ask for."""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -146,122 +200,24 @@ class Provider(Protocol):
         """Return its results.
 
         Raises:
-            ProviderFailed: there is no answer, or it cannot be read. An empty page is an answer: nothing matches.
+            ProviderFailed: there is no answer, or it cannot be read. An empty page is an answer.
         """
 
 
-class Enricher(Protocol):
-    """A source of further facts about works that were found: relations, citations, licences, retractions."""
+class ProviderFailure(NamedTuple):
+    """Reason for which a provider has no page. Never an empty page."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def rate(self) -> Rate: ...
-
-    @property
-    def terms(self) -> str: ...
-
-    @property
-    def servers(self) -> tuple[str, ...]: ...
-
-    def enrich(self, items: Sequence[Item], fetch: Fetch) -> Page | None:
-        """Return its descriptions of the works of these items, in any order; None if there is nothing to look up.
-
-        Raises:
-            ProviderFailed: no answer arrived, or it cannot be read.
-        """
-
-
-# ----------------------------------------------------------------------------------------------- failures
-
-
-class NoKey(Frozen):
-    """The credential that a provider needs is not in the environment."""
-
-    kind: ClassVar[str] = "no_key"
-    variable: str
-
-    def __str__(self) -> str:
-        return f"the environment variable {self.variable} is not set"
-
-
-class RateLimited(Frozen):
-    """The provider permits no further request now, or our own record of its rate does not."""
-
-    kind: ClassVar[str] = "rate_limited"
-    retry_after: float | None
-    """Seconds until the next request is allowed, if the provider reports them."""
-
-    def __str__(self) -> str:
-        if self.retry_after is None:
-            return "it permits no further requests now"
-        return f"it permits no further requests for {self.retry_after:.3g} s"
-
-
-class Rejected(Frozen):
-    """The provider rejects the request, or its answer is not permitted: an address, a size."""
-
-    kind: ClassVar[str] = "rejected"
-    reason: str
-    status: int = 0
-    """Status of the answer; 0 if the request was not answered."""
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class Timeout(Frozen):
-    """The provider does not answer in time."""
-
-    kind: ClassVar[str] = "timeout"
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class Unreachable(Frozen):
-    """There is no connection to the provider, or it ended early."""
-
-    kind: ClassVar[str] = "unreachable"
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class Malformed(Frozen):
-    """The answer is not what the provider documents: an error page with status 200, truncated JSON."""
-
-    kind: ClassVar[str] = "malformed"
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
-
-
-class NotStored(Frozen):
-    """There is no stored answer to this request, and the search is offline."""
-
-    kind: ClassVar[str] = "not_stored"
-
-    def __str__(self) -> str:
-        return "no answer to this question is stored"
-
-
-Failure: TypeAlias = (
-    NoKey | RateLimited | Rejected | Timeout | Unreachable | Malformed | NotStored
-)  # fmt: skip
-"""Reason for which a provider has no page. Never an empty page."""
+    kind: FailureKind
+    message: str
+    retry_after: float | None = None
+    """Seconds until the next request is permitted, if the provider reports them."""
+    variable: str = ""
+    """With `no_key`, the environment variable that is not set."""
 
 
 class ProviderFailed(Exception):
-    """Carries a failure from a provider to `websearch/asking.py`, which returns it as a value."""
+    """Carries a failure out of a provider."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
+    def __init__(self, kind: FailureKind, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.failure = ProviderFailure(kind, message, retry_after)

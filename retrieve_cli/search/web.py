@@ -1,85 +1,41 @@
 """Web and literature search: WebOptions -> WebAnswer.
 
-options -> providers of the kind -> asked at once, or one after the other -> enrichers -> works -> ranked -> answer
+options -> providers of the kind -> asked at once, or one after the other -> one list by reciprocal ranks -> answer
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from threading import Lock
-from time import monotonic
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from retrieve_cli.assemble import rerankers, websearch as parts
+from retrieve_cli.assemble import websearch as parts
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.contracts.websearch import (
-    Failure,
-    NoKey,
-    NotStored,
-    Page,
-    Provider,
-    ProviderFailed,
-    RateLimited,
-    Timeout,
-    Unreachable,
-    WebQuery,
-)
-from retrieve_cli.contracts.works import Found, Source, Work
-from retrieve_cli.errors import RetrieveError, SourceFailed
-from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
-from retrieve_cli.retrieval.stages.rerank import RerankStage
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
+from retrieve_cli.contracts.websearch import Page, ProviderFailure, WebQuery
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebOptions
 from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Encoder
-    from retrieve_cli.retrieval.stages.rerank import Reranker
-    from retrieve_cli.websearch.asking import ProviderOutcome
-    from retrieve_cli.websearch.exchange import Exchange
-    from retrieve_cli.websearch.stored import Tape
+    from retrieve_cli.websearch.asking import Asking, ProviderOutcome
 
-_SHARE = 0.7
-"""Share of the deadline that providers have if enrichers are asked after them."""
-
-
-class Searched(NamedTuple):
-    """An answer, and the exchanges that it was made from."""
-
-    answer: WebAnswer
-    tape: Tape
-    trouble: tuple[str, ...]
-    """Conditions of this machine that did not stop the search, such as a full disk. They are no part of the answer."""
+_HINTS = {
+    "timeout": "allow more time: deadline_ms",
+    "unreachable": "check the network, and HTTPS_PROXY if it needs a proxy",
+}
 
 
 class WebSearch:
     """Searches under one configuration. Threads may share one; the constructor is cheap."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        artifacts: Path,
-        *,
-        tape: Tape | None = None,
-        now: Callable[[], datetime] | None = None,
-    ) -> None:
-        """`tape` holds the exchanges of a saved run, from which alone searches are answered, and `now` its time."""
+    def __init__(self, settings: Settings, artifacts: Path) -> None:
         self._settings = settings
         self._artifacts = artifacts
-        self._tape = tape
-        self._now = now
-        self._encoder: Encoder | None = None
-        self._lock = Lock()
 
     def receivers(self, options: WebOptions) -> list[str]:
-        """Return the names of those who will receive the question. Raises as `answer` does."""
+        """Return the names of those who may receive the question. Raises as `answer` does."""
         check(options, self._settings)
-        return [provider.name for provider in self._chosen(options).providers]
+        chosen = chosen_providers(options, self._settings)
+        return [provider.name for provider in (*chosen.providers, *chosen.fallback)]
 
     def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
         """Return the answer to a search. Only stored answers of the owner, such as a tenant, are used.
@@ -87,246 +43,82 @@ class WebSearch:
         Raises:
             UsageError: web search is off, a provider is not configured, or an option is out of range.
         """
-        return self.search(options, owner=owner).answer
-
-    def search(self, options: WebOptions, *, owner: str = "") -> Searched:
-        """Return the answer to a search with its exchanges. Raises as `answer` does."""
-        if self._tape is None:
-            check(options, self._settings)
-        chosen = self._chosen(options)
-        web = self._settings.web
-        exchange = parts.exchange(
-            self._settings,
-            self._artifacts,
-            max_age_s=web.max_age if options.max_age_s is None else options.max_age_s,
-            offline=options.offline,
-            owner=owner,
-            tape=self._tape,
-            now=self._now,
-        )
-        for provider, failure in chosen.without_key:
-            exchange.recorded.keep_failure(_skipped(provider), failure)
+        check(options, self._settings)
+        chosen = chosen_providers(options, self._settings)
+        asking = parts.asking(self._settings, self._artifacts, max_age_s=options.max_age_s, owner=owner)
         try:
-            return Searched(self._answered(options, chosen, exchange), exchange.recorded, exchange.notices)
+            outcomes = self._asked(options, chosen, asking)
         finally:
-            exchange.close()
+            asking.sender.close()
+        return self._answered(options, chosen, outcomes, asking.cache.notice)
 
-    def _answered(self, options: WebOptions, chosen: Chosen, exchange: Exchange) -> WebAnswer:
+    def _asked(self, options: WebOptions, chosen: Chosen, asking: Asking) -> list[ProviderOutcome | None]:
+        """Return the outcomes of the providers and then of the fallback; None: not asked."""
+        web = self._settings.web
+        milliseconds = web.deadline_ms if options.deadline_ms is None else options.deadline_ms
+        query = WebQuery(options.text.strip(), options.k or web.k, options.since, options.categories)
+        if options.first:
+            providers = [*chosen.providers, *chosen.fallback]
+            return asking.ask_first(providers, query, deadline_s=milliseconds / 1000)
+        return asking.ask(chosen.providers, query, fallback=chosen.fallback, deadline_s=milliseconds / 1000)
+
+    def _answered(
+        self,
+        options: WebOptions,
+        chosen: Chosen,
+        outcomes: list[ProviderOutcome | None],
+        trouble: str,
+    ) -> WebAnswer:
         from retrieve_cli.websearch.dates import is_since
-        from retrieve_cli.websearch.merging.works import merge
+        from retrieve_cli.websearch.fusing import Answered, fuse
 
-        k = self._settings.web.k if options.k is None else options.k
-        outcomes, further = self._asked(options, chosen, exchange, max(k, self._settings.web.k))
-        works = every = merge([*_found(outcomes), *_found(further, ranked=False)])
-        if options.since:
-            works = [work for work in every if is_since(work.date, options.since)]
-        dropped = len(every) - len(works)
-        older = f"{figures.count(dropped, 'work')} from before {options.since} dropped" if dropped else ""
-        answered = [asked.asked.name for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
-        reader = self._reader if options.rerank else None
-        ranked = rank(works, options.text.strip(), answered, self._settings, reader=reader)
-        pairs = zip(chosen.providers, outcomes, strict=True)
-        statuses = [not_asked(provider) if asked is None else status_of(asked, "provider") for provider, asked in pairs]
-        statuses += [without_key(provider, failure) for provider, failure in chosen.without_key]
+        pages = [
+            Answered(one.provider.name, one.result, one.at) for one in outcomes if one and isinstance(one.result, Page)
+        ]
+        every = fuse(pages)
+        rows = [row for row in every if not options.since or is_since(row.item.date, options.since)]
+        dropped = len(every) - len(rows)
+        older = f"{figures.count(dropped, 'result')} from before {options.since} dropped" if dropped else ""
+        providers = (*chosen.providers, *chosen.fallback)
+        statuses = [
+            status_of(one) if one else ProviderStatus(provider.name, "not_asked", "another provider answered")
+            for provider, one in zip(providers, outcomes, strict=True)
+        ]
+        for provider, failure in chosen.without_key:
+            hint = _hint(failure, provider.name)
+            statuses.append(ProviderStatus(provider.name, "not_configured", failure.message, hint))
         return WebAnswer(
             options=options,
             kind=chosen.kind,
             kind_reason=chosen.reason,
-            hits=ranked.hits[:k],
-            statuses=(*statuses, *(status_of(asked, "enricher") for asked in further)),
-            total_works=len(works),
-            pipeline=ranked.pipeline,
-            reranked=ranked.reranked,
-            strategies_skipped=ranked.skipped,
-            notices=tuple(filter(None, (chosen.notice, older))),
+            rows=tuple(rows[: options.k or self._settings.web.k]),
+            statuses=tuple(statuses),
+            total_matches=len(rows),
+            notices=tuple(filter(None, (chosen.notice, older, trouble))),
         )
 
-    def _asked(
-        self, options: WebOptions, chosen: Chosen, exchange: Exchange, depth: int
-    ) -> tuple[list[ProviderOutcome | None], list[ProviderOutcome]]:
-        """Return what became of the providers (None: not asked), and of the enrichers. `depth` is the number of results
-        wanted of each provider: with fewer than usual, there would be little to rank, and no stored answer to use."""
-        from retrieve_cli.websearch.asking import ask_all, ask_first, enrich_all
 
-        web = self._settings.web
-        enrichers = [] if chosen.kind == "web" else parts.enrichers(self._settings)
-        seconds = (web.deadline_ms if options.deadline_ms is None else options.deadline_ms) / 1000
-        until = monotonic() + seconds
-        query = WebQuery(options.text.strip(), depth, options.since, options.categories, options.k or 0)
-        ask = ask_first if options.first else ask_all
-        outcomes = list(ask(chosen.providers, query, exchange, deadline_s=seconds * (_SHARE if enrichers else 1.0)))
-        pages = [asked.outcome for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]
-        items = [item for page in pages for item in page.items]
-        if not enrichers or not items:
-            return outcomes, []
-        return outcomes, enrich_all(enrichers, items, exchange, deadline_s=max(until - monotonic(), 0.0))
-
-    def _chosen(self, options: WebOptions) -> Chosen:
-        return chosen_providers(options, self._settings, missing_key=self._missing_key)
-
-    def _missing_key(self, provider: Provider) -> NoKey | None:
-        """Return the failure of a provider without its credential; in a replay, of one that had none then."""
-        if self._tape is None:
-            return parts.missing_key(provider)
-        failure = self._tape.failure(_skipped(provider))
-        return failure if isinstance(failure, NoKey) else None
-
-    def _reader(self, texts: Sequence[str]) -> Reranker | None:
-        encoder = None
-        if rerankers.needs_encoder(self._settings):
-            with self._lock:
-                if self._encoder is None:
-                    self._encoder = rerankers.query_encoder(self._settings)
-                encoder = self._encoder
-        return rerankers.text_reader(self._settings, encoder, texts)
-
-
-def _skipped(provider: Provider) -> str:
-    """Return the name in a tape of a provider that was not asked, because it had no credential."""
-    return f"skipped:{provider.name}"
-
-
-def _found(outcomes: Sequence[ProviderOutcome | None], *, ranked: bool = True) -> list[Found]:
-    found = []
-    for asked in outcomes:
-        if asked is not None and isinstance(page := asked.outcome, Page):
-            name, query, response = asked.asked.name, page.query, page.response
-            for place, item in enumerate(page.items, 1):
-                source = Source(name, place if ranked else None, query, response.at, response.digest)
-                found.append(Found(item, source))
-    return found
-
-
-Role = Literal["provider", "enricher"]
-
-
-def status_of(asked: ProviderOutcome, role: Role) -> ProviderStatus:
-    """Return the status of a provider or enricher that was asked."""
-    name, outcome = asked.asked.name, asked.outcome
-    if not isinstance(outcome, Page):
-        after = outcome.retry_after if isinstance(outcome, RateLimited) else None
-        return ProviderStatus(name, role, outcome.kind, str(outcome), _hint(outcome, name, role), after)
+def status_of(outcome: ProviderOutcome) -> ProviderStatus:
+    """Return the status of a provider that was asked."""
+    name, result = outcome.provider.name, outcome.result
+    if isinstance(result, ProviderFailure):
+        return ProviderStatus(name, result.kind, result.message, _hint(result, name), result.retry_after)
     return ProviderStatus(
         name,
-        role,
         "ok",
-        results=len(outcome.items),
-        total=outcome.total,
-        query=outcome.query,
-        at=outcome.response.at,
-        digest=outcome.response.digest,
-        age_s=asked.age_s,
-        notices=outcome.notices,
+        results=len(result.items),
+        total=result.total,
+        query=result.query,
+        at=outcome.at,
+        age_s=outcome.age_s,
+        notices=result.notices,
     )
 
 
-def not_asked(provider: Provider) -> ProviderStatus:
-    """Return the status of a provider after another one had results."""
-    return ProviderStatus(provider.name, "provider", "not_asked", "another provider had results before")
-
-
-def without_key(provider: Provider, failure: NoKey) -> ProviderStatus:
-    """Return the status of a configured provider without its credential that the request does not name."""
-    return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure))
-
-
-def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
-    match failure:
-        case NoKey():
-            return f"export {failure.variable}=…"
-        case RateLimited():
-            wait = f"after {failure.retry_after:.0f} s" if failure.retry_after else "later"
-            return f"ask again {wait}; answers that were stored meanwhile are used again"
-        case Timeout():
-            return "allow more time: deadline_ms"
-        case Unreachable():
-            return "check the network, and HTTPS_PROXY if it needs a proxy"
-        case NotStored():
-            return "search without `offline`"
-    return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"
-
-
-class RankedWorks(NamedTuple):
-    """Works in order, and how that order came about."""
-
-    hits: tuple[WebHit, ...]
-    pipeline: str
-    reranked: bool
-    skipped: Mapping[str, str]
-    """Stages that were skipped, and why."""
-
-
-def rank(
-    works: Sequence[Work],
-    text: str,
-    providers: Sequence[str],
-    settings: Settings,
-    *,
-    reader: Callable[[Sequence[str]], Reranker | None] | None,
-) -> RankedWorks:
-    """Return the works in order. `providers` are the ones that answered; `reader` makes the reranker of texts, None if
-    the configuration has none; without `reader`, nothing is reranked. `web.interpolate` is the share of the reranker:
-    ranks of providers mean less than scores of local retrievers."""
-    query = Query(text)
-    k = settings.fusion.rrf_k
-    ranking = Ranking.of(query, [_hit(row, work, providers, k) for row, work in enumerate(works)])
-    pipeline, skipped, reranked = f"rrf({', '.join(providers)}; k={k:g})", {}, False
-    if reader is not None and len(works) > 1:
-        try:
-            made = reader([text_of(work) for work in works])
-            if made is not None:
-                stage = RerankStage(made, made.name, settings.rerank.depth, len(works), settings.web.interpolate)
-                ranking = stage([ranking])[0]
-                pipeline, reranked = f"{pipeline} > {stage}", True
-        except RetrieveError as error:
-            skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
-    return RankedWorks(tuple(WebHit(works[hit.row], hit) for hit in ranking.hits), pipeline, reranked, skipped)
-
-
-def text_of(work: Work) -> str:
-    """Return the text of a work that the reranker reads: its title, and its abstract or snippet."""
-    body = work.abstract or work.snippet
-    return f"{work.title}. {body}" if body else work.title
-
-
-def _hit(row: int, work: Work, providers: Sequence[str], k: float) -> Hit:
-    """Return the hit of a work, with its best rank at each provider that returned it."""
-    ranks = {
-        provider: min((each.rank for each in work.found_by if each.provider == provider and each.rank), default=0)
-        for provider in providers
-    }
-    parts = reciprocal_rank(np.array(list(ranks.values()), np.int64), k=k).tolist()
-    evidence = tuple(
-        Evidence(provider, place or None, part, part, 1.0)
-        for (provider, place), part in zip(ranks.items(), parts, strict=True)
-        if place
-    )
-    return Hit(work.id, row, row, float(sum(parts)), evidence)
-
-
-def record_exchanges(settings: Settings, artifacts: Path, options: WebOptions, folder: Path) -> Sequence[Path]:
-    """Ask the named providers, write the exchanges of each to `folder`, and return the files.
-
-    Raises:
-        UsageError: web search is off, or a provider is not configured.
-        SourceFailed: a provider failed; files of those before it are written.
-        RetrieveError: the folder cannot be written.
-    """
-    from retrieve_cli.http.limits import Clock
-    from retrieve_cli.websearch.recording import record, write
-
-    check(options, settings)
-    chosen = chosen_providers(options, settings, missing_key=parts.missing_key)
-    seconds = settings.web.deadline_ms / 1000
-    query = WebQuery(options.text.strip(), options.k or settings.web.k, options.since, options.categories)
-    written = []
-    for provider in chosen.providers:
-        exchange = parts.exchange(settings, artifacts, max_age_s=0.0, offline=False)
-        try:
-            fetch = exchange.fetch_for(provider, clock=Clock(seconds, seconds))
-            written.append(write(record(provider, query, fetch), folder))
-        except ProviderFailed as error:
-            raise SourceFailed(f"{provider.name}: {error.failure}", hint="nothing of it was recorded") from None
-        finally:
-            exchange.close()
-    return written
+def _hint(failure: ProviderFailure, name: str) -> str:
+    if failure.kind == "no_key":
+        return f"export {failure.variable}=…"
+    if failure.kind == "rate_limited":
+        wait = f"after {failure.retry_after:.0f} s" if failure.retry_after else "later"
+        return f"ask again {wait}"
+    return _HINTS.get(failure.kind, f"search without {name}: web.providers")

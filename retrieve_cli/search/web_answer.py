@@ -1,12 +1,10 @@
-"""A web or literature search as a value, and its answer: works, and the status of everybody who was asked."""
+"""A web or literature search as a value, and its answer: rows, and the status of every provider."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from retrieve_cli.contracts import Hit
-from retrieve_cli.contracts.works import Work
+from retrieve_cli.contracts.websearch import WebRow
 from retrieve_cli.frozen import Frozen
 
 KindChoice = Literal["auto", "web", "literature"]
@@ -31,20 +29,16 @@ class WebOptions(Frozen):
     deadline_ms: float | None = None
     max_age_s: float | None = None
     """Greatest age of a stored answer that is used again; None: as configured, 0: none is used."""
-    offline: bool = False
-    """True: answer from stored answers only, of any age."""
-    rerank: bool = True
 
 
 class ProviderStatus(NamedTuple):
-    """Outcome of asking a provider or an enricher."""
+    """Outcome of asking a provider."""
 
     provider: str
-    role: Literal["provider", "enricher"]
     status: str
-    """`ok`, `not_asked` (with `--first`, after another one had results), `not_configured` (its credential is not in the
-    environment, and the request does not name it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`,
-    `timeout`, `unreachable`, `malformed`, `not_stored`."""
+    """`ok`, `not_asked` (another one answered before), `not_configured` (its key is not in the environment, and the
+    request does not name it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`, `timeout`,
+    `unreachable`, `malformed`."""
     message: str = ""
     """Reason for the failure."""
     hint: str = ""
@@ -54,24 +48,14 @@ class ProviderStatus(NamedTuple):
     query: str = ""
     """The query as sent."""
     at: str = ""
-    """Time of the response, ISO 8601 in UTC; empty without one."""
-    digest: str = ""
-    """SHA-256 of the body of the response."""
+    """Time of the answer, ISO 8601 in UTC; empty without one."""
     age_s: float | None = None
-    """Age of a response that was stored before this search; None: it was sent for this search."""
+    """Age of an answer that was stored before this search; None: it was asked for now."""
     notices: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
         return self.status not in ("ok", "not_asked", "not_configured")
-
-
-class WebHit(Frozen):
-    """A work in its place in the answer, with the evidence for it: one of each provider, and the reranker's."""
-
-    work: Work
-    hit: Hit
-    """Its `id` is the id of the work; `evidence` has one entry for each provider."""
 
 
 class WebAnswer(Frozen):
@@ -81,14 +65,11 @@ class WebAnswer(Frozen):
     kind: Literal["web", "literature", "both"]
     kind_reason: str
     """Reason for the choice of the kind, one sentence."""
-    hits: tuple[WebHit, ...]
+    rows: tuple[WebRow, ...]
     statuses: tuple[ProviderStatus, ...]
-    """Of every provider and enricher that was chosen, in the order of the configuration."""
-    total_works: int
-    """Number of works that were found, before the cut to `k`."""
-    pipeline: str
-    reranked: bool
-    strategies_skipped: Mapping[str, str] = {}
+    """Of every provider that was chosen."""
+    total_matches: int
+    """Number of rows that were found, before the cut to `k`."""
     notices: tuple[str, ...] = ()
 
     @property

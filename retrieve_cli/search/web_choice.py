@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.assemble import websearch as parts
-from retrieve_cli.config.query_settings import KEYLESS, WebSettings
+from retrieve_cli.config.query_settings import KEYLESS
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts.websearch import NoKey, Provider
+from retrieve_cli.contracts.websearch import Provider, ProviderFailure
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
 from retrieve_cli.websearch import dates
+from retrieve_cli.websearch.asking import missing_key
 from retrieve_cli.websearch.kinds import choose
 
 ENABLE = "set web.enabled: true in config.yaml, or RETRIEVE_WEB__ENABLED=true"
@@ -24,18 +25,20 @@ class Chosen(NamedTuple):
     reason: str
     providers: Sequence[Provider]
     """Those to ask."""
-    without_key: Sequence[tuple[Provider, NoKey]]
-    """Configured providers of the kind whose credential is not in the environment and that the request does not name:
-    not asked."""
+    fallback: Sequence[Provider] = ()
+    """Those to ask if all others of their kind fail."""
+    without_key: Sequence[tuple[Provider, ProviderFailure]] = ()
+    """Configured providers of the kind whose key is not in the environment: not asked."""
     notice: str = ""
-    """Why a provider is asked that is not configured."""
+    """Why the fallback is asked at once."""
 
 
 def check(options: WebOptions, settings: Settings) -> None:
     """Check the options of a search. Raises: UsageError: web search is off, or an option is out of range."""
     settings.expect_trusted("web")
-    if not settings.web.enabled and not options.offline:
-        raise UsageError("web search is off, because it sends the question to servers on the internet", hint=ENABLE)
+    if not settings.web.enabled:
+        message = "web search is off, because it sends the question to servers on the internet"
+        raise UsageError(message, hint=ENABLE)
     text = options.text.strip()
     if not text:
         raise UsageError("the question is empty", hint='retrieve web "crispr off-target"')
@@ -45,15 +48,15 @@ def check(options: WebOptions, settings: Settings) -> None:
     if options.k is not None and not 1 <= options.k <= MOST_RESULTS:
         raise UsageError(f"k is {options.k}; it takes 1 to {MOST_RESULTS}", hint="-k 20")
     if options.since and dates.of_text(options.since) != options.since:
-        raise UsageError(f"since is {quoted(options.since)}, not a date", hint="2024, 2024-03 or 2024-03-05")
-    if options.deadline_ms is not None and not 1 <= options.deadline_ms <= LONGEST_DEADLINE_MS:
-        message = f"deadline_ms is {options.deadline_ms:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}"
+        message = f"since is {quoted(options.since)}, not a date"
+        raise UsageError(message, hint="2024, 2024-03 or 2024-03-05")
+    deadline = options.deadline_ms
+    if deadline is not None and not 1 <= deadline <= LONGEST_DEADLINE_MS:
+        message = f"deadline_ms is {deadline:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}"
         raise UsageError(message, hint="--deadline-ms 10000")
 
 
-def chosen_providers(
-    options: WebOptions, settings: Settings, *, missing_key: Callable[[Provider], NoKey | None]
-) -> Chosen:
+def chosen_providers(options: WebOptions, settings: Settings) -> Chosen:
     """Return the providers of a search.
 
     Raises:
@@ -62,12 +65,12 @@ def chosen_providers(
     configured = tuple(dict.fromkeys(settings.web.providers))
     if options.providers:
         named = _named_providers(options, settings, configured)
-        _expect_key(named, missing_key)
+        _expect_key(named)
         kinds = {provider.kind for provider in named}
         kind = kinds.pop() if len(kinds) == 1 else "both"
-        return Chosen(kind, "the providers were named", named, ())
+        return Chosen(kind, "the providers were named", named)
     choice = choose(options.text, has_categories=bool(options.categories))
-    kind, reason = (choice.kind, choice.reason) if options.kind == "auto" else (options.kind, "it was requested")
+    kind, reason = choice if options.kind == "auto" else (options.kind, "it was requested")
     every = [parts.provider(name, settings) for name in configured]
     fitting = [provider for provider in every if kind in ("both", provider.kind)]
     if options.categories:
@@ -77,17 +80,23 @@ def chosen_providers(
         what = "the web" if kind == "web" else "literature"
         hint = "see web.providers: retrieve config show web.providers"
         raise UsageError(f"no configured provider searches {what}{with_them}", hint=hint)
-    missing = [(provider, missing_key(provider)) for provider in fitting]
-    usable = [provider for provider, failure in missing if failure is None]
-    notice = ""
-    if not usable and kind == "web" and not options.categories and list(configured) == WebSettings().providers:
-        usable = [parts.provider(KEYLESS, settings)]
-        keys = ", ".join(failure.variable for _, failure in missing if failure is not None)
-        notice = f"{usable[0].title} is asked, because no key of another provider is set ({keys})"
+    return _with_fallback(fitting, kind, reason)
+
+
+def _with_fallback(fitting: Sequence[Provider], kind: Literal["web", "literature", "both"], reason: str) -> Chosen:
+    """Return the choice among providers of the kind: those with keys, and the keyless one of the web after them."""
+    missing = [(provider, missing_key(provider.needs)) for provider in fitting]
+    without = [(provider, failure) for provider, failure in missing if failure]
+    usable = [provider for provider, failure in missing if not failure]
     if not usable:
-        _expect_key(fitting, missing_key)
-    without = [(provider, failure) for provider, failure in missing if failure is not None]
-    return Chosen(kind, reason, usable, without, notice)
+        _expect_key(fitting)
+    last = [provider for provider in usable if provider.name == KEYLESS]
+    others = [provider for provider in usable if provider.name != KEYLESS]
+    if not last or any(provider.kind == "web" for provider in others):
+        return Chosen(kind, reason, others, last, without)
+    keys = ", ".join(failure.variable for _, failure in without)
+    notice = f"{last[0].title} is asked, because no key of another provider is set ({keys})"
+    return Chosen(kind, reason, [*last, *others], (), without, notice if without else "")
 
 
 def _named_providers(options: WebOptions, settings: Settings, configured: Sequence[str]) -> list[Provider]:
@@ -99,15 +108,13 @@ def _named_providers(options: WebOptions, settings: Settings, configured: Sequen
     return named
 
 
-def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:
-    """Raises: UsageError: none of the providers has the credential that it needs."""
-    failures = [failure for provider in providers if (failure := missing_key(provider)) is not None]
+def _expect_key(providers: Sequence[Provider]) -> None:
+    """Raises: UsageError: none of the providers has the key that it needs."""
+    failures = [failure for one in providers if (failure := missing_key(one.needs))]
     if not providers or len(failures) < len(providers):
         return
-    names = " and ".join(filter(None, (", ".join(each.name for each in providers[:-1]), providers[-1].name)))
+    names = ", ".join(provider.name for provider in providers)
     variables = list(dict.fromkeys(failure.variable for failure in failures))
-    if len(variables) == 1:
-        needs = "needs a key" if len(providers) == 1 else "need a key"
-        raise UsageError(f"{names} {needs}: {variables[0]} is not set", hint=f"export {variables[0]}=…")
-    message = f"{names} need keys: none of {', '.join(variables)} is set"
-    raise UsageError(message, hint=f"set one: export {variables[0]}=…")
+    needs = "needs a key" if len(providers) == 1 else "need keys"
+    message = f"{names} {needs}, and none is set: {', '.join(variables)}"
+    raise UsageError(message, hint=f"export {variables[0]}=…")

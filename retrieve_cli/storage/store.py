@@ -7,7 +7,7 @@
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/catalogs/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
-    artifacts/web/                        answers of web and literature providers, see websearch/stored.py
+    artifacts/web.sqlite                  answers of web and literature providers, see websearch/cache.py
     artifacts/tasks/                      tasks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py

@@ -1,1 +1,1 @@
-"""Web and literature search: providers behind one promise, their requests and stored answers, and merging of works."""
+"""Web and literature search: providers behind one promise, their cached answers, and one list of results."""

@@ -8,8 +8,6 @@ from datetime import date
 _ISO = re.compile(r"([0-9]{4})(?:[-/]([0-9]{1,2})(?:[-/]([0-9]{1,2}))?)?(?![0-9])")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EARLIEST, _LATEST = 1000, 2200
-PRECISIONS = {4: "year", 7: "month", 10: "day"}
-"""Precision by the length of a date."""
 
 
 def of_parts(year: str | int, month: str | int = "", day: str | int = "") -> str:
@@ -38,21 +36,10 @@ def first_day(since: str) -> str:
     return since + "-01-01"[len(since) - 4 :] if since else ""
 
 
-def precision(text: str) -> str | None:
-    """Return `year`, `month` or `day`; None for an empty date."""
-    return PRECISIONS.get(len(text))
-
-
 def is_since(text: str, since: str) -> bool:
     """Return True if a date is `since` or later as far as both are known; an unknown date is."""
     size = min(len(text), len(since))
     return text[:size] >= since[:size]
-
-
-def agree(one: str, other: str) -> bool:
-    """Return True if two dates are the same as far as both are known; an unknown date agrees with none."""
-    size = min(len(one), len(other))
-    return size > 0 and one[:size] == other[:size]
 
 
 def _is_number(value: str | int) -> bool:

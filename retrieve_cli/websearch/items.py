@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable
 
 from retrieve_cli.contracts.terms import licences
-from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
+from retrieve_cli.contracts.websearch import Id, Item, ItemType
 from retrieve_cli.websearch import dates, ids
 
 TITLE, ABSTRACT, SNIPPET, NAME, ADDRESS = 1000, 20_000, 2000, 300, 2000
 """Characters that are kept of a title, an abstract, a snippet, a name and an address."""
-AUTHORS, RELATIONS = 1000, 100
-"""Authors and relations that are kept."""
+AUTHORS = 1000
+"""Authors that are kept."""
 _BLOCK = re.compile(r"</?(?:jats:)?(?:p|div|br|li|ul|ol|sec|title|h[1-6])(?:\s[^<>]{0,300})?/?>", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z!?][^<>]{0,300}>")
 _ENTITY_ROUNDS = 2
@@ -29,7 +29,7 @@ def plain(text: str, most: int) -> str:
     text = text[: 8 * most]
     for _ in range(_ENTITY_ROUNDS):
         text = html.unescape(_TAG.sub("", _BLOCK.sub(" ", text)))
-    line = " ".join(text.split())
+    line = " ".join(text.encode("utf-8", "replace").decode().split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
@@ -41,13 +41,12 @@ def address(text: str) -> str:
 
 def made(
     *,
-    type: WorkType,  # noqa: A002  as in `Item`
+    type: ItemType,  # noqa: A002  as in `Item`
     title: str,
     ids_: Iterable[Id | None],
     url: str = "",
     pdf_url: str = "",
     authors: Iterable[str] = (),
-    first_family: str = "",
     date: str = "",
     venue: str = "",
     abstract: str = "",
@@ -56,25 +55,23 @@ def made(
     license: str = "",  # noqa: A002  as in `Item`
     citations: int | None = None,
     retracted: bool | None = None,
-    version: str = "",
-    relations: Iterable[tuple[RelationKind, Id | None]] = (),
 ) -> Item | None:
     """Return an item; None if it has no title, or neither an identifier nor an address.
 
     `ids_` may hold None for an invalid identifier; the address is added to them. `date` is a date of `dates.py`.
     """
     title, shown = plain(title, TITLE), address(url)
-    known = dict.fromkeys(one for one in (*ids_, ids.of_address(url), ids.url(url) if shown else None) if one)
+    named = [*ids_, ids.of_address(url), ids.url(url) if shown else None]
+    known = dict.fromkeys(ids.arxiv(one.value) or one for one in named if one)
     if not title or not known:
         return None
     names = [name for author in authors if (name := plain(author, NAME))][:AUTHORS]
-    named = plain(license, NAME)
+    terms = plain(license, NAME)
     return Item(
         type=type,
         title=title,
         ids=tuple(known),
         authors=tuple(names),
-        first_family=plain(first_family, NAME),
         date=dates.of_text(date),
         venue=plain(venue, NAME),
         abstract=plain(abstract, ABSTRACT),
@@ -82,9 +79,7 @@ def made(
         url=shown,
         pdf_url=address(pdf_url),
         open_access=open_access,
-        license=named and (licences.spdx_of(named) or named),
+        license=terms and (licences.spdx_of(terms) or terms),
         citations=citations,
         retracted=retracted,
-        version=version,
-        relations=tuple(dict.fromkeys((kind, other) for kind, other in relations if other))[:RELATIONS],
     )

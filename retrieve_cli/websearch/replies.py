@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Malformed, ProviderFailed, RateLimited, Rejected, Response
+from retrieve_cli.contracts.websearch import ProviderFailed, Response
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
 
@@ -19,7 +19,7 @@ _EXCERPT = 80
 
 
 def read_json(response: Response) -> Json:
-    """Return the body as JSON. Raises: ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`."""
+    """Return the body as JSON. Raises: ProviderFailed: it is not JSON, or is nested too deeply."""
     try:
         return foreign_json(response.body)
     except ValueError:
@@ -36,7 +36,7 @@ def read_xml(response: Response) -> Element:
     """Return the root element of the body. A document type may be named, and must not declare anything.
 
     Raises:
-        ProviderFailed: it is not XML, declares entities, or has too many elements or levels; `Malformed`.
+        ProviderFailed: it is not XML, declares entities, or has too many elements or levels.
     """
     depth = count = 0
     parser = expat.ParserCreate()
@@ -67,22 +67,22 @@ def malformed(expected: str, response: Response) -> NoReturn:
     """Raises: ProviderFailed: the answer is not as `expected`; the message quotes its beginning."""
     beginning = printable(shortened(response.body[: 4 * _EXCERPT].decode("utf-8", "replace"), _EXCERPT))
     said = f"its answer is not {expected}" + (f": “{beginning}”" if beginning else ": it is empty")
-    raise ProviderFailed(Malformed(said))
+    raise ProviderFailed("malformed", said)
 
 
 def none_listed(total: str | int) -> NoReturn:
     """Raises: ProviderFailed: the answer counts matches and lists none."""
-    raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+    raise ProviderFailed("malformed", f"its answer counts {total} matches and lists none")
 
 
 def rate_limited() -> NoReturn:
     """Raises: ProviderFailed: the server permits no further request now, for a time that it does not name."""
-    raise ProviderFailed(RateLimited(None))
+    raise ProviderFailed("rate_limited", "it permits no further requests now")
 
 
-def rejected(reason: str, response: Response | None = None) -> NoReturn:
-    """Raises: ProviderFailed: the question or the request is rejected, with a response or before it is sent."""
-    raise ProviderFailed(Rejected(reason, response.status if response else 0))
+def rejected(reason: str) -> NoReturn:
+    """Raises: ProviderFailed: the question or the request is rejected, or cannot be sent."""
+    raise ProviderFailed("rejected", reason)
 
 
 def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json]]:

@@ -70,7 +70,6 @@ CLIENTS: Mapping[str, Client] = {
             lambda url, name=name: {  # type: ignore[misc]
                 "web": {
                     "enabled": True,
-                    "enrich": [],
                     "providers": [name],
                     "endpoints": dict.fromkeys(provider(name, Settings()).servers, url),
                 }

@@ -77,7 +77,7 @@ def _parts(inline: str) -> tuple[list[str], list[str]]:
     """The command of an inline `retrieve …`, with a command below it if it has one, and its flags."""
     words = inline.replace("\\|", "|").split()
     command = words[:1] if re.fullmatch("[a-z]+", words[0]) else []
-    nested = command and command[0] in ("inspect", "models", "snapshot", "config", "eval", "engines", "web")
+    nested = command and command[0] in ("inspect", "models", "snapshot", "config", "eval", "engines")
     if nested and len(words) > 1 and re.fullmatch("[a-z]+", words[1]):
         command = words[:2]
     return command, [word.split("=")[0] for word in words if re.match("--?[a-z]", word)]

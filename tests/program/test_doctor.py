@@ -19,8 +19,8 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.operations.doctor.checks import languages, of_languages
 from retrieve_cli.operations.doctor.examine import examine
-from retrieve_cli.operations.doctor.machine import languages, of_languages
 from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
@@ -329,17 +329,6 @@ def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
     assert finding["status"] == "fail"
     assert ("current is missing" if content is None else "current") in finding["message"]
     assert doctor.after(finding["fix"]) == {}
-
-
-def test_where_the_live_manifest_does_not_say_its_sources_an_older_one_is_asked(
-    index: Path, older: str, catalog: Path, doctor: Doctor
-) -> None:
-    rewrite(live(index) / "manifest.json", lambda value: value["built"].pop("sources"))
-    flip(live(index) / "bm25.pkl")
-    finding = doctor()["index"]
-    assert finding["fix"] == f"retrieve build --catalog {catalog}"
-    doctor.follow(finding["fix"])
-    assert doctor()["index"]["status"] == "ok"
 
 
 # --------------------------------------------------------------------------------------------- generations

@@ -81,7 +81,7 @@ def state(artifacts: Path) -> Iterator[State]:
         parts = ModelParts(encoder, encoder.card.name, scorer=Words(), sparse=Words)  # type: ignore[arg-type]
         found.models, found.web = (
             Models(lambda: parts),
-            WebSearching(made.Canned(made.answer(made.work(1))), deadline_ms=1000),
+            WebSearching(made.Canned(made.answer(made.row(1))), deadline_ms=1000),
         )
         yield found
         found.close()

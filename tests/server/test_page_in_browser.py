@@ -8,15 +8,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import web_answers as made
 from pages import CHROMIUM, axe_source, hostile_records
 from samples import ROOT, write_catalog
-from servers import Server, built, serving, started, state_of
+from servers import Server, started
 from waiting import PATIENCE_S, until
 
 from retrieve_cli.cli.main import main
-from retrieve_cli.server.http.app import server_app
-from retrieve_cli.server.http.pool import WebSearching
 from retrieve_cli.server.page.address import record_url
 
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
@@ -324,39 +321,6 @@ def test_axe_finds_no_violation_in_any_state(open_page: Callable[..., Any]) -> N
         found += page.evaluate("axe.run({runOnly: ['color-contrast'], resultTypes: ['violations']})")["violations"]
         violations += [(state, rule["id"], [node["html"][:200] for node in rule["nodes"][:3]]) for rule in found]
     assert violations == []
-
-
-def test_the_web_tab_searches_by_its_form_alone_and_has_no_violation(browser: Any, tmp_path: Path) -> None:
-    context = browser.new_context(viewport=WIDE)
-    page, source = context.new_page(), axe_source()
-    state = state_of(built(tmp_path))
-    given = made.answer(made.work(), made.PREPRINT, made.PAGE, statuses=(made.OK, made.FAILED))
-    state.web = WebSearching(made.Canned(given), deadline_ms=10_000)
-    with serving(server_app(state)) as url:
-        page.goto(f"{url}/?q=lungs")
-        page.get_by_role("link", name="Web", exact=True).click()
-        page.wait_for_url(re.compile("/web$"))
-        assert "sent to providers on the internet" in page.locator("main").inner_text()
-        page.fill("#q", "off-target")
-        assert page.locator("a.hit").count() == 0, "nothing is sent while one types"
-        page.keyboard.press("Enter")
-        page.wait_for_selector("a.hit")
-        assert "The answer is incomplete." in page.locator("main").inner_text()
-        page.keyboard.press("ArrowDown")
-        assert page.evaluate("document.activeElement.className") == "hit"
-        page.keyboard.press("Escape")
-        assert page.evaluate("document.activeElement.id") == "q"
-        for path in ("/web", "/web?q=off-target"):
-            for colours in ("light", "dark"):
-                page.emulate_media(color_scheme=colours)
-                page.goto(url + path)
-                page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-                page.evaluate(source)
-                found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-                assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found] == []
-        page.set_viewport_size(NARROW)
-        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    context.close()
 
 
 # ------------------------------------------------------------------------------------------------- hostile

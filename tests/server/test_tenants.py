@@ -17,20 +17,23 @@ from servers import state_of
 from tenant_asks import FIXED, IDS, OF_FILES, PLAIN, UNASKED, Ask, bodies, of_id, of_request, post
 from tenant_samples import EDGES, FOREIGN, ROWS, TEXT, Row, foreign_words, own, words_of, write_sources
 
-from retrieve_cli.assemble.websearch import FOLDER as WEB
 from retrieve_cli.cli.main import main
 from retrieve_cli.cli.server_access import warn_without_tenants
-from retrieve_cli.config.loading import load
-from retrieve_cli.contracts.websearch import Call, Response, WebQuery
+from retrieve_cli.contracts.websearch import Page, WebQuery
 from retrieve_cli.server.auth.keys import FILE, KeyFile, KeyRing
 from retrieve_cli.server.http.app import server_app
 from retrieve_cli.server.http.callers import Callers
-from retrieve_cli.websearch.providers.web_engines import SERPER
-from retrieve_cli.websearch.stored import Stored, digest_of, request_key
+from retrieve_cli.websearch.cache import FILE as WEB, PageCache
+from retrieve_cli.websearch.items import made
 
 SCOPES = ("search", "documents:write", "web")
 """Scopes that a tenant's key may have without figures of the whole index."""
 WEB_QUESTION: dict[str, Any] = {"query": TEXT, "k": 30, "kind": "web"}
+ON_THE_WEB = {
+    "enabled": True,
+    "providers": ["serper"],
+    "endpoints": {"https://google.serper.dev": "http://127.0.0.1:9"},
+}
 VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "traceresponse"}
 """Headers that depend on the generation's id, on time, or on the request."""
 _NAME = b"G" * 12
@@ -91,7 +94,7 @@ class Door:
 
 def build(folder: Path, rows: Sequence[Row], *, foreign: bool, keys: Path | None = None) -> str:
     """Build an index of all rows, or of those of acme, and return a key of acme; none if there are `keys`."""
-    write_sources(folder, rows, EDGES, foreign=foreign, web={"enabled": True, "providers": ["serper"], "enrich": []})
+    write_sources(folder, rows, EDGES, foreign=foreign, web=ON_THE_WEB)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("RETRIEVE_ENCODER__KIND", raising=False)
@@ -102,35 +105,12 @@ def build(folder: Path, rows: Sequence[Row], *, foreign: bool, keys: Path | None
     return KeyFile(folder / "artifacts").create(SCOPES, tenant="acme").text
 
 
-def sent_to_serper() -> dict[str, Any]:
-    """Return the request by which the tenant's question on the web is sent."""
-    calls = []
-
-    def fetch(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        calls.append(call)
-        return Response(200, "application/json", b'{"organic": []}', "2026-01-01T00:00:00Z", "0" * 64)
-
-    SERPER.search(WebQuery(WEB_QUESTION["query"], WEB_QUESTION["k"]), fetch)
-    (call,) = calls
-    headers = {name.lower(): value for name, value in call.headers.items()}
-    return {
-        "method": "POST",
-        "url": call.url,
-        "parameters": {},
-        "headers": headers,
-        "body": (call.body or b"").decode(),
-    }
-
-
 def stored_for_others(folder: Path) -> None:
     """Store an answer from the web to the tenant's question for everybody but the tenant."""
-    web = load(folder / "config.yaml").web
+    item = made(type="web", title="Cells", ids_=(), url="https://example.org/cells")
+    cache = PageCache(folder / "artifacts" / WEB, keep_s=3600)
     for owner in ("", "tenant beta", "key acme"):
-        request = {**sent_to_serper(), **({"owner": owner} if owner else {})}
-        body = b'{"organic": [{"title": "Cells", "link": "https://example.org/cells"}]}'
-        response = Response(200, "application/json", body, "2026-01-01T00:00:00Z", digest_of(body))
-        stored = Stored(folder / "artifacts" / WEB, keep_s=web.keep, keep_mb=web.keep_mb)
-        stored.put(request_key(request), request, response)
+        cache.put(owner, "serper", WebQuery(WEB_QUESTION["query"], WEB_QUESTION["k"]), Page((item,), "q"))
 
 
 @pytest.fixture(scope="module")
@@ -194,11 +174,11 @@ def test_lists_hold_the_tenants_own_records_alone(doors: tuple[Door, Door]) -> N
 
 
 def test_what_others_have_asked_on_the_web_is_not_there(doors: tuple[Door, Door]) -> None:
-    ((status, _, body),) = compare(doors, [post("/web", {**WEB_QUESTION, "offline": True})])
+    ((status, _, body),) = compare(doors, [post("/web", WEB_QUESTION)])
     answer = json.loads(body)
-    assert (status, [each["status"] for each in answer["providers"]], answer["results"]) == (200, ["not_stored"], [])
+    assert (status, [each["status"] for each in answer["providers"]], answer["results"]) == (200, ["unreachable"], [])
     beta = KeyFile(doors[0].artifacts).create(SCOPES, tenant="beta").text
-    status, _, body = doors[0].answer(post("/web", {**WEB_QUESTION, "offline": True}), beta)
+    status, _, body = doors[0].answer(post("/web", WEB_QUESTION), beta)
     assert [each["title"] for each in json.loads(body)["results"]] == ["Cells"]
 
 

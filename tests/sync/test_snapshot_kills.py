@@ -112,7 +112,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path, snapshot: Path
         if done.code == 0:
             break
         assert "are free" in done.err or "No space left on device" in done.err
-        assert not (small_disk / "artifacts").exists()
+        assert not (small_disk / "artifacts").exists(), [str(p) for p in small_disk.rglob("*")]
     assert left >= 50_000
     assert done.code == 0
 

@@ -1,17 +1,14 @@
 """A `Fetch` that gives the next of some answers to each call, whatever it asks for: for failures of servers."""
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from websearch.taped import AT
 
-from retrieve_cli.contracts.websearch import Call, Failure, ProviderFailed, Rejected, Response
-
-FAILURES = get_args(Failure)
+from retrieve_cli.contracts.websearch import Call, ProviderFailed, ProviderFailure, Response
 
 
 class Answering:
@@ -27,13 +24,13 @@ class Answering:
     def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
         self.calls.append(call)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, FAILURES):
-            raise ProviderFailed(answer)
+        if isinstance(answer, ProviderFailure):
+            raise ProviderFailed(answer.kind, answer.message, retry_after=answer.retry_after)
         if self.status not in accept:
-            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
+            raise ProviderFailed("rejected", f"status {self.status}")
         body = answer if isinstance(answer, bytes | str) else json.dumps(answer)
         body = body.encode() if isinstance(body, str) else body
-        return Response(self.status, "text/plain", body, AT, hashlib.sha256(body).hexdigest())
+        return Response(self.status, body, AT)
 
 
 def json_values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:

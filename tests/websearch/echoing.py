@@ -1,25 +1,20 @@
-"""A provider and an enricher of a format of their own, and exchanges with them by a server on loopback."""
+"""A provider of a format of its own, and questions to it at a server on loopback."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from raw_servers import Conversation
 
-from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
-from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.http.limits import Clock
-from retrieve_cli.websearch.exchange import Exchange
-from retrieve_cli.websearch.rates import Rates
-from retrieve_cli.websearch.stored import Stored
+from retrieve_cli.contracts.websearch import Call, Fetch, Id, Item, KeyPlace, Need, Page, Response, WebKind, WebQuery
+from retrieve_cli.websearch.asking import Asking
+from retrieve_cli.websearch.cache import FILE, PageCache
+from retrieve_cli.websearch.sending import Pauses, Sender
 
 ORIGIN = "https://api.example.org"
 JSON = "Content-Type: application/json"
-NOW = datetime(2026, 11, 23, 4, 0, 0, tzinfo=UTC)
-RATE = Rate(1000, 1.0)
 KEY = "sk-sesame-opens"
 
 
@@ -28,14 +23,13 @@ class Echo:
     """A provider whose answer is a list of titles."""
 
     name: str = "echo"
-    rate: Rate = RATE
+    pause_s: float = 0.0
     needs: tuple[Need, ...] = ()
     keys: tuple[KeyPlace, ...] = ()
     servers: tuple[str, ...] = (ORIGIN,)
     extra: Mapping[str, str] = field(default_factory=dict)
     title: str = "Echo"
     kind: WebKind = "web"
-    terms: str = "https://api.example.org/terms"
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         call = Call(f"{self.servers[0]}/{self.name}", {"q": query.text, **self.extra}, keys=self.keys)
@@ -63,29 +57,14 @@ class Doing(Echo):
         return result
 
 
-@dataclass(frozen=True)
-class Counting:
-    """An enricher that sends the number of items; it has nothing to look up for items without a DOI."""
-
-    name: str = "count"
-    title: str = "Count"
-    rate: Rate = RATE
-    terms: str = "https://api.example.org/terms"
-    servers: tuple[str, ...] = (ORIGIN,)
-
-    def enrich(self, items: Sequence[Item], fetch: Fetch) -> Page | None:
-        known = [item for item in items if any(one.kind == "doi" for one in item.ids)]
-        body = json.dumps(len(known)).encode()
-        return page(fetch(Call(f"{ORIGIN}/{self.name}", body=body)), "count") if known else None
-
-
-def item(title: str, doi: str = "") -> Item:
-    return Item("web", title, (Id("doi", doi) if doi else Id("url", f"https://example.org/{title}"),))
+def item(title: str, doi: str = "", **values: Any) -> Item:
+    ids = (Id("doi", doi) if doi else Id("url", f"https://example.org/{title}"),)
+    return Item(**{"type": "web", "title": title, "ids": ids, **values})
 
 
 def page(response: Response, query: str) -> Page:
     titles = json.loads(response.body)
-    return Page(tuple(item(title) for title in titles), query, response)
+    return Page(tuple(item(title) for title in titles), query)
 
 
 def titles(talk: Conversation) -> None:
@@ -94,18 +73,7 @@ def titles(talk: Conversation) -> None:
     talk.answer(json.dumps([path, str(len(talk.server.asked))]).encode(), JSON)
 
 
-def exchange(url: str, folder: Path, *, store: bool = True, **given: Any) -> Exchange:
-    """Exchanges in which a server stands for the origin."""
-    stored = Stored(folder / "web", keep_s=1e6, keep_mb=10) if store else None
-    how: dict[str, Any] = {"max_age_s": 3600.0, "offline": False, "now": lambda: NOW, **given}
-    rates = how.pop("rates", None) or Rates(folder / "rates")
-    return Exchange(stored=stored, rates=rates, endpoints={ORIGIN: url} if url else {}, **how)
-
-
-def unstored(endpoints: Mapping[str, str], rates: Rates) -> Exchange:
-    """Exchanges with other servers in the places of origins, of which nothing is stored."""
-    return Exchange(stored=None, rates=rates, endpoints=endpoints, max_age_s=0, offline=False)
-
-
-def long(seconds: float = 60.0) -> Clock:
-    return Clock(seconds, seconds)
+def asking(url: str, folder: Path, *, owner: str = "", max_age_s: float = 3600.0) -> Asking:
+    """Return the means to ask, with a server in the place of the origin."""
+    endpoints = {ORIGIN: url} if url else {}
+    return Asking(Sender(endpoints, pauses=Pauses()), PageCache(folder / FILE, keep_s=86_400), max_age_s, owner)

@@ -1,12 +1,11 @@
 """Exchanges with a provider from a file, as a `Fetch`: parsing is tested without a server."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retrieve_cli.contracts.websearch import Call, NotStored, ProviderFailed, Rejected, Response, WebQuery
+from retrieve_cli.contracts.websearch import Call, ProviderFailed, Response, WebQuery
 
 FOLDER = Path(__file__).parent / "providers"
 AT = "2026-11-23T04:00:00Z"
@@ -51,8 +50,6 @@ class Taped:
             same = (request["url"], request.get("parameters", {})) == (call.url, dict(call.parameters))
             if same and comparable(request.get("body")) == comparable(call.body):
                 if response["status"] not in accept:
-                    raise ProviderFailed(Rejected(f"status {response['status']}", response["status"]))
-                body = body_of(response)
-                digest = hashlib.sha256(body).hexdigest()
-                return Response(response["status"], response["content_type"], body, AT, digest)
-        raise ProviderFailed(NotStored())
+                    raise ProviderFailed("rejected", f"status {response['status']}")
+                return Response(response["status"], body_of(response), AT)
+        raise LookupError(f"no file has an answer to {call}")

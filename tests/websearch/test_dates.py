@@ -42,13 +42,6 @@ def test_the_date_at_the_beginning_of_a_text_is_read(text: str, expected: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("2024", "year"), ("2024-03", "month"), ("2024-03-05", "day"), ("", None)]
-)
-def test_the_precision_is_that_of_the_form(text: str, expected: str | None) -> None:
-    assert dates.precision(text) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "since", "expected"),
     [
         ("2024", "2024-06-01", True),
@@ -63,22 +56,8 @@ def test_dates_are_compared_as_far_as_both_are_known(text: str, since: str, *, e
     assert dates.is_since(text, since) is expected
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("2024", "2024-06", True),
-        ("2024-05", "2024-06-01", False),
-        ("2024-06-01", "2024-06-01", True),
-        ("", "2024", False),
-    ],
-)
-def test_dates_agree_as_far_as_both_are_known(one: str, other: str, *, expected: bool) -> None:
-    assert dates.agree(one, other) is dates.agree(other, one) is expected
-
-
 @given(st.dates(min_value=date(1000, 1, 1), max_value=date(2200, 12, 31)))
 def test_every_day_is_read_as_written(day: date) -> None:
     text = str(day)
     year, month, number = text.split("-")
     assert dates.of_text(text) == dates.of_parts(year, month, number) == text
-    assert dates.precision(text) == "day"

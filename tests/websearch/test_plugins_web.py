@@ -16,7 +16,6 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.contracts.websearch import Rate
 from retrieve_cli.errors import ModelFailed, RetrieveError, UsageError
 
 
@@ -40,10 +39,10 @@ def test_a_plug_in_of_another_kind_is_not_a_provider(name: str) -> None:
     [
         ({"name": "books"}, "its name is 'books'"),
         ({"kind": "paper"}, "its kind 'paper' is not one of web, literature"),
-        ({"title": None}, "`title` and `terms` are not texts"),
+        ({"title": None}, "`title` is not a text"),
         ({"needs": ("KEY",)}, "`needs` is not a tuple of Need"),
-        ({"rate": Rate(0, 1.0)}, "`rate` is not a Rate of at least one request"),
-        ({"rate": Rate(1, float("nan"))}, "`rate` is not a Rate of at least one request"),
+        ({"pause_s": -1.0}, "`pause_s` is not a number of seconds"),
+        ({"pause_s": float("nan")}, "`pause_s` is not a number of seconds"),
         ({"servers": ()}, "`servers` are not origins"),
         ({"servers": ("http://library.example.org",)}, "`servers` are not origins"),
         ({"servers": ("https://library.example.org/v1",)}, "`servers` are not origins"),
@@ -91,16 +90,15 @@ SOUTH = {"title": "Guides of the south", "doi": "10.99999/south.2", "author": "B
 
 
 @pytest.fixture
-def library(installed: None, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+def library(installed: None, fakes: Fakes) -> Fakes:
     """A configuration with the plug-in as the only provider, and its server, which knows guides."""
     parameters = {"q": "guides", "n": "5", "shelf": "north"}
     request = {"method": "GET", "url": "https://library.example.org/search", "parameters": parameters, "body": None}
     body = {"total": 41, "books": [NORTH, SOUTH]}
     response = {"status": 200, "content_type": "application/json", "headers": {}, "body": body}
     fakes.add([{"request": request, "response": response}])
-    web = {"enabled": True, "k": 5, "providers": ["library"], "enrich": [], "endpoints": fakes.endpoints}
+    web = {"enabled": True, "k": 5, "providers": ["library"], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return fakes
 
 
@@ -109,7 +107,7 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
     words: tuple[str, ...], library: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "quetzal")
-    done = retrieve("web", "guides", "--no-rerank", "--json", *words)
+    done = retrieve("web", "guides", "--json", *words)
     assert done.code == 0, done.err
     assert [result["id"] for result in done.json["results"]] == ["doi:10.99999/north.1", "doi:10.99999/south.2"]
     (status,) = done.json["providers"]

@@ -1,24 +1,27 @@
 """PubMed: what is sent, records as items, and failures that are never an empty page."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
 from websearch.answering import Answering
-from websearch.pubmed_articles import answer, article
-from websearch.taped import Taped
+from websearch.taped import AT, Taped
 
-from retrieve_cli.contracts.websearch import Page, Rate, WebQuery
-from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.websearch.providers.pubmed import PubMed, _without_unknown_tags
+from retrieve_cli.contracts.websearch import Id, Item, Page, Response, WebQuery
+from retrieve_cli.websearch.providers.pubmed import PubMed
 from retrieve_cli.websearch.providers.pubmed_xml import issue_date, records, sentence
-from retrieve_cli.websearch.providers.syntax import balanced
 
 PROVIDER = "pubmed"
 QUERY = WebQuery("guides", 3)
 FOUND = {"esearchresult": {"count": "2", "idlist": ["99000001", "99000002"]}}
+
+
+def article(pmid: str, title: str, inside: str = "") -> str:
+    """Return a record with little in it."""
+    return (
+        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article><ArticleTitle>{title}</ArticleTitle>{inside}"
+        "</Article></MedlineCitation></PubmedArticle>"
+    )
 
 
 def by_pmid(page: Page, pmid: str) -> Item:
@@ -27,7 +30,8 @@ def by_pmid(page: Page, pmid: str) -> Item:
 
 def read(xml: str) -> Item:
     """Return the record 99000001 of some XML."""
-    item = records(answer(f"<PubmedArticleSet>{xml}</PubmedArticleSet>"))["99000001"]
+    body = f"<PubmedArticleSet>{xml}</PubmedArticleSet>".encode()
+    item = records(Response(200, body, AT))["99000001"]
     assert item is not None
     return item
 
@@ -62,13 +66,6 @@ def test_credentials_and_the_contact_address_are_places_and_never_values(monkeyp
         assert "someone" not in repr(call)
 
 
-def test_the_rate_is_higher_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NCBI_API_KEY", raising=False)
-    assert PubMed().rate == Rate(3, 1.0)
-    monkeypatch.setenv("NCBI_API_KEY", "a-key")
-    assert PubMed().rate == Rate(10, 1.0)
-
-
 @pytest.mark.parametrize(
     ("text", "sent"),
     [
@@ -78,11 +75,9 @@ def test_the_rate_is_higher_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ("“smart quotes” stay", '"smart quotes" stay'),
         ('an "unfinished phrase', "an unfinished phrase"),
         ("one) of (these", "one of these"),
-        ("((nested) once", "(nested) once"),
+        ("((nested) once", "nested once"),
         ("((a) OR ((b c)))", "((a) OR ((b c)))"),
-        ("nothing () between", "nothing between"),
         ("[18F]FDG uptake", "18F FDG uptake"),
-        ("benzo[a]pyrene adducts", "benzo a pyrene adducts"),
         ("open [bracket", "open bracket"),
         ("gene #1", "gene 1"),
         ("AND a word OR", "a word"),
@@ -93,20 +88,6 @@ def test_operators_stay_and_what_does_not_balance_is_text(text: str, sent: str) 
     page = PubMed().search(WebQuery(text, 5), fetch)
     assert fetch.calls[0].parameters["term"] == sent
     assert page.query == sent
-
-
-@given(st.text(alphabet='ab ()[]{}"“”#\\ANDORT:*', max_size=40))
-def test_every_question_balances_and_keeps_its_words(text: str) -> None:
-    sent = balanced(text, _without_unknown_tags)
-    assert sent.count('"') % 2 == 0
-    depth = 0
-    for char in re.sub(r'"[^"]*"', "", sent):
-        depth += {"(": 1, ")": -1}.get(char, 0)
-        assert depth >= 0
-    assert depth == 0
-    words = [word for word in re.findall(r"[^\W_]+", text) if word not in ("AND", "OR", "NOT")]
-    assert [word for word in re.findall(r"[^\W_]+", sent) if word not in ("AND", "OR", "NOT")] == words
-    assert balanced(sent, _without_unknown_tags) == sent
 
 
 # ----------------------------------------------------------------------------------------------- records as items
@@ -125,7 +106,6 @@ def test_an_abstract_is_complete_with_the_labels_of_its_parts_and_without_markup
 def test_authors_are_people_with_suffixes_and_groups_without_withdrawn_spellings(page: Page) -> None:
     item = by_pmid(page, "99000001")
     assert item.authors == ("Inês M Ferreira", "Chidi Okafor", "Nils Lindqvist Jr", "Guide RNA Example Consortium")
-    assert item.first_family == "Ferreira"
     assert by_pmid(page, "99000004").authors == ("P Novak",)
 
 
@@ -138,8 +118,9 @@ def test_an_identifier_that_is_marked_as_wrong_is_not_taken() -> None:
     places = "<ELocationID EIdType='doi' ValidYN='N'>10.5555/wrong</ELocationID>"
     places += "<ELocationID EIdType='pii' ValidYN='Y'>S0000</ELocationID>"
     places += "<ELocationID EIdType='doi' ValidYN='Y'>10.5555/right</ELocationID>"
-    xml = article(pmid="99000001", title="Guides").replace("<Language>", f"{places}<Language>")
-    assert [one.value for one in read(xml).ids if one.kind == "doi"] == ["10.5555/right"]
+    assert [one.value for one in read(article("99000001", "Guides", places)).ids if one.kind == "doi"] == [
+        "10.5555/right"
+    ]
 
 
 def test_a_date_has_the_precision_that_the_record_gives(page: Page) -> None:
@@ -175,28 +156,11 @@ def test_a_date_of_an_issue_is_as_precise_as_its_text(text: str, date: str) -> N
     assert issue_date(text) == date
 
 
-def test_types_distinguish_preprints_datasets_and_comments_from_articles(page: Page) -> None:
+def test_types_distinguish_preprints_and_datasets_from_articles(page: Page) -> None:
     types = {item.ids[0].value: item.type for item in page.items}
-    assert [types[f"9900000{number}"] for number in (2, 3, 6)] == ["preprint", "review", "dataset"]
-    assert [types[f"9900000{number}"] for number in (1, 4, 5, 7)] == ["article"] * 4, "5 is a review article"
+    assert [types[f"9900000{number}"] for number in (2, 6)] == ["preprint", "dataset"]
+    assert [types[f"9900000{number}"] for number in (1, 3, 4, 5, 7)] == ["article"] * 5
     assert len(types) == 7
-
-
-def test_a_preprint_and_its_article_are_related_both_ways(page: Page) -> None:
-    published = {other for kind, other in by_pmid(page, "99000002").relations if kind == "published_as"}
-    assert published == {Id("pmid", "99000001"), Id("doi", "10.5555/jig.2024.0301")}
-    versions = {other for kind, other in by_pmid(page, "99000001").relations if kind == "version_of"}
-    assert versions == {Id("pmid", "99000002"), Id("doi", "10.1101/2023.02.03.999001")}
-
-
-def test_a_later_preprint_of_a_preprint_is_a_version_and_not_its_publication() -> None:
-    xml = article(pmid="99000001", title="Guides", types=("Preprint",), updated_in="Res Sq. 2023 May 1:rs.3.rs-999001.")
-    assert read(xml).relations == (("version_of", Id("pmid", "99000050")),)
-
-
-def test_a_comment_reviews_the_article_and_is_not_a_version_of_it(page: Page) -> None:
-    assert ("reviews", Id("pmid", "99000001")) in by_pmid(page, "99000003").relations
-    assert ("reviewed_by", Id("pmid", "99000003")) in by_pmid(page, "99000001").relations
 
 
 def test_a_retraction_is_reported_and_its_absence_is_not_a_claim(page: Page) -> None:

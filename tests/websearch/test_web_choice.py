@@ -2,7 +2,6 @@
 
 import pytest
 
-from retrieve_cli.assemble.websearch import missing_key
 from retrieve_cli.config.query_settings import WebSettings
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
@@ -14,7 +13,7 @@ ENABLED = replace(Settings(), web=WebSettings(enabled=True))
 
 
 def chosen(options: WebOptions, settings: Settings = ENABLED) -> Chosen:
-    return chosen_providers(options, settings, missing_key=missing_key)
+    return chosen_providers(options, settings)
 
 
 def names(found: Chosen) -> list[str]:
@@ -25,10 +24,6 @@ def test_a_search_is_refused_until_it_is_enabled() -> None:
     with pytest.raises(UsageError, match="web search is off") as caught:
         check(WebOptions("x"), Settings())
     assert "web.enabled" in caught.value.hint
-
-
-def test_stored_answers_need_no_permission_because_nothing_is_sent() -> None:
-    check(WebOptions("x", offline=True), Settings())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +43,7 @@ def test_an_option_out_of_range_is_named(options: WebOptions, message: str) -> N
 
 
 def test_literature_is_searched_by_providers_without_keys() -> None:
-    assert names(chosen(WebOptions("crispr"))) == ["pubmed", "europepmc", "biorxiv", "s2", "arxiv"]
+    assert names(chosen(WebOptions("crispr"))) == ["pubmed", "biorxiv", "s2", "arxiv"]
 
 
 def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,11 +56,10 @@ def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (WebOptions("x", providers=("tavily",)), "tavily needs a key: TAVILY_API_KEY is not set", ""),
-        (WebOptions("x", providers=("ddg",)), "ddg is not configured", "web.providers"),
+        (WebOptions("x", providers=("tavily",)), "tavily needs a key, and none is set: TAVILY_API_KEY", ""),
         (WebOptions("x", providers=("pubmd",)), "pubmd", "did you mean pubmed?"),
     ],
-    ids=["without its key", "not configured", "unknown, answered by the nearest"],
+    ids=["without its key", "unknown, answered by the nearest"],
 )
 def test_providers_that_cannot_be_asked_are_refused(options: WebOptions, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
@@ -73,17 +67,34 @@ def test_providers_that_cannot_be_asked_are_refused(options: WebOptions, message
     assert hint in caught.value.hint
 
 
-def test_a_question_to_the_web_without_any_key_goes_to_duckduckgo_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keyless_provider_of_the_web_is_asked_last_and_at_once_only_if_no_other_has_its_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Design B: "DuckDuckGo, general web search (no key required)", "keyed backends first, then keyless fallbacks"."""
-    found = chosen(WebOptions("latest news"))
-    assert names(found) == ["ddg"]
+    alone = chosen(WebOptions("latest news"))
+    assert (names(alone), alone.fallback) == (["ddg"], ())
     keys = "TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY"
-    assert found.notice == f"DuckDuckGo is asked, because no key of another provider is set ({keys})"
-    listed = replace(ENABLED, web=WebSettings(enabled=True, providers=["tavily", "serper", "pubmed"]))
-    with pytest.raises(UsageError, match="none of TAVILY_API_KEY, SERPER_API_KEY is set"):
-        chosen(WebOptions("latest news"), listed)
+    assert alone.notice == f"DuckDuckGo is asked, because no key of another provider is set ({keys})"
     monkeypatch.setenv("SERPER_API_KEY", "k")
-    assert (names(chosen(WebOptions("latest news"))), chosen(WebOptions("latest news")).notice) == (["serper"], "")
+    after = chosen(WebOptions("latest news"))
+    assert (names(after), [provider.name for provider in after.fallback]) == (["serper"], ["ddg"])
+    assert after.notice == ""
+    both = chosen(WebOptions("news and papers"))
+    assert names(both) == ["serper", "pubmed", "biorxiv", "s2", "arxiv"]
+    assert [provider.name for provider in both.fallback] == ["ddg"]
+
+
+def test_a_provider_that_is_not_configured_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = replace(ENABLED, web=WebSettings(enabled=True, providers=["tavily", "serper", "pubmed"]))
+    with pytest.raises(UsageError, match="none is set: TAVILY_API_KEY, SERPER_API_KEY"):
+        chosen(WebOptions("latest news"), listed)
+    with pytest.raises(UsageError, match="ddg is not configured"):
+        chosen(WebOptions("x", providers=("ddg",)), listed)
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    assert (names(chosen(WebOptions("latest news"), listed)), chosen(WebOptions("news"), listed).fallback) == (
+        ["serper"],
+        [],
+    )
 
 
 def test_a_named_provider_without_its_key_is_a_failure_beside_one_that_can_be_asked() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.output.web_works import web_json
+from retrieve_cli.output.web_results import web_json
 from retrieve_cli.server.http.answers import KINDS, OPENAI, PROBLEM, STATUS
 from retrieve_cli.server.http.shapes.passages import passages_json
 

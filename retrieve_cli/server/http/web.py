@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.web import add_hits, read_web
+from retrieve_cli.api.web import add_rows, read_web
 from retrieve_cli.api.web_choices import WEB
-from retrieve_cli.output.web_works import web_json
+from retrieve_cli.output.web_results import web_json
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import operation
@@ -33,7 +33,7 @@ def router(state: State) -> APIRouter:
         if not asked.add:
             return response(web_json(answer))
         tenant, task = caller.tenant, None
-        receipt = await state.pool.run(request, lambda: add_hits(state.documents, answer, tenant=tenant))
+        receipt = await state.pool.run(request, lambda: add_rows(state.documents, answer, tenant=tenant))
         if receipt.sequence:
             job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
             task = job.task

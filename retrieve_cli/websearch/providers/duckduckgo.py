@@ -1,11 +1,7 @@
 """DuckDuckGo, a search engine of the web, by scraping: its page of results for browsers without scripts is read.
 
 There is no interface for programs. The page may change at any time, and DuckDuckGo asks programs for a captcha when it
-likes: it is configured by name only, and asked last.
-
-The package `ddgs`, which does the same, is not used: its engine opens its own connections, where no answer could be
-stored, replayed or kept from private addresses, and it removes tags by a pattern that takes quadratic time. Tests hold
-these results against those that its engine extracts from the same pages.
+likes: it is asked only if no other provider of the web answers.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from retrieve_cli.contracts.websearch import Call, Rate, Response, WebQuery
+from retrieve_cli.contracts.websearch import Call, Response, WebQuery
 from retrieve_cli.websearch import dates, replies
 from retrieve_cli.websearch.providers.web_engines import WebEngine, WebResult, WebResults
 
@@ -61,8 +57,7 @@ DUCKDUCKGO = WebEngine(
     "ddg",
     "DuckDuckGo",
     _ORIGIN,
-    "https://duckduckgo.com/terms",
-    Rate(1, 3.0),  # its terms name none; programs that are faster are asked for a captcha
+    3.0,  # programs that are faster are asked for a captcha
     _call,
     _results,
     accept=(200, 202),  # a captcha, and a page without results too, come with status 202
@@ -84,7 +79,7 @@ def _rows(response: Response) -> list[WebResult]:
     classes = {name for _, attributes, _, _ in tags for name in _classes(attributes)}
     actions = (attributes.get("action", "") for _, attributes, _, _ in tags)
     if any("/anomaly.js" in action for action in actions) or any(name.startswith("anomaly-modal") for name in classes):
-        replies.rejected("it asks for a captcha, as it does when a program asks often", response)
+        replies.rejected("it asks for a captcha, as it does when a program asks often")
     if is_complete and not _NOTHING_FOUND.isdisjoint(classes):
         return []
     return replies.malformed("a complete page of results", response)

@@ -15,11 +15,9 @@ from retrieve_cli.contracts.websearch import (
     Call,
     Fetch,
     KeyPlace,
-    Malformed,
     Need,
     Page,
     ProviderFailed,
-    Rate,
     Response,
     WebKind,
     WebQuery,
@@ -27,7 +25,7 @@ from retrieve_cli.contracts.websearch import (
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch.providers.pubmed_xml import records
-from retrieve_cli.websearch.providers.syntax import balanced
+from retrieve_cli.websearch.providers.wording import balanced
 from retrieve_cli.websearch.replies import at, malformed, number, rate_limited, read_object, rejected, text
 
 _ORIGIN = "https://eutils.ncbi.nlm.nih.gov"
@@ -38,23 +36,9 @@ _KEYS = (KeyPlace(_EMAIL, "parameter", "email"), KeyPlace(_KEY, "parameter", "ap
 _LAST_DATE = "3000"
 """End of a range of dates without an end; NCBI accepts a beginning only with an end."""
 _MOST_NOTICES = 5
-_TAGS = frozenset(
-    "ad, affiliation, aid, all, all fields, article identifier, au, author, author identifier, auid, author - "
-    "corporate, cn, author - first, 1au, author - full, fau, author - last, lastau, book, ed, editor, cois, conflict "
-    "of interest statement, completion date, dcom, crdt, date - create, create date, ec/rn number, rn, entry date, "
-    "edat, date - entry, filter, sb, first author name, full author name, full investigator name, fir, grant number, "
-    "gr, grants and funding, investigator, ir, isbn, issue, ip, journal, ta, la, language, last author name, lid, "
-    "location id, majr, mesh major topic, mesh date, mhda, date - mesh, mesh subheading, mesh subheadings, sh, mesh, "
-    "mesh terms, mh, date - modification, lr, nlm unique id, jid, other term, ot, owner, pagination, pg, personal "
-    "name as subject, ps, pharmacological action, pa, pl, place of publication, pmcid, pmid, uid, dp, pdat, date - "
-    "publication, publication date, epdat, electronic date of publication, ppdat, print date of publication, pt, "
-    "publication type, publisher, pubn, secondary source id, si, subject - personal name, subset, supplementary "
-    "concept, nm, text word, text words, tw, ti, title, tiab, title/abstract, transliterated title, tt, vi, "
-    "volume".split(", ")
-)
-"""Field tags that PubMed documents, in lower case."""
 _ERROR = re.compile(r"<ERROR>([^<]{1,500})</ERROR>")
-_SQUARE = re.compile(r"\[([^\[\]]{1,60})\]|[\[\]#]")
+_SQUARE = re.compile(r"\[(1au|[A-Za-z][A-Za-z /-]{1,40}(?::[~a-z0-9]{1,8})?)\]|[\[\]#]")
+"""A field tag, `[tiab]` or `[mh:noexp]`; or a bracket or a reference to an earlier search, which are no syntax here."""
 
 
 class PubMed(Frozen):
@@ -64,15 +48,14 @@ class PubMed(Frozen):
     title: str = "PubMed"
     kind: WebKind = "literature"
     needs: tuple[Need, ...] = (Need(_EMAIL, False, "contact address"), Need(_KEY, False, "a higher rate"))  # noqa: FBT003
-    terms: str = "https://www.ncbi.nlm.nih.gov/home/about/policies/"
     servers: tuple[str, ...] = (_ORIGIN,)
 
     @property
-    def rate(self) -> Rate:
-        return Rate(10 if os.environ.get(_KEY) else 3, 1.0)
+    def pause_s(self) -> float:
+        return 0.1 if os.environ.get(_KEY) else 0.35
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
-        term = balanced(query.text, _without_unknown_tags)
+        term = balanced(_SQUARE.sub(lambda one: one[0] if one[1] else " ", query.text))
         if not term:
             rejected("the question has no word to search for")
         dated = (
@@ -90,7 +73,7 @@ class PubMed(Frozen):
             notices.append("categories are arXiv categories: PubMed cannot apply them")
         sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
         if not pmids:
-            return Page((), sent, response, total, tuple(notices))
+            return Page((), sent, total, tuple(notices))
         wanted = {"db": "pubmed", "id": ",".join(pmids), "retmode": "xml", "tool": _TOOL}
         details = fetch(Call(_FETCH, wanted, keys=_KEYS))
         _complain(details)
@@ -101,19 +84,7 @@ class PubMed(Frozen):
             malformed(f"a set with any of the {len(pmids)} records", details)
         if missing:
             notices.append(f"PubMed found but did not send readable records of PMID {', '.join(missing)}")
-        return Page(found, sent, response, total, tuple(notices))
-
-
-def _without_unknown_tags(stretch: str) -> str:
-    """Return a text in which only documented field tags are in square brackets: `[18F]FDG` is a substance. `#1` would
-    be a reference to an earlier search."""
-
-    def spelled(one: re.Match[str]) -> str:
-        inside = one[1] or ""
-        tag = inside.partition(":")[0]  # without its modifier: `[mh:noexp]`, `[tiab:~3]`
-        return one[0] if " ".join(tag.lower().split()) in _TAGS else f" {inside} "
-
-    return _SQUARE.sub(spelled, stretch)
+        return Page(found, sent, total, tuple(notices))
 
 
 def _complain(response: Response) -> None:
@@ -129,14 +100,14 @@ def _complain(response: Response) -> None:
         except ProviderFailed:
             if b'"api-key"' not in body:
                 raise
-            raise ProviderFailed(Malformed("its answer is not JSON")) from None
+            raise ProviderFailed("malformed", "its answer is not JSON") from None
         complaint = text(answer, "error") or text(answer, "esearchresult", "ERROR")
     elif found := _ERROR.search(body[:2000].decode("utf-8", "replace")):
         complaint = found[1]
     if "rate limit" in complaint.lower():
         rate_limited()
     if complaint:
-        rejected(f"it reports an error: “{printable(shortened(complaint))}”", response)
+        rejected(f"it reports an error: “{printable(shortened(complaint))}”")
 
 
 def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], int]:

@@ -6,26 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from xml.etree.ElementTree import Element
 
-from retrieve_cli.contracts.websearch import Response
-from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
+from retrieve_cli.contracts.websearch import Id, Item, Response
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.replies import content, malformed, read_xml
 
 PAGE = "https://pubmed.ncbi.nlm.nih.gov/"
 _ARTICLE, _BOOK = "PubmedArticle", "PubmedBookArticle"
-_REFERENCES: Mapping[RelationKind, str] = {
-    "reviews": "CommentOn ErratumFor ExpressionOfConcernFor RetractionOf OriginalReportIn",
-    "reviewed_by": "CommentIn ErratumIn ExpressionOfConcernIn RetractionIn SummaryForPatientsIn",
-    "version_of": "UpdateOf UpdateIn CorrectedandRepublishedFrom CorrectedandRepublishedIn RetractedandRepublishedFrom "
-    "RetractedandRepublishedIn RepublishedFrom RepublishedIn ReprintOf ReprintIn",
-}
-RELATIONS: Mapping[str, RelationKind] = {name: kind for kind, names in _REFERENCES.items() for name in names.split()}
-"""Relation for each `RefType` of a reference to another publication. Errata and notices of retraction are about one
-other work, as comments are; the server has no name for them, and merging them with it would be wrong."""
 _RETRACTED_BY = frozenset({"RetractionIn", "RetractedandRepublishedIn"})
-_SERVERS = ("biorxiv", "medrxiv", "arxiv", "chemrxiv", "res sq", "ssrn", "preprints", "psyarxiv", "authorea")
-"""Beginnings of references to preprints, in lower case."""
-_DOI = re.compile(r"\bdoi: ?(10\.[0-9]{4,9}/[^\s;,]{1,300})", re.IGNORECASE)
 _ISSUE = re.compile(r"([0-9]{4})(?: ([A-Za-z]{3,9})(?: ([0-9]{1,2})(?![0-9]))?)?(.{0,60})")
 
 
@@ -33,7 +20,7 @@ def records(response: Response) -> Mapping[str, Item | None]:
     """Return the records by PMID; None for one that has no title.
 
     Raises:
-        ProviderFailed: it is not a set of articles; `Malformed`.
+        ProviderFailed: it is not a set of articles.
     """
     root = read_xml(response)
     if root.tag not in ("PubmedArticleSet", "PubmedBookArticleSet"):
@@ -71,27 +58,22 @@ def issue_date(text: str) -> str:
 def _article(record: Element, cited: Element) -> Item | None:
     pmid = _text(cited, "PMID")
     types = {content(kind) for kind in cited.iterfind("Article/PublicationTypeList/PublicationType")}
-    references = list(_references(cited))
-    kinds = {kind for kind, _, _ in references}
-    preprint = "Preprint" in types
-    relations = [(_relation(kind, source, preprint=preprint), other) for kind, source, other in references]
-    authors = list(_authors(cited.find("Article/AuthorList")))
+    references = cited.iterfind("CommentsCorrectionsList/CommentsCorrections")
+    kinds = {reference.get("RefType", "") for reference in references}
     article = cited.find("Article")
     own = map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))  # references have separate lists
     places = (place for place in cited.iterfind("Article/ELocationID") if place.get("EIdType") == "doi")
     dois = (ids.doi(content(place)) for place in places if place.get("ValidYN", "Y") == "Y")
     return items.made(
-        type=_type(types, relations),
+        type="preprint" if "Preprint" in types else "dataset" if "Dataset" in types else "article",
         title=sentence(_text(cited, "Article/ArticleTitle")) or sentence(_text(cited, "Article/VernacularTitle")),
         ids_=[ids.pmid(pmid), *own, *dois],
         url=f"{PAGE}{pmid}/" if ids.pmid(pmid) else "",
-        authors=[name for name, _ in authors],
-        first_family=authors[0][1] if authors else "",
+        authors=_authors(cited.find("Article/AuthorList")),
         date=_date(cited.find("Article/ArticleDate")) or _date(cited.find("Article/Journal/JournalIssue/PubDate")),
         venue=_text(cited, "Article/Journal/Title") or _text(cited, "MedlineJournalInfo/MedlineTA"),
         abstract=_abstract(article.find("Abstract") if article is not None else None),
         retracted=True if "Retracted Publication" in types or kinds & _RETRACTED_BY else None,
-        relations=relations,
     )
 
 
@@ -105,8 +87,7 @@ def _chapter(document: Element) -> Item | None:
         title=sentence(chapter or book),
         ids_=[ids.pmid(pmid), *map(_identifier, document.iterfind("ArticleIdList/ArticleId"))],
         url=f"{PAGE}{pmid}/" if ids.pmid(pmid) else "",
-        authors=[name for name, _ in authors],
-        first_family=authors[0][1] if authors else "",
+        authors=authors,
         date=_date(document.find("ContributionDate")) or _date(document.find("Book/PubDate")),
         venue=book if chapter else _text(document, "Book/Publisher/PublisherName"),
         abstract=_abstract(document.find("Abstract")),
@@ -117,40 +98,13 @@ def _text(element: Element, path: str) -> str:
     return content(element.find(path)).strip()
 
 
-def _type(types: set[str], relations: list[tuple[RelationKind, Id]]) -> WorkType:
-    """Return the type of a work: a comment, erratum or notice on one other publication is a `review` of it."""
-    if "Preprint" in types:
-        return "preprint"
-    if "Dataset" in types:
-        return "dataset"
-    about = {other for kind, other in relations if kind == "reviews" and other.kind == "pmid"} or {
-        other for kind, other in relations if kind == "reviews"
-    }
-    return "review" if len(about) == 1 else "article"
-
-
-def _references(cited: Element) -> Iterator[tuple[str, str, Id]]:
-    """Yield the type, the source as text, and each identifier of the publications that a record refers to."""
-    for reference in cited.iterfind("CommentsCorrectionsList/CommentsCorrections"):
-        kind, source = reference.get("RefType", ""), _text(reference, "RefSource")
-        named = _DOI.search(source[: items.TITLE])
-        for other in (ids.pmid(_text(reference, "PMID")), ids.doi(named[1]) if named else None):
-            if kind in RELATIONS and other:
-                yield kind, source, other
-
-
-def _relation(kind: str, source: str, *, preprint: bool) -> RelationKind:
-    published = preprint and kind == "UpdateIn" and not source.lower().startswith(_SERVERS)
-    return "published_as" if published else RELATIONS[kind]
-
-
 def _identifier(element: Element) -> Id | None:
     kind, value = element.get("IdType"), content(element)
     return ids.doi(value) if kind == "doi" else ids.pmcid(value) if kind == "pmc" else None
 
 
-def _authors(names: Element | None) -> Iterator[tuple[str, str]]:
-    """Yield the names of authors with their family names, which a group does not have."""
+def _authors(names: Element | None) -> Iterator[str]:
+    """Yield the names of authors, and of groups."""
     for author in names.iterfind("Author") if names is not None else ():
         if author.get("ValidYN", "Y") == "N":  # an error, kept beside its correction
             continue
@@ -158,7 +112,7 @@ def _authors(names: Element | None) -> Iterator[tuple[str, str]]:
         given = _text(author, "ForeName") or _text(author, "Initials")
         parts = (given, family, _text(author, "Suffix")) if family else (_text(author, "CollectiveName"),)
         if any(parts):
-            yield " ".join(part for part in parts if part), family
+            yield " ".join(part for part in parts if part)
 
 
 def _abstract(element: Element | None) -> str:

@@ -10,8 +10,17 @@ from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
-from retrieve_cli.contracts.works import Item
+from retrieve_cli.contracts.websearch import (
+    Call,
+    Fetch,
+    Item,
+    KeyPlace,
+    Need,
+    Page,
+    Response,
+    WebKind,
+    WebQuery,
+)
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, items, replies
@@ -49,8 +58,7 @@ class WebEngine(Frozen):
     name: str
     title: str
     origin: str
-    terms: str
-    rate: Rate
+    pause_s: float
     call: Callable[[WebQuery], Call]
     """Request of a question."""
     read: Callable[[Response, WebQuery], WebResults]
@@ -73,12 +81,12 @@ class WebEngine(Frozen):
         """Return its results, at most as many as are wanted.
 
         Raises:
-            ProviderFailed: there is no answer, or it cannot be read; `Malformed`: there are results, and none can be.
+            ProviderFailed: there is no answer, or it cannot be read.
         """
         sent = query.text
         if 0 < self.longest < len(sent):  # in whole words if they are not too long
             sent = sent[: self.longest + 1].rpartition(" ")[0].rstrip() or sent[: self.longest]
-        asked = self.call(WebQuery(sent, query.k, since=query.since, shown=query.shown))
+        asked = self.call(WebQuery(sent, query.k, since=query.since))
         keys = (self.key,) if self.key else ()
         response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
         results = self.read(response, query)
@@ -96,7 +104,7 @@ class WebEngine(Frozen):
         if query.categories:
             names = quoted(", ".join(query.categories))
             said.append(f"{self.title} has no categories of arXiv: {names} is not applied")
-        return Page(tuple(readable[: query.k]), sent, response, total=results.total, notices=tuple(said))
+        return Page(tuple(readable[: query.k]), sent, total=results.total, notices=tuple(said))
 
 
 def _item(row: WebResult, at: str) -> Item | None:
@@ -153,12 +161,10 @@ def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str)
 
 
 _SERPER = "https://google.serper.dev"
-_OF_ONE_CREDIT = 10
 
 
 def _serper_call(query: WebQuery) -> Call:
-    cheap = 0 < query.shown <= _OF_ONE_CREDIT
-    body: dict[str, Json] = {"q": query.text, "num": min(query.k, _OF_ONE_CREDIT) if cheap else query.k}
+    body: dict[str, Json] = {"q": query.text, "num": query.k}
     if query.since:
         body["tbs"] = google_filter(query.since)
     return _posted(f"{_SERPER}/search", body)
@@ -167,7 +173,7 @@ def _serper_call(query: WebQuery) -> Call:
 def _serper_results(response: Response, _: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if "organic" not in answer and (complaint := replies.text(answer, "message")):
-        replies.rejected(printable(shortened(complaint, 200)), response)
+        replies.rejected(printable(shortened(complaint, 200)))
     return WebResults(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
 
 
@@ -175,8 +181,7 @@ SERPER = WebEngine(
     "serper",
     "Serper",
     _SERPER,
-    "https://serper.dev/terms",
-    Rate(5, 1.0),  # of a key without a plan
+    0.2,
     _serper_call,
     _serper_results,
     KeyPlace("SERPER_API_KEY", "header", "X-API-KEY"),
@@ -198,7 +203,7 @@ def _tavily_call(query: WebQuery) -> Call:
 def _tavily_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
-        replies.rejected(printable(shortened(complaint, 200)), response)
+        replies.rejected(printable(shortened(complaint, 200)))
     rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
     more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
     return WebResults(rows, more)
@@ -208,8 +213,7 @@ TAVILY = WebEngine(
     "tavily",
     "Tavily",
     _TAVILY,
-    "https://www.tavily.com/terms",
-    Rate(100, 60.0),  # of a key for development; keys for production have ten times as much
+    0.6,
     _tavily_call,
     _tavily_results,
     KeyPlace("TAVILY_API_KEY", "header", "Authorization", "Bearer {}"),
@@ -232,7 +236,7 @@ def _serpapi_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     error = replies.text(answer, "error")
     if error and _NOTHING_FOUND not in error:
-        replies.rejected(printable(shortened(error, 200)), response)
+        replies.rejected(printable(shortened(error, 200)))
     if replies.text(answer, "search_metadata", "status") != "Success":
         replies.malformed("a search with the status `Success`", response)
     state = replies.text(answer, "search_information", "organic_results_state").lower()
@@ -251,8 +255,7 @@ SERPAPI = WebEngine(
     "serpapi",
     "SerpAPI",
     _SERPAPI,
-    "https://serpapi.com/legal",
-    Rate(1, 1.0),  # the plan of a key limits the searches of an hour; the server answers 429 beyond
+    1.0,
     _serpapi_call,
     _serpapi_results,
     KeyPlace("SERPAPI_API_KEY", "parameter", "api_key"),

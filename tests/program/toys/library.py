@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, WebKind, WebQuery
-from retrieve_cli.contracts.works import Item
+from retrieve_cli.contracts.websearch import Call, Fetch, Item, KeyPlace, Need, Page, WebKind, WebQuery
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.items import made
@@ -23,8 +22,7 @@ class Library:
     title: str = "Library"
     kind: WebKind = "literature"
     needs: tuple[Need, ...] = (Need("LIBRARY_KEY", required=False, purpose="a higher rate"),)
-    rate: Rate = Rate(100, 1.0)
-    terms: str = f"{SERVER}/terms"
+    pause_s: float = 0.01
     servers: tuple[str, ...] = (SERVER,)
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
@@ -43,7 +41,7 @@ class Library:
                 abstract=text(entry, "about"),
             )
             items += [book] if book else []
-        return Page(tuple(items[: query.k]), query.text, response, total=number(answer, "total"))
+        return Page(tuple(items[: query.k]), query.text, total=number(answer, "total"))
 
 
 def library(settings: Settings) -> Library:

@@ -1,1 +1,0 @@
-"""Merging of items that describe one work: identifiers, declared relations, titles; and the fields of the result."""
