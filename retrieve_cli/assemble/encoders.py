@@ -3,7 +3,6 @@ with."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -213,8 +212,9 @@ def fetches(settings: Settings) -> bool:
 
 def cache_dir(settings: Settings) -> Path:
     """Return the folder of exported models: the configured folder, or the user's cache."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return settings.models.cache_dir or base / "retrieve" / "models"
+    from retrieve_cli.models.runtimes.locate import cache_folder
+
+    return settings.models.cache_dir or cache_folder()
 
 
 def sparse_encoder_to_build(settings: Settings) -> SparseEncoder | None:

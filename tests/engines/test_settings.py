@@ -64,6 +64,16 @@ def test_an_unknown_name_is_rejected_with_the_nearest(text: str, named: str, nea
     assert f"`{near}`" in said
 
 
+@pytest.mark.parametrize("role", ["lexical", "sparse"])
+def test_term_weights_in_postgresql_are_rejected_with_what_to_write(role: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"`engines\.{role}` in config\.yaml is pgvector, which holds vectors only"
+    ) as failed:
+        loaded(f"engines: {{{role}: pgvector}}")
+    assert f"`engines.{role}` in config.yaml" in failed.value.message
+    assert failed.value.hint == "write one of local, qdrant, opensearch"
+
+
 def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> None:
     Path("config.yaml").write_text("engines: {dense: qdrant, qdrant: {url: 'http://q:1'}}\n", "utf-8")
     shown = retrieve("config", "show", "--json").json
