@@ -65,7 +65,7 @@ def _search(
     """
     values = dict(given)
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
-    options = read_web(values, where=tool, keys=keys).options
+    options = read_web(values, where=tool, keys=keys)
     found = answer(replace(options, k=options.k or _RESULTS, **chosen))
     failed = [status for status in found.statuses if status.failed]
     if failed and not any(status.status == "ok" for status in found.statuses):
