@@ -106,8 +106,9 @@ def built(folder: Path, records: Sequence[dict[str, Any]] = TOOLS, *flags: str, 
 
 
 def workers_of(pid: int) -> list[int]:
-    """Return the workers of a server: the processes that it has started."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Return the workers of a server, which has started other processes, too."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def kill_all(pid: int) -> None:

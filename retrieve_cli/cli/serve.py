@@ -5,15 +5,16 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli import server_access
-from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
+from retrieve_cli.cli.mcp import AllowWrites, McpTexts, TextChannel, mcp_options
 from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import changed_keys, load
@@ -28,9 +29,8 @@ from retrieve_cli.server.http.syncing import SyncOptions
 from retrieve_cli.server.mcp.host import McpOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from retrieve_cli.http.listening import Listener
     from retrieve_cli.server.http.metrics import Metrics
 
 SyncEvery = Annotated[str | None, option("--sync-every", "Sync the sources this often: 15m, 6h; 0: never.", "TIME")]
@@ -69,7 +69,6 @@ def serve(
     log_queries: Annotated[bool, option("--log-queries", "The access log has the texts of queries, too.")] = False,
     mcp_texts: McpTexts = None,
     allow_writes: AllowWrites = False,
-    descriptor: Annotated[int | None, option("--fd", hidden=True)] = None,
     *,
     shared: Shared,
 ) -> None:
@@ -82,62 +81,60 @@ def serve(
     SIGHUP reads the configuration again and prints which changed keys need a restart.
     """
     _check_packages()
-    from retrieve_cli.http.secrets import read_key
-    from retrieve_cli.server.http.running import Ended, Running, run
-    from retrieve_cli.server.http.workers import end_with_parent
-
-    running = Running(_seconds(grace), verbose=shared.talk.verbose)
-    settings = shared.settings()
-    access = server_access.access_of(
+    pool = threads or len(os.sched_getaffinity(0)), queue
+    flags = ServerFlags(
         shared,
-        settings,
-        read_key(api_key_env),
-        host=host,
-        workers=workers,
-        insecure=insecure,
-        certificate=(tls_cert, tls_key),
-        allowed=(allowed_host, allowed_origin),
+        encoders,
+        host,
+        api_key_env,
+        insecure,
+        (allowed_host, allowed_origin),
+        (tls_cert, tls_key),
+        (access_log, log_queries),
+        pool,
+        workers,
+        (sync_every, jitter),
+        (mcp_texts, allow_writes),
     )
-    log, pool = access_log_of(access_log, texts=log_queries), (threads or len(os.sched_getaffinity(0)), queue)
-    syncs, mcp = syncs_of(shared, settings, sync_every, jitter), mcp_options(mcp_texts, writes=allow_writes)
-    parts = ServerParts(shared, settings, access, log, pool, workers, syncs, mcp)
-    with _listening(host, port, descriptor, shared=workers > 1) as listener:
-        url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-        if workers > 1 and descriptor is None:
-            _run_workers(shared, listener, workers, url)
-            return
-        app, said, reread = parts.models() if encoders else parts.search(url)
-        if descriptor is None:
-            ready = partial(_announce, shared, f"{url}/v1" if encoders else url, said)
-        else:
-            ready = partial(end_with_parent)  # which has announced the server
-        try:
-            run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
-        except Ended:  # by SIGTERM
-            raise typer.Exit(Exit.OK) from None
+    _run(flags, port, _seconds(grace))
 
 
-def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
-    """Answer by several processes. Raises: typer.Exit, KeyboardInterrupt at its end."""
-    import signal
+def _run(flags: ServerFlags, port: int, grace: float) -> None:
+    """Answer requests. Raises: typer.Exit, KeyboardInterrupt: at its end."""
+    from retrieve_cli.http.listening import bind, reserve
+    from retrieve_cli.server.http.running import Ended, Running, run, run_workers
 
-    from retrieve_cli.server.http.workers import Workers
+    shared, host, several = flags.shared, flags.host, flags.workers > 1
+    parts = flags.parts()
+    access = parts.access
+    options = Running(grace, verbose=shared.talk.verbose, tls=access.tls)
+    try:
+        with (reserve if several else bind)(host, port) as listener:
+            url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+            public = f"{url}/v1" if flags.encoders else url
+            if several:
+                said: Announcement = {"artifacts": str(shared.artifacts), "workers": str(flags.workers)}
+                ready = partial(_announce, shared, public, said)
+                run_workers(partial(_worker, flags, url), flags.workers, listener, ready, options)
+            else:
+                app, said, reread = parts.server(url)
+                run(app, listener, partial(_announce, shared, public, said), options, reread=reread)
+    except Ended:  # by SIGTERM
+        raise typer.Exit(Exit.OK) from None
 
-    ready = partial(_announce, shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
-    ended = Workers(sys.argv[1:], count, listener, say=shared.talk.say, ready=ready).run()
-    if ended == signal.SIGINT:
-        raise KeyboardInterrupt
-    raise typer.Exit(Exit.OK)
 
+def _worker(flags: ServerFlags, url: str) -> Service:
+    """Return the application of this process, one of several."""
+    from retrieve_cli.cli.failures import failure_of
+    from retrieve_cli.server.http.running import begin_worker, fail_to_start
 
-@contextmanager
-def _listening(host: str, port: int, descriptor: int | None, *, shared: bool) -> Iterator[Listener]:
-    """Yield the socket of the server, or of a worker, at the address that the server has reserved for all of them."""
-    from retrieve_cli.http.listening import beside, bind, reserve
-
-    own = reserve(host, port) if shared else bind(host, port)
-    with own if descriptor is None else beside(descriptor) as listener:
-        yield listener
+    try:
+        app, _, reread = flags.parts().server(url)
+    except RetrieveError as error:
+        flags.shared.talk.error(*failure_of(error))
+        fail_to_start()
+    begin_worker(reread)
+    return app
 
 
 def _seconds(text: str) -> float:
@@ -166,6 +163,58 @@ def _announce(shared: Shared, url: str, said: Announcement) -> None:
     shared.talk.say(f"ready: {names} at {url}")
 
 
+class ServerFlags(NamedTuple):
+    """Flags of one call of `retrieve serve`: plain values, which can be sent to another process."""
+
+    shared: Shared
+    encoders: bool
+    host: str
+    api_key_env: str | None
+    insecure: bool
+    allowed: tuple[list[str] | None, list[str] | None]
+    """Hosts and origins."""
+    certificate: tuple[Path | None, Path | None]
+    """The certificate and its key."""
+    log: tuple[str | None, bool]
+    """The place of the access log, and True if it has the texts of queries."""
+    pool: tuple[int, int]
+    """Searches at once, and requests that may wait."""
+    workers: int
+    syncs: tuple[str | None, str]
+    """The time between two syncs, and its jitter."""
+    mcp: tuple[TextChannel | None, bool]
+    """The channel of texts, and True if documents may be added."""
+
+    def parts(self) -> ServerParts:
+        """Return the parts of a server, checked. Raises: RetrieveError: a flag or the configuration is wrong."""
+        from retrieve_cli.http.secrets import read_key
+
+        settings = self.shared.settings()
+        access = server_access.access_of(
+            self.shared,
+            settings,
+            read_key(self.api_key_env),
+            host=self.host,
+            workers=self.workers,
+            insecure=self.insecure,
+            certificate=self.certificate,
+            allowed=self.allowed,
+        )
+        place, texts = self.log
+        channel, writes = self.mcp
+        return ServerParts(
+            self.shared,
+            settings,
+            access,
+            access_log_of(place, texts=texts),
+            self.pool,
+            self.workers,
+            syncs_of(self.shared, settings, *self.syncs),
+            mcp_options(channel, writes=writes),
+            self.encoders,
+        )
+
+
 class ServerParts(NamedTuple):
     """Choices of one call of `retrieve serve`, from which a server is made."""
 
@@ -178,6 +227,11 @@ class ServerParts(NamedTuple):
     workers: int
     syncs: SyncOptions
     mcp: McpOptions
+    encoders: bool
+
+    def server(self, url: str) -> tuple[Service, Announcement, Callable[[], None]]:
+        """Return the server of the index or of the models, as `search` does."""
+        return self.models() if self.encoders else self.search(url)
 
     def search(self, url: str) -> tuple[Service, Announcement, Callable[[], None]]:
         """Return the server of the index, its announcement, and a function that reads the configuration again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -37,58 +36,46 @@ def bind(host: str, port: int) -> Iterator[Listener]:
         yield listener
 
 
+class SharedListener(socket.socket):
+    """A socket at an address that several processes share; it does not listen.
+
+    A process to which it is sent gets a separate socket at the same address, and the system deals connections out among
+    all that listen there: from one queue for all, the first process to wake would take them.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., SharedListener], tuple[Any, ...]]:
+        return _shared, (self.getsockname(), self.family)
+
+
 @contextmanager
 def reserve(host: str, port: int) -> Iterator[Listener]:
-    """Yield a socket bound to the address that does not listen: `beside` makes the sockets that do, one per process.
+    """Yield a socket bound to the address, for several processes that listen there.
 
     Raises:
         RetrieveError: as `bind` does, also if processes of another server share the address.
     """
     with bind(host, port) as alone:
         address, family = alone.getsockname(), alone.family
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        try:
-            _share(listener, address)
-        except OSError as error:
-            raise _not_there(host, port, error) from error
-        yield listener
-
-
-@contextmanager
-def beside(descriptor: int) -> Iterator[Listener]:
-    """Yield a socket of this process at the address that another process has reserved. The system deals connections out
-    among all that listen there; from one queue for all, the first process to wake would take them.
-
-    Raises:
-        RetrieveError: the descriptor is not a socket.
-    """
     try:
-        with socket.socket(fileno=os.dup(descriptor)) as reserved:
-            address, family = reserved.getsockname(), reserved.family
-        # By its protocol asyncio tells that connections need TCP_NODELAY: without it an answer waits 40 ms.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = _shared(address, family)
     except OSError as error:
-        raise RetrieveError(f"descriptor {descriptor} is not a socket", hint="start it without --fd") from error
+        raise _not_there(host, port, error) from error
     with listener:
-        _share(listener, address)
         yield listener
 
 
-def is_answered(listener: Listener) -> bool:
-    """Return True if a process listens at the address of a socket."""
-    host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  any address includes this one
+def _shared(address: Any, family: int) -> SharedListener:
+    """Return a socket at an address that others may share. Raises: OSError."""
+    # By its protocol asyncio tells that connections need TCP_NODELAY: without it an answer waits 40 ms.
+    listener = SharedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        with socket.create_connection((host, port), timeout=1.0):
-            return True
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
     except OSError:
-        return False
-
-
-def _share(listener: Listener, address: Any) -> None:
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    listener.bind(address)
+        listener.close()
+        raise
+    return listener
 
 
 def listen(listener: Listener) -> None:

@@ -25,7 +25,6 @@ from retrieve_cli.contracts.engines import Capabilities, Label, Within
 from retrieve_cli.errors import UsageError
 from retrieve_cli.ingest.sending import RowLabels
 from retrieve_cli.search.questions import RequestReader
-from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.store import Store
 
@@ -197,20 +196,6 @@ def test_no_value_of_a_filter_is_read_as_a_query(world: World, text: str) -> Non
         remote, local = world.answers([request], k=50)
         assert remote == local
         assert remote[0]["total_results"] < 120
-
-
-@pytest.mark.parametrize("text", ["open single cell matrices", "tables", "open [EXCLUDE:r7]"])
-def test_a_tenant_gets_the_scores_that_local_files_give_it(world: World, text: str) -> None:
-    requests = [Request(text, tenant=tenant) for tenant in ("acme", "beta", "nobody")]
-    weighted: list[list[Any]] = []
-    for index in (world.remote, world.local):
-        settings = loading.override(index.opened.settings, {"fusion": {"method": "weighted"}}, where="the test")
-        answers = Searcher(index.opened.under(settings)).answer(requests)
-        weighted.append(
-            [[(hit.id, pytest.approx(hit.hit.score, rel=1e-6)) for hit in each.results] for each in answers]
-        )
-    assert weighted[0] == weighted[1]
-    assert [bool(hits) for hits in weighted[0]] == [True, True, False]
 
 
 def test_a_name_means_the_field_that_the_tenant_sees(world: World) -> None:

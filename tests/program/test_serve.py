@@ -351,7 +351,13 @@ def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -
 
 def test_metrics_have_the_numbers_of_the_log_of_queries_as_it_grows(tmp_path: Path) -> None:
     log = tmp_path / "queries.jsonl"
-    entry = {"at": "2026-03-01T10:00:00+00:00", "query": "who earns what", "results": [], "total_ms": 10.0}
+    entry = {
+        "at": "2026-03-01T10:00:00+00:00",
+        "query": "who earns what",
+        "results": [],
+        "reranked": False,
+        "total_ms": 10.0,
+    }
     line = json.dumps(entry) + "\n"
 
     def total(address: str) -> list[str]:
@@ -457,7 +463,9 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
     with socket.create_connection(("127.0.0.1", int(address.split(":")[-1]))) as hanging:
         hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert get(f"{address}/health").status == 200  # which came after it
-        assert process.ended() == (0, "", "")
+        code, out, err = process.ended()
+        assert (code, out) == (0, "")
+        assert err == "Cancel 1 running task(s), timeout graceful shutdown exceeded\n"
 
 
 GRACE = "--grace takes 0 to 3600 seconds"

@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from servers import sent, started, state_of
 
 from retrieve_cli.server.http.app import server_app
-from retrieve_cli.server.http.metrics import SYNCED, Metrics
-from retrieve_cli.server.http.workers import SHARED
+from retrieve_cli.server.http.metrics import SHARED, SYNCED, Metrics
 
 _LAST = ("le", "reason")
 

@@ -11,6 +11,7 @@ from asyncio import base_events
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from samples import TOOLS, Program, write_catalog
 from servers import Server, started, workers_of
 from waiting import PATIENCE_S, pause, until
 
-from retrieve_cli.http.listening import beside, reserve
+from retrieve_cli.http.listening import reserve
 from retrieve_cli.server.http.admission import HEADERS_S, READING_S, SlowClients
 
 
@@ -82,7 +83,7 @@ def test_connections_are_dealt_out_among_the_workers(workers: Server) -> None:
 
 
 def test_asyncio_sends_the_answers_of_workers_without_delay() -> None:
-    with reserve("127.0.0.1", 0) as reserved, beside(reserved.fileno()) as own:
+    with reserve("127.0.0.1", 0) as reserved, copy(reserved) as own:  # as a process gets it to which it is sent
         own.listen()
         with socket.create_connection(own.getsockname(), timeout=PATIENCE_S), own.accept()[0] as accepted:
             base_events._set_nodelay(accepted)  # type: ignore[attr-defined]
@@ -125,17 +126,21 @@ def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
-def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
-    from retrieve_cli.errors import RetrieveError
-    from retrieve_cli.server.http.workers import Workers
+BROKEN = """
+import sys
+from functools import partial
+from retrieve_cli.http.listening import reserve
+from retrieve_cli.server.http.running import Running, run_workers
+if __name__ == "__main__":
+    with reserve("127.0.0.1", 0) as listener:
+        run_workers(partial(sys.exit, 3), 2, listener, lambda: print("ready"), Running(1.0))
+"""
 
-    said: list[str] = []
-    with (
-        socket.create_server(("127.0.0.1", 0)) as reserved,
-        pytest.raises(RetrieveError, match="end as soon as they start"),
-    ):
-        Workers(["serve", "--no-such-flag"], 1, reserved, say=said.append).run()
-    assert "ended with code 2" in said[0]
+
+def test_workers_that_cannot_start_end_the_server() -> None:
+    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the workers end as soon as they start" in done.stderr
 
 
 def test_without_an_index_it_starts_and_answers_as_soon_as_there_is_one(catalog: Path, retrieve: Program) -> None:

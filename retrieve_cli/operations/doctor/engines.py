@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.operations.doctor.subject import Check, Fault, Status, Subject, check_of, some
+from retrieve_cli.operations.doctor.subject import Fault, Status, Subject, ok, some
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Engine, Staged
@@ -20,7 +20,7 @@ _NAMESPACES = ("schema", "collection", "index")
 """Keys that name the place of an index in an engine; each has the first of them that it knows."""
 
 
-def engine(name: str, subject: Subject) -> Check | None:
+def engine(name: str, subject: Subject) -> Fault | list[Fault] | None:
     """Check that an engine can be used, and that it holds the current generation unchanged since it was sent."""
     if name not in subject.settings.engines.in_use:
         return None
@@ -38,8 +38,8 @@ def engine(name: str, subject: Subject) -> Check | None:
     if not faults:
         facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
         index = f"holds {subject.manifest.id}" if subject.manifest else "reachable, and there is no index yet"
-        return Check(name, "ok", f"{index}: {facts}")
-    return check_of(name, faults)
+        return ok(f"{index}: {facts}")
+    return faults
 
 
 def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[Fault]:

@@ -24,8 +24,8 @@ from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.http.addresses import shown
 from retrieve_cli.http.transport import check_secure_url
-from retrieve_cli.operations.doctor import engines, index_folder, machine, origins
-from retrieve_cli.operations.doctor.subject import Check, Fault, Subject, check_of, some
+from retrieve_cli.operations.doctor import checks, engines
+from retrieve_cli.operations.doctor.subject import Check, Fault, Subject, check_of, ok, some, warn
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import open_generation
@@ -117,10 +117,10 @@ _LOCAL = (*TOKEN_BACKENDS, "cross_encoder")
 """Rerankers that are run for it: servers cost time and money."""
 
 
-def _settings(subject: Subject) -> Check:
+def _settings(subject: Subject) -> Fault:
     """Check that a sync with these settings would not change how the index is built."""
     if subject.manifest is None:
-        return Check("settings", "ok", "skipped: there is no index to compare with")
+        return ok("skipped: there is no index to compare with")
 
     @cache
     def columns() -> Columns:
@@ -128,15 +128,15 @@ def _settings(subject: Subject) -> Check:
             return columns_of(generation)
 
     if subject.given is None:
-        return Check("settings", "ok", "skipped: the configuration is invalid")
+        return ok("skipped: the configuration is invalid")
     differing = unapplied(subject.settings, subject.manifest.recipe, columns=columns)
     if not differing:
-        return Check("settings", "ok", "the index is built as configured")
+        return ok("the index is built as configured")
     message = f"{summary(differing, subject.given)}, until a sync"
-    return Check("settings", "warn", message, subject.sync() or subject.build() or subject.build_from())
+    return warn(message, subject.sync() or subject.build() or subject.build_from())
 
 
-def _thresholds(subject: Subject) -> Check | None:
+def _thresholds(subject: Subject) -> Fault | None:
     """Check that the thresholds leave some results to queries that are names of records, which match well."""
     chosen = [
         f"{section}.{key}"
@@ -158,32 +158,32 @@ def _thresholds(subject: Subject) -> Check | None:
     counts = sum((Counter(answer.removed) for answer in answers), Counter[str]())
     removed = max(counts, key=counts.__getitem__, default=None)
     if removed is None or any(answer.results for answer in answers):
-        return Check("thresholds", "ok", f"{' and '.join(chosen)} leave results to queries of the index's own names")
+        return ok(f"{' and '.join(chosen)} leave results to queries of the index's own names")
     reason = next((notice for answer in answers for notice in answer.notices if removed in notice), removed)
     message = f"none of {len(answers)} queries, each the name of a record, has a result: {reason}"
-    return Check("thresholds", "warn", message, f"set {removed.partition(' ')[0]}: null in config.yaml")
+    return warn(message, f"set {removed.partition(' ')[0]}: null in config.yaml")
 
 
-_CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
-    "artifacts": index_folder.artifacts,
-    "index": index_folder.index,
-    "inbox": partial(index_folder.own, "inbox"),
-    "keys": partial(index_folder.own, "keys"),
+_CHECKS: Mapping[str, Callable[[Subject], Check | Fault | Sequence[Fault] | None]] = {
+    "artifacts": checks.artifacts,
+    "index": checks.index,
+    "inbox": partial(checks.own, "inbox"),
+    "keys": partial(checks.own, "keys"),
     "settings": _settings,
     "thresholds": _thresholds,
-    "generations": index_folder.generations,
-    "lock": index_folder.who_writes,
-    "disk": index_folder.disk,
-    "model": machine.model,
-    "languages": machine.languages,
-    "servers": machine.model_servers,
+    "generations": checks.generations,
+    "lock": checks.who_writes,
+    "disk": checks.disk,
+    "model": checks.model,
+    "languages": checks.languages,
+    "servers": checks.model_servers,
     **{name: partial(engines.engine, name) for name in SERVERS},
-    "gpu": machine.gpu,
-    "packages": machine.packages,
-    "sources": origins.sources,
-    "documents": origins.documents,
-    "sandbox": origins.sandbox,
-    "cache": index_folder.cache,
+    "gpu": checks.gpu,
+    "packages": checks.packages,
+    "sources": checks.sources,
+    "documents": checks.documents,
+    "sandbox": checks.sandbox,
+    "cache": checks.cache,
     "web": web,
 }
 _IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}
@@ -235,7 +235,8 @@ def _look(subject: Subject, name: str) -> Check | None:
                 _ = subject.store
             except UsageError as error:
                 return Check(name, "warn", f"skipped: {error.message}", error.hint)
-        return (_CHECKS.get(name) or partial(engines.engine, name))(subject)
+        found = (_CHECKS.get(name) or partial(engines.engine, name))(subject)
+        return found if found is None or isinstance(found, Check) else check_of(name, found)
     except RetrieveError as error:
         return Check(name, "fail", error.message, error.hint)
     except OSError as error:

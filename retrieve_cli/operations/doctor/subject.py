@@ -39,18 +39,35 @@ class Check(Frozen):
 
 
 class Fault(NamedTuple):
-    """Something that is wrong, and what fixes it."""
+    """What a check found; if something is wrong, with what fixes it."""
 
     status: Status
     message: str
-    fix: str
+    fix: str = ""
 
 
-def check_of(name: str, faults: Sequence[Fault]) -> Check:
-    """Return the finding of all that is wrong, as bad as the worst of it."""
-    worst = max((fault.status for fault in faults), key=_WORSE.index)
-    message = "; ".join(fault.message for fault in faults)
-    return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
+def ok(message: str) -> Fault:
+    """Return that nothing is wrong."""
+    return Fault("ok", message)
+
+
+def warn(message: str, fix: str) -> Fault:
+    """Return something that may be wrong."""
+    return Fault("warn", message, fix)
+
+
+def fail(message: str, fix: str) -> Fault:
+    """Return something that is wrong."""
+    return Fault("fail", message, fix)
+
+
+def check_of(name: str, found: Fault | Sequence[Fault]) -> Check:
+    """Return the finding of a check: all that is wrong, as bad as the worst of it; what is not, if nothing is."""
+    faults = [found] if isinstance(found, Fault) else list(found)
+    shown = [fault for fault in faults if fault.status != "ok"] or faults
+    worst = max((fault.status for fault in shown), key=_WORSE.index)
+    message = "; ".join(fault.message for fault in shown)
+    return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in shown if fault.fix)))
 
 
 class Subject:

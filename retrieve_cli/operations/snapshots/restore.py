@@ -157,12 +157,13 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
             try:
                 yield
             except BaseException:
-                if fresh and not store.kept():
+                if fresh and store.live() is None:
                     # The lock is held: a waiting process makes another one.
                     if no_inbox:
                         shutil.rmtree(store.inbox, ignore_errors=True)
+                    shutil.rmtree(store.generations, ignore_errors=True)
+                    durable.unfinished(store.path / "current").unlink(missing_ok=True)
                     with suppress(OSError):
-                        store.generations.rmdir()
                         if [path.name for path in store.path.iterdir()] == [store.lock.name]:
                             store.lock.unlink()
                 raise

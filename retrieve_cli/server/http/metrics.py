@@ -24,14 +24,15 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from retrieve_cli.operations.query_log import Follower, query_metrics
 from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
-from retrieve_cli.server.http.workers import SHARED
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.search.answer import Answer
 
-prometheus_client.disable_created_metrics()  # they are further series, without use in this format
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # further series without use
 
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the folder that the processes of a server share."""
 OTHER = "other"
 _PIECE = 64 << 20
 """Bytes of a log that one scrape reads on; the rest is for the next one."""
@@ -122,9 +123,9 @@ class Metrics:
             process = path.stem.rpartition("_")[2]
             if not Path("/proc", process).exists():
                 with suppress(OSError):  # another process has removed it
-                    mark_process_dead(int(process), folder)
+                    mark_process_dead(int(process), folder)  # type: ignore[no-untyped-call]
         together = CollectorRegistry()
-        MultiProcessCollector(together, folder)
+        MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
         return together
 
     def _index(self) -> list[Metric]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+_CLOSING_S = 0.5
+"""Seconds for the last answers, once the grace period is over."""
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 """Header of every answer: a browser obeys the declared type and never guesses a page or a script."""
 
@@ -34,18 +37,11 @@ class Service:
         self._app, self._busy = app, busy
         self._entry = around(self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
 
     @property
     def busy(self) -> bool:
         """True if a computation has begun and not ended, even if no client waits for it."""
         return self._busy()
-
-    def give_up(self) -> None:
-        """Answer running and later requests with 503. To be called in the thread of the server."""
-        self._stopped = True
-        for task in self._tasks:
-            task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def marked(message: Message) -> None:
@@ -56,7 +52,14 @@ class Service:
         if scope["type"] == "http":
             await self._entry(scope, receive, marked)
         else:
-            await self._app(scope, receive, send)
+            await self._app(scope, partial(self._received, receive), send)
+
+    async def _received(self, receive: Receive) -> Message:
+        """Return the next event of the server's life; its end comes after the last answer."""
+        message = await receive()
+        if message["type"] == "lifespan.shutdown" and self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CLOSING_S)
+        return message
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -66,27 +69,27 @@ class Service:
             begun = True
             await send(message)
 
-        answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
-        if not (answered or begun):
+        if not (await self._completed(self._app(scope, receive, noting)) or begun):
             stopping = RejectedRequest(503, "the server is stopping", code="stopping")
             await error_response(stopping, scope)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
-        """Return True once a request is answered, False if it was cancelled.
+        """Return True once a request is answered, False if it was cancelled: at the end of the grace period.
 
         The request runs in a separate task: a server that is cancelled during a request would write a traceback.
         """
         task = asyncio.ensure_future(answering)
-        self._tasks.add(task)
+        own = asyncio.current_task()
+        if own is not None:
+            self._tasks.add(own)
+            own.add_done_callback(self._tasks.discard)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            raise
-        finally:
-            self._tasks.discard(task)
+            return False
         if task.cancelled():
             return False
         task.result()
