@@ -48,8 +48,6 @@ def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
 
     limits = ParsingLimits(
         max_bytes=int(parsing.max_mb * MB),
-        max_pages=parsing.max_pages,
-        max_ratio=parsing.max_ratio,
         memory_bytes=int(parsing.memory_mb * MB),
         cpu_s=parsing.cpu_s,
         main_content=parsing.main_content,

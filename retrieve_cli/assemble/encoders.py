@@ -129,7 +129,6 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
         dimensions=chosen.dimensions,
         query_prefix=chosen.query_prefix,
         passage_prefix=chosen.passage_prefix,
-        batch_size=chosen.batch_size,
         tokenizer=chosen.tokenizer,
         expected=expected,
     )
@@ -165,7 +164,6 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         cache_dir=cache_dir(settings),
         device=choice.device,
         precision=choice.precision,
-        batch_size=chosen.batch_size,
     )
 
 
@@ -264,8 +262,6 @@ def _sparse_encoder(settings: Settings, model: str) -> SparseEncoder:
         read_splade(place.path, name=place.name),
         cache_dir=cache_dir(settings),
         device=chosen.device,
-        batch_size=chosen.batch_size,
         min_weight=chosen.min_weight,
         top_terms=chosen.top_terms,
-        query_top_terms=chosen.query_top_terms,
     )

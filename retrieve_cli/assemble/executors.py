@@ -40,7 +40,7 @@ def workers_for(
     if dense is not None and settings.encoder.kind == "remote":
         raise UsageError(
             "a server encodes already (encoder.kind: remote); workers would only pass texts on to it",
-            hint="raise encoder.concurrency instead, or name a model of this machine in encoder.kind",
+            hint="name a model of this machine in encoder.kind",
         )
     from retrieve_cli.models.executors.workers import Encoders, PassageWorkers, Worker
 

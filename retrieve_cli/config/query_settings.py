@@ -31,7 +31,6 @@ class SearchSettings(SettingsSection):
     file_tokens: bool = True
     require_tenant: bool = False
     max_also: int = bounded(8, 0, 1000)
-    per_text: int | None = bounded(None, 1)
 
 
 class RelaxationSettings(SettingsSection):
@@ -48,14 +47,12 @@ class ExpansionSettings(SettingsSection):
     method: Literal["paths", "pagerank"] = "paths"
     depth: int = bounded(2, 1, 10)
     max_nodes: int = bounded(200, 1)
-    decay: float = bounded(0.7, 0, 1)
     seeds: int = bounded(5, 1, 1000)
     kinds: Sequence[str] = []
     weights: Mapping[str, float] = key({}, low=0, high=1)
     domain_share: float = bounded(0.2, 0, 1)
     before_rerank: bool = False
     placement: Literal["append", "blend"] = "append"
-    support_rank: int = bounded(20, 1)
     max_related: int = bounded(5, 0, 1000)
     bundle: bool = False
 
@@ -103,7 +100,6 @@ class SynonymSettings(SettingsSection):
 
     rules: Sequence[str] = []
     file: Path | None = None
-    weight: float = bounded(0.4, 0, 1)
 
 
 class ContextSettings(SettingsSection):
@@ -156,13 +152,10 @@ class RerankSettings(SettingsSection):
     model: str | None = reaching("model", default=None)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     max_tokens: int | None = bounded(512, 16)
-    batch_size: int = bounded(32, 1)
     base_url: str | None = None
     api_key_env: str | None = None
     timeout_s: float = bounded(30.0, 0.1)
     retries: int = bounded(2, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
-    form: Literal["auto", "jina", "tei"] = "auto"
     prompt: Literal["score", "pick"] = "score"
 
 
@@ -172,13 +165,10 @@ class LlmSettings(SettingsSection):
     base_url: str | None = None
     model: str | None = None
     api_key_env: str | None = None
-    fallback: bool = True
     timeout_s: float = bounded(60.0, 0.1)
     retries: int = bounded(2, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
     context_tokens: int = bounded(16_384, 4096, 10_000_000)
     max_records: int = bounded(1000, 1, 100_000)
-    description_chars: int = bounded(400, 20, 10_000)
     depth: int = bounded(50, 1, 1000)
 
 

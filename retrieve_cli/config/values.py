@@ -327,7 +327,7 @@ def _declared(name: str) -> tuple[Any, SettingsKey]:
 @cache
 def _types_of(section: type[SettingsSection]) -> Mapping[str, Any]:
     """Return the types of a section's keys; reading them from the annotations takes as long as a search of words."""
-    return get_type_hints(section)
+    return {name: kind for name, kind in get_type_hints(section).items() if name in section.__struct_fields__}
 
 
 PREFIX = "RETRIEVE_"

@@ -213,7 +213,7 @@ def test_rows_of_an_interrupted_staging_stay(engine: QdrantEngine) -> None:
 
 def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, qdrant: Server) -> None:
     push(engine)
-    other = QdrantEngine(QdrantSettings(url=qdrant.url, hnsw_m=8))
+    other = QdrantEngine(QdrantSettings(url=qdrant.url, quantize="none"))
     other.stage(OLD, PARTS)
     assert engine.generations() == [INCOMPLETE]
     push(engine)

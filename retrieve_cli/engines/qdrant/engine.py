@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from retrieve_cli.config.index_settings import QdrantSettings
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names, reading
@@ -84,8 +84,8 @@ class QdrantEngine(CollectionLifeCycle):
         card = {
             "engine": self.name,
             "quantize": settings.quantize,
-            "hnsw_m": settings.hnsw_m,
-            "hnsw_ef_construction": settings.hnsw_ef_construction,
+            "hnsw_m": HNSW_M,
+            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
             "hnsw_ef_search": settings.hnsw_ef_search,
         }
         return card | ({"quantile": _QUANTILE, "oversampling": OVERSAMPLING} if settings.quantize == "int8" else {})
@@ -253,7 +253,7 @@ class QdrantEngine(CollectionLifeCycle):
     def _dense(self, dim: int) -> dict[str, Json]:
         settings = self._settings
         body: dict[str, Json] = {"vectors": {VECTOR: {"size": dim, "distance": "Dot"}}}
-        body["hnsw_config"] = {"m": settings.hnsw_m, "ef_construct": settings.hnsw_ef_construction}
+        body["hnsw_config"] = {"m": HNSW_M, "ef_construct": HNSW_EF_CONSTRUCTION}
         if settings.quantize == "int8":
             scalar = {"type": "int8", "quantile": _QUANTILE, "always_ram": True}
             body["quantization_config"] = {"scalar": scalar}

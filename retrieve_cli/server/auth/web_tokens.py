@@ -38,6 +38,9 @@ ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """Algorithms with a public key."""
 _INSTALL = "pip install 'retrieve-cli[serve]'"
 
+_LEEWAY_S = 30.0
+"""Seconds by which clocks may differ."""
+
 
 class Credential(NamedTuple):
     """A valid credential."""
@@ -111,7 +114,7 @@ class TokenVerifier:
                     algorithms=[str(header["alg"])],
                     audience=self._settings.audience,
                     issuer=self._settings.issuer,
-                    leeway=self._settings.leeway_s,
+                    leeway=_LEEWAY_S,
                     options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
                 )
             except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):

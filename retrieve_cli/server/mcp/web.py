@@ -38,6 +38,8 @@ _RESULTS, _MOST = 10, 4000
 _LONGEST = 200
 """Most characters of a title, an address, a venue, a name, and a notice or message."""
 _AUTHORS = 3
+_HEADS = 0.6
+"""Greatest share of the tokens for facts about results beside their texts; beyond, only ids and titles are shown."""
 _NOTICES = 3
 _LETTERS = 16
 """Characters that a token has at most, so that a long abstract is not counted whole."""
@@ -63,7 +65,7 @@ def _search(
     """
     values = dict(given)
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
-    options = read_web(values, where=tool, keys=keys).options
+    options = read_web(values, where=tool, keys=keys)
     found = answer(replace(options, k=options.k or _RESULTS, **chosen))
     failed = [status for status in found.statuses if status.failed]
     if failed and not any(status.status == "ok" for status in found.statuses):
@@ -76,6 +78,8 @@ def _search(
         count = counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
     laid = _Laid(found, channels)
     rows = [replace(row, item=_bounded(row.item)) for row in found.rows]
+    if count(laid.whole([CompactEntry(row) for row in rows])) > _HEADS * most:
+        rows = [_bare(row) for row in rows]
     entries = fitted(rows, laid.whole, _filled, most=most, count=count)
     structured = laid.structured(entries, shown=channels.structured or channels.mirrored)
     content = laid.content(entries) if channels.content else ""
@@ -119,13 +123,13 @@ class _Laid(NamedTuple):
 
 def _result_json(row: WebRow, text: str) -> dict[str, Json]:
     item = row.item
-    ids = {one.kind: _line(one.value) for one in reversed(item.ids) if one.kind != "url"}
+    ids = {one.kind: one.value for one in reversed(item.ids) if one.kind != "url" and str(one) != row.id}
     facts: dict[str, Json] = {
-        "id": _line(row.id),
+        "id": row.id,
         "title": item.title,
         "url": item.url,
         "pdf_url": item.pdf_url,
-        "type": item.type,
+        "type": item.type if row.found_by else "",
         "authors": list(item.authors),
         "date": item.date,
         "venue": item.venue,
@@ -190,6 +194,13 @@ def _bounded(item: Item) -> Item:
         url=_address(item.url),
         pdf_url=_address(item.pdf_url),
     )
+
+
+def _bare(row: WebRow) -> WebRow:
+    """Return a row with its id, title, address and text alone."""
+    item = row.item
+    short = Item(item.type, item.title, item.ids[:1], url=item.url, retracted=item.retracted, snippet=item.text)
+    return replace(row, item=short, found_by=())
 
 
 def _address(url: str) -> str:
