@@ -181,7 +181,6 @@ def test_a_shared_secret_is_used_only_where_it_is_configured(tmp_path: Path, mon
         ({"secret_env": "PEM", "algorithms": ["HS256"]}, "not a secret"),
         ({"secret_env": "UNSET", "algorithms": ["HS256"]}, "0 bytes"),
         ({"jwks_file": Path("missing.json")}, "missing.json"),
-        ({"rate": "fast"}, "jwt.rate"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_errors_at_the_start(tmp_path: Path, monkeypatch, keys, said) -> None:
