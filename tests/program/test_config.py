@@ -213,7 +213,7 @@ SHOWN = [
     ("rerank", "timeout_s retries prompt", "tests/models/remote"),
     ("serve", "allowed_hosts allowed_origins", "tests/server/test_hosts.py"),
     ("serve", "picture_hosts", "tests/server/test_page.py"),
-    ("web", "enabled providers k", "tests/websearch/test_web_search.py"),
+    ("web", "enabled providers", "tests/websearch/test_web_search.py"),
     ("web", "max_age endpoints", "tests/websearch/test_web_search.py"),
     ("bm25", "segmenter", "tests/program/test_plugins.py"),
     ("mcp", "files", "tests/server/test_local_files.py"),
