@@ -82,6 +82,10 @@ class WebSearch:
         dropped = len(every) - len(rows)
         older = f"{figures.count(dropped, 'result')} from before {options.since} dropped" if dropped else ""
         providers = (*chosen.providers, *chosen.fallback)
+        others = [one.title for one in providers if one.name not in parts.CATEGORISED]
+        unapplied = ""
+        if options.categories and others:
+            unapplied = f"categories are of arXiv and not applied by {', '.join(others)}"
         statuses = [
             status_of(one) if one else ProviderStatus(provider.name, "not_asked", "another provider answered")
             for provider, one in zip(providers, outcomes, strict=True)
@@ -96,7 +100,7 @@ class WebSearch:
             rows=tuple(rows[: options.k or RESULTS]),
             statuses=tuple(statuses),
             total_matches=len(rows),
-            notices=tuple(filter(None, (chosen.notice, older, trouble))),
+            notices=tuple(filter(None, (chosen.notice, unapplied, older, trouble))),
         )
 
 

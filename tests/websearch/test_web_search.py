@@ -147,22 +147,15 @@ def test_results_before_a_date_are_dropped_and_counted(ask: Ask) -> None:
     assert any("from before 2024 dropped" in notice for notice in done.json["notices"])
 
 
+def test_categories_are_applied_by_arxiv_and_a_notice_names_the_others(ask: Ask) -> None:
+    assert statuses(ask("--category", "q-bio", "--json").json) == {"arxiv": "ok"}
+    done = ask("--category", "q-bio", "--provider", "arxiv,s2", "--json")
+    assert done.json["notices"] == ["categories are of arXiv and not applied by Semantic Scholar"]
+
+
 @pytest.mark.parametrize("form", ["text", "prompt"])
 def test_every_format_names_every_result(ask: Ask, form: str) -> None:
     results = ask("--json").json["results"]
     out = ask("--format", form).out
     assert len(results) > 3
     assert all(result["id"].partition(":")[2] in out for result in results)
-
-
-def test_added_results_are_found_after_a_sync(
-    ask: Ask, retrieve: Program, catalog: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert retrieve("build", "--catalog", catalog).code == 0
-    done = ask("--add", "--json")
-    result = next(one for one in done.json["results"] if one["abstract"])
-    assert retrieve("sync").code == 0
-    monkeypatch.setenv("RETRIEVE_WEB__ENABLED", "false")
-    (found,) = retrieve("query", result["title"], "-k", "1", "--json").json["results"]
-    assert found["name"] == result["title"]
-    assert found["doc_id"] == result["id"]
