@@ -35,7 +35,7 @@ class WebQuery(Frozen):
     """Earliest date, `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; empty: any."""
     categories: tuple[str, ...] = ()
     """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other
-    providers ignore them and report that in the notices of their page."""
+    providers ignore them."""
 
 
 class KeyPlace(Frozen):
