@@ -10,7 +10,6 @@ from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
-
     from retrieve_cli.contracts.values import Terms, Vectors
 
 
