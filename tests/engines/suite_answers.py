@@ -179,7 +179,7 @@ class AnswerSuite(Base):
                 (found,) = index.search([query(seed)], depth=100, starts=made.starts)
                 (wanted,) = reference.search([query(seed)], depth=100, starts=made.starts)
                 assert len(found.rows) == len(wanted.rows)
-                if query is words or (self.exact_nearest and self.lossless):
+                if query is words or self.exact_nearest:
                     assert same(found, wanted)
 
     def recalls(self, opened: EngineGeneration, reference: FlatIndex) -> None:
