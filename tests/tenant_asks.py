@@ -150,7 +150,7 @@ UNASKED: Mapping[tuple[str, str], str] = {
     ("GET", "/health"): "touches nothing",
     ("GET", "/readyz"): "for the operator: states of parts of the server",
     ("GET", "/metrics"): "scope metrics: figures of the whole server",
-    ("POST", "/web"): "asks others and sees nothing of the index; what it adds is the tenant's: test_web_door.py",
+    ("POST", "/web"): "asks others and sees nothing of the index",
     ("POST", "/documents"): "writes: what it answers is about the documents that were sent",
     ("POST", "/index"): "scope index:admin",
     ("GET", "/openapi.json"): "the same for everybody",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.assemble import extensions
+from retrieve_cli.assemble import extensions, servers
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import ChunkingRule, Settings
 from retrieve_cli.contracts import Chunk, Chunker, Encoder, FacetMaker, Json, Mixed, Record, Source, Tokenizer
@@ -245,7 +245,7 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
         task=task(chosen.prompt),
         max_tokens=chosen.max_tokens,
         max_tokens_total=chosen.max_tokens_total,
-        concurrency=chosen.concurrency,
+        concurrency=servers.CONCURRENCY,
     )
     return Facets(maker, required)
 

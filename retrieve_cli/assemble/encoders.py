@@ -3,7 +3,6 @@ with."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,7 +129,6 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
         dimensions=chosen.dimensions,
         query_prefix=chosen.query_prefix,
         passage_prefix=chosen.passage_prefix,
-        batch_size=chosen.batch_size,
         tokenizer=chosen.tokenizer,
         expected=expected,
     )
@@ -166,7 +164,6 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         cache_dir=cache_dir(settings),
         device=choice.device,
         precision=choice.precision,
-        batch_size=chosen.batch_size,
     )
 
 
@@ -215,8 +212,9 @@ def fetches(settings: Settings) -> bool:
 
 def cache_dir(settings: Settings) -> Path:
     """Return the folder of exported models: the configured folder, or the user's cache."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return settings.models.cache_dir or base / "retrieve" / "models"
+    from retrieve_cli.models.runtimes.locate import cache_folder
+
+    return settings.models.cache_dir or cache_folder()
 
 
 def sparse_encoder_to_build(settings: Settings) -> SparseEncoder | None:
@@ -264,8 +262,5 @@ def _sparse_encoder(settings: Settings, model: str) -> SparseEncoder:
         read_splade(place.path, name=place.name),
         cache_dir=cache_dir(settings),
         device=chosen.device,
-        batch_size=chosen.batch_size,
         min_weight=chosen.min_weight,
-        top_terms=chosen.top_terms,
-        query_top_terms=chosen.query_top_terms,
     )

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from retrieve_cli.assemble import registry
-from retrieve_cli.assemble.servers import client
+from retrieve_cli.assemble.servers import CONCURRENCY, client
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSettings, RerankSettings, Settings
 from retrieve_cli.contracts import Json, Unit
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.models.remote.reading import CatalogReader
+
+DEPTH = 50
+"""Most records that a language model may select."""
+DESCRIPTION_CHARS = 400
+"""Characters of a description that a language model reads."""
 
 
 class Endpoint(NamedTuple):
@@ -83,7 +88,7 @@ def card(settings: Settings) -> list[Json]:
     """Return the settings that decide which language model reads records, and which parts of them it reads."""
     chosen = settings.llm
     model = chosen.model or settings.rerank.model
-    return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]
+    return [model, chosen.context_tokens, chosen.max_records, DESCRIPTION_CHARS, DEPTH]
 
 
 def retrieval(
@@ -106,7 +111,7 @@ def retrieval(
         cache(partial(_reader, generation, server, call.left)),
         layout,
         unit=unit,
-        depth=min(depth, server.settings.depth),
+        depth=min(depth, DEPTH),
         most_read=server.settings.max_records,
         shortlist=next(shortlist, None),
         say=call.say,
@@ -133,9 +138,9 @@ def _reader(generation: Generation, server: Endpoint, left: Callable[[], float |
     )
     return CatalogReader(
         selector,
-        partial(_line, generation, chosen.description_chars),
+        partial(_line, generation, DESCRIPTION_CHARS),
         context_tokens=chosen.context_tokens,
-        concurrency=chosen.concurrency,
+        concurrency=CONCURRENCY,
         left=left,
         hint=f"name another model: {server.section}.model",
     )

@@ -101,7 +101,7 @@ def _remote(_: Settings, chosen: RerankSettings, model: str, __: int | None) -> 
     from retrieve_cli.models.remote.rerank import RemoteScorer
 
     server = client(chosen, "rerank")
-    return RemoteScorer(server, model=model, form=chosen.form, batch_size=chosen.batch_size)
+    return RemoteScorer(server, model=model)
 
 
 def _chat_model(_: Settings, chosen: RerankSettings, model: str, most: int | None) -> PairScorer:
@@ -123,9 +123,12 @@ def _cross_encoder(settings: Settings, chosen: RerankSettings, model: str, _: in
         cache_dir=cache_dir(settings),
         device=chosen.device,
         max_tokens=chosen.max_tokens,
-        batch_size=chosen.batch_size,
+        batch_size=_BATCH,
     )
 
+
+_BATCH = 32
+"""Pairs that are scored together."""
 
 _SCORERS: Mapping[str, Callable[[Settings, RerankSettings, str, int | None], PairScorer]] = {
     "cross_encoder": _cross_encoder,

@@ -48,7 +48,7 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
 
 def whole_words(encoder: Encoder | None) -> Callable[[str], bool]:
     """Return a function that tells if a word is whole in the vocabulary of an encoder; the vocabulary of the default
-    encoder, which is installed with the program, counts where there is no other."""
+    encoder, if it is here, counts where there is no other."""
     from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
     from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 

@@ -31,9 +31,8 @@ _REDRAWN = 0.1
 class ProgressLines:
     """A line about the task under way every few seconds, and one at the end of a task that was shown before."""
 
-    def __init__(self, talk: Talk, *, interval: float | None = None) -> None:
+    def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self._interval = INTERVAL if interval is None else interval
         self._printed = time.monotonic()
         self._shown: set[int] = set()
         self._lock = Lock()
@@ -47,10 +46,10 @@ class ProgressLines:
 
     def changed(self, task: Task) -> None:
         """Print the state of a task if the last line is old enough."""
-        if time.monotonic() - self._printed < self._interval:
+        if time.monotonic() - self._printed < INTERVAL:
             return
         with self._lock:
-            if time.monotonic() - self._printed >= self._interval:
+            if time.monotonic() - self._printed >= INTERVAL:
                 self._shown.add(id(task))
                 self._print(task)
 
@@ -155,12 +154,10 @@ def _texts(task: Task) -> dict[str, str]:
 
 
 @contextmanager
-def progress_for(
-    talk: Talk, stream: TextIO, *, interval: float | None = None, reports: bool = False
-) -> Iterator[Progress]:
+def progress_for(talk: Talk, stream: TextIO, *, reports: bool = False) -> Iterator[Progress]:
     """Show the tasks of this context as suits the stream; yields the printer of messages.
 
-    `interval` is the time between two lines off a terminal, in seconds; `reports` are lines of JSON instead.
+    `reports` are lines of JSON instead.
     """
     if reports:
         reported = ProgressReports(stream)
@@ -172,7 +169,7 @@ def progress_for(
             yield ProgressLines(talk)
         return
     terminal = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    display = Bars(stream) if terminal else ProgressLines(talk, interval=interval)
+    display = Bars(stream) if terminal else ProgressLines(talk)
     with showing(display):
         yield display
 

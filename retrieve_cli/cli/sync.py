@@ -113,12 +113,12 @@ def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -
     if settings.sync.every_hours:
         schedule.mark(shared.store)
     line.report(report)
-    _finish(report, shared, settings)
+    _finish(report, shared)
 
 
-def _finish(report: Report, shared: Shared, settings: Settings) -> None:
+def _finish(report: Report, shared: Shared) -> None:
     """List the rejected records and exit with code 8, unless an earlier sync reported them."""
-    if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
+    if report.status != "failed" and not report.rejected_new:
         report = replace(report, quarantined=0, rejected=())
     build.report_findings(report, shared)
     if report.quarantined:
@@ -141,12 +141,12 @@ def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, repor
                 trouble = error
     if report.status == "failed":
         line.report(report)
-        _finish(report, shared, settings)
+        _finish(report, shared)
     failed = {"error": failure_of(trouble).to_json()} if trouble else {}
     line.report(report, more={"verified": trouble is None, **failed})
     if trouble is None:
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
-        _finish(report, shared, settings)
+        _finish(report, shared)
     else:
         build.report_findings(report, shared)
     return trouble

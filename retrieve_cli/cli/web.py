@@ -10,7 +10,7 @@ import typer
 
 from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.cli.options import Shared, argument, shared
-from retrieve_cli.errors import Exit, RetrieveError, printable
+from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
     from retrieve_cli.search.web_answer import WebAnswer, WebOptions
@@ -29,11 +29,9 @@ def web(
     are read from the environment: TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY, NCBI_API_KEY, NCBI_EMAIL,
     S2_API_KEY.
     """
-    adding, explain = (chosen.pop(name, False) for name in ("add", "explain"))
+    explain = chosen.pop("explain", False)
     answer = _answer(shared, _options_of(text, **chosen))
     _show(shared, answer, explain=explain)
-    if adding:
-        _add(shared, answer)
     if answer.partial:
         sys.stdout.flush()
         raise typer.Exit(Exit.PARTIAL)
@@ -101,27 +99,3 @@ def _show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
             print(printable(f"warning: {line}"), file=sys.stderr)
         elif status.status == "not_configured":
             shared.talk.detail(f"note: skipped {line}")
-
-
-def _add(shared: Shared, answer: WebAnswer) -> None:
-    """Store the results as documents of the index, and list the rejected ones.
-
-    Raises:
-        RetrieveError: nothing could be stored.
-    """
-    from retrieve_cli.api.documents import Documents
-    from retrieve_cli.api.web import add_rows
-    from retrieve_cli.contracts.terms import figures
-
-    if not answer.rows:
-        shared.talk.say("note: there is nothing to add")
-        return
-    receipt = add_rows(Documents(shared.store, shared.settings()), answer, tenant=None)
-    stored = [status for status in receipt.documents if status.status != "rejected"]
-    for status in receipt.documents:
-        if status.status == "rejected":
-            shared.talk.say(f"note: {status.id or 'a result'}: {status.reason}")
-    if not stored:
-        raise RetrieveError("no result could be added", hint="see the notes above")
-    count = figures.count(len(stored), "result")
-    shared.talk.say(f"note: {count} added to the documents of the index; retrieve sync makes them searchable")

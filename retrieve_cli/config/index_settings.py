@@ -62,13 +62,11 @@ class FreshnessSettings(SettingsSection):
 
 
 class SyncSettings(SettingsSection):
-    """Limits of a sync: the share that a source may lose, the wait for another writer; when a query runs one; and when
-    rejected records are reported."""
+    """Limits of a sync: the share that a source may lose, the wait for another writer; and when a query runs one."""
 
     max_shrink: float = bounded(0.5, 0, 1)
     wait: float = bounded(30.0, 0)
     every_hours: float | None = bounded(None, 0)
-    report_rejected: Literal["new", "always"] = "new"
 
 
 class StoreSettings(SettingsSection):
@@ -93,19 +91,15 @@ class DocsSettings(SettingsSection):
     include: Sequence[str] = []
     exclude: Sequence[str] = []
     mode: Literal["index", "standard_chunking"] = "index"
-    unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
 
 
 class ParsingSettings(SettingsSection):
-    """Limits for parsing a document, and the part of an HTML page that counts."""
+    """Limits for parsing a document."""
 
     max_mb: float = bounded(200.0, 0.001, 4096)
-    max_pages: int = bounded(5000, 1, 1_000_000)
-    max_ratio: float = bounded(100.0, 1, 10_000)
     memory_mb: float = bounded(1024.0, 256, 65_536)
     cpu_s: float = bounded(60.0, 0.1, 3600)
     workers: int | None = bounded(None, 1, 256)
-    main_content: bool = True
 
 
 class BuildSettings(SettingsSection):
@@ -161,7 +155,6 @@ class EncoderSettings(SettingsSection):
     query_prefix: str | None = None
     passage_prefix: str | None = None
     precision: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
-    batch_size: int = bounded(32, 1)
     dim: int = bounded(512, 8)
     base_url: str | None = None
     api_key_env: str | None = None
@@ -171,7 +164,6 @@ class EncoderSettings(SettingsSection):
     timeout_s: float = bounded(20.0, 0.1)
     build_timeout_s: float | None = bounded(None, 0.1)
     retries: int = bounded(4, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
 
 
 def _stemming() -> tuple[str, ...]:
@@ -209,9 +201,7 @@ class FacetsSettings(SettingsSection):
     policy: Literal["optional", "required"] = "optional"
     max_tokens: int = bounded(300, 16, 100_000)
     max_tokens_total: int | None = bounded(None, 1, float("inf"))
-    timeout_s: float = bounded(60.0, 0.1)
     retries: int = bounded(4, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
     weight: float = bounded(0.0, 0, 1000)
 
     @property
@@ -256,16 +246,15 @@ class SpladeSettings(SettingsSection):
     model: str | None = reaching("model", default=None)
     policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    batch_size: int | None = bounded(None, 1)
     min_weight: float = bounded(0.0, 0)
-    top_terms: int | None = bounded(None, 1)
-    query_top_terms: int | None = bounded(None, 1)
 
 
 LOCAL = "local"
 """Place of an index that lives in files."""
 SERVERS = ("pgvector", "qdrant", "opensearch")
 """Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
+HNSW_M, HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH = 16, 128, 400
+"""Links of a row in the graphs that engines build, rows that are compared for them, and rows that a query compares."""
 TERM_SERVERS = ("qdrant", "opensearch")
 """Those that hold term weights."""
 
@@ -278,11 +267,6 @@ class PgvectorSettings(SettingsSection):
     schema: str = "retrieve"
     type: Literal["vector", "halfvec"] = "vector"
     index: Literal["hnsw", "none"] = "hnsw"
-    hnsw_m: int = bounded(16, 2, 100)
-    hnsw_ef_construction: int = bounded(128, 4, 1000)
-    hnsw_ef_search: int = bounded(400, 1, 1000)
-    build_memory_mb: int = bounded(1024, 64)
-    build_workers: int = bounded(2, 0, 64)
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -293,9 +277,6 @@ class QdrantSettings(SettingsSection):
     api_key_env: str | None = None
     collection: str = "chunks_vectors"
     quantize: Literal["none", "int8"] = "int8"
-    hnsw_m: int = bounded(16, 4, 512)
-    hnsw_ef_construction: int = bounded(128, 4, 4096)
-    hnsw_ef_search: int = bounded(400, 1, 10_000)
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -306,10 +287,6 @@ class OpensearchSettings(SettingsSection):
     user_env: str | None = None
     password_env: str | None = None
     index: str = "chunks"
-    shards: int = bounded(1, 1, 1024)
-    hnsw_m: int = bounded(16, 2, 512)
-    hnsw_ef_construction: int = bounded(128, 4, 4096)
-    hnsw_ef_search: int = bounded(400, 1, 10_000)
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -319,7 +296,6 @@ class EnginesSettings(SettingsSection):
     dense: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
     lexical: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
     sparse: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
-    keep: int = bounded(2, 1, 100)
 
     @property
     def in_use(self) -> tuple[str, ...]:

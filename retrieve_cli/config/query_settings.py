@@ -31,7 +31,6 @@ class SearchSettings(SettingsSection):
     file_tokens: bool = True
     require_tenant: bool = False
     max_also: int = bounded(8, 0, 1000)
-    per_text: int | None = bounded(None, 1)
 
 
 class RelaxationSettings(SettingsSection):
@@ -48,16 +47,13 @@ class ExpansionSettings(SettingsSection):
     method: Literal["paths", "pagerank"] = "paths"
     depth: int = bounded(2, 1, 10)
     max_nodes: int = bounded(200, 1)
-    decay: float = bounded(0.7, 0, 1)
     seeds: int = bounded(5, 1, 1000)
     kinds: Sequence[str] = []
     weights: Mapping[str, float] = key({}, low=0, high=1)
     domain_share: float = bounded(0.2, 0, 1)
     before_rerank: bool = False
     placement: Literal["append", "blend"] = "append"
-    support_rank: int = bounded(20, 1)
     max_related: int = bounded(5, 0, 1000)
-    bundle: bool = False
 
     @property
     def lists_related(self) -> bool:
@@ -95,7 +91,6 @@ class RecencySettings(SettingsSection):
 
     field: str | None = None
     half_life: float = bounded(365.0, 0.01)
-    weight: float = bounded(1.0, 0, 10)
 
 
 class SynonymSettings(SettingsSection):
@@ -103,7 +98,6 @@ class SynonymSettings(SettingsSection):
 
     rules: Sequence[str] = []
     file: Path | None = None
-    weight: float = bounded(0.4, 0, 1)
 
 
 class ContextSettings(SettingsSection):
@@ -156,13 +150,10 @@ class RerankSettings(SettingsSection):
     model: str | None = reaching("model", default=None)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     max_tokens: int | None = bounded(512, 16)
-    batch_size: int = bounded(32, 1)
     base_url: str | None = None
     api_key_env: str | None = None
     timeout_s: float = bounded(30.0, 0.1)
     retries: int = bounded(2, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
-    form: Literal["auto", "jina", "tei"] = "auto"
     prompt: Literal["score", "pick"] = "score"
 
 
@@ -172,14 +163,10 @@ class LlmSettings(SettingsSection):
     base_url: str | None = None
     model: str | None = None
     api_key_env: str | None = None
-    fallback: bool = True
     timeout_s: float = bounded(60.0, 0.1)
     retries: int = bounded(2, 0, 100)
-    concurrency: int = bounded(4, 1, 1000)
     context_tokens: int = bounded(16_384, 4096, 10_000_000)
     max_records: int = bounded(1000, 1, 100_000)
-    description_chars: int = bounded(400, 20, 10_000)
-    depth: int = bounded(50, 1, 1000)
 
 
 PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "biorxiv", "s2", "arxiv")
@@ -197,7 +184,5 @@ class WebSettings(SettingsSection):
         reaches="plug-in",
         choices=lambda: PROVIDERS,
     )
-    k: int = bounded(20, 1, 100)
-    deadline_ms: float = bounded(10_000.0, 1)
     max_age: float = key(86_400.0, duration=True)
     endpoints: Mapping[str, str] = {}

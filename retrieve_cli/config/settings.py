@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key
+from retrieve_cli.config.bounds import LARGEST, SettingsSection, key
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,
@@ -136,10 +136,8 @@ class JwtSettings(SettingsSection):
     jwks_file: Path | None = None
     secret_env: str | None = None
     algorithms: Sequence[str] = field(default_factory=lambda: ["RS256", "PS256", "ES256", "EdDSA"])
-    leeway_s: float = bounded(30.0, 0, 300)
     tenant_claim: str | None = None
     scope_claim: str = "scope"
-    rate: str | None = None
 
 
 Changes = Literal["answers", "index", "neither"]

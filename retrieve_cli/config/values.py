@@ -327,7 +327,7 @@ def _declared(name: str) -> tuple[Any, SettingsKey]:
 @cache
 def _types_of(section: type[SettingsSection]) -> Mapping[str, Any]:
     """Return the types of a section's keys; reading them from the annotations takes as long as a search of words."""
-    return get_type_hints(section)
+    return {name: kind for name, kind in get_type_hints(section).items() if name in section.__struct_fields__}
 
 
 PREFIX = "RETRIEVE_"
@@ -362,8 +362,3 @@ def variables(environment: Mapping[str, str]) -> Iterator[Variable]:
     for name in sorted(name for name in environment if name.startswith(PREFIX) and "__" in name):
         section, _, key = name.removeprefix(PREFIX).lower().partition("__")
         yield Variable(name, section, key, environment[name])
-
-
-def variable_of(key: str) -> str:
-    """Return the environment variable that sets a key, written as `section.key`."""
-    return PREFIX + key.upper().replace(".", "__")

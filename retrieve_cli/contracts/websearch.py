@@ -18,9 +18,7 @@ WebKind = Literal["web", "literature"]
 ItemType = Literal["article", "preprint", "dataset", "web"]
 IdKind = Literal["doi", "pmid", "pmcid", "arxiv", "s2", "url"]
 """Kind of an identifier, in the order in which the id of a result is chosen."""
-FailureKind = Literal[
-    "no_key", "rate_limited", "rejected", "timeout", "unreachable", "malformed"
-]  # fmt: skip
+FailureKind = Literal["no_key", "rate_limited", "rejected", "timeout", "unreachable", "malformed"]
 """`malformed`: the answer is not what the provider documents, such as an error page with status
 200; `rejected`: the provider rejects the request, or its answer breaks a limit."""
 
@@ -35,7 +33,7 @@ class WebQuery(Frozen):
     """Earliest date, `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; empty: any."""
     categories: tuple[str, ...] = ()
     """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other
-    providers ignore them and report that in the notices of their page."""
+    providers ignore them."""
 
 
 class KeyPlace(Frozen):

@@ -19,8 +19,6 @@ from retrieve_cli.contracts import Candidates
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
@@ -102,10 +100,6 @@ class EngineIndex(ABC, Generic[Q]):
     def takes_conditions(self) -> bool:
         """True: it is a `RemoteIndex`."""
         return True
-
-    def within(self, rows: Mask) -> Self:  # noqa: ARG002  its statistics come from the list, which has no other rows
-        """Return the index for searches that only list rows of a tenant, (n,) bool."""
-        return self
 
     def search(
         self,

@@ -1,7 +1,7 @@
 """The report: one HTML page with the tables and plots of an evaluation, which loads nothing else.
 
 Everything a user wrote (queries, ids, names) is escaped by the template and cleaned. Plots are SVG images within the
-page, in which a letter stands for a run. Without its date the page is the same for the same evaluation, byte for byte.
+page, which name runs by letters. Without its date the page is the same for the same evaluation, byte for byte.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _plot(
 
 
 def _template() -> Any:
-    """Return the template; its output is escaped, and cleaned of characters that nobody can see."""
+    """Return the template; its output is escaped, and cleaned of invisible characters."""
     jinja2 = package_of_eval("jinja2", "jinja2")
     environment = jinja2.Environment(
         autoescape=True, finalize=_clean, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

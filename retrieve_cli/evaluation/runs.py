@@ -30,7 +30,7 @@ from retrieve_cli.storage.store import Store
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-_KEYS_OF_ANSWERS = frozenset({"dense.hnsw_ef_search", "encoder.device", "encoder.batch_size"})
+_KEYS_OF_ANSWERS = frozenset({"dense.hnsw_ef_search", "encoder.device"})
 
 
 class NamedRun(Protocol):

@@ -162,9 +162,6 @@ class Transport:
             return self._pool
 
 
-_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
-
-
 def check_secure_url(url: str, *, called: str) -> None:
     """Check an address whose answer is trusted: https, or http on this machine.
 
@@ -187,7 +184,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def fetch(url: str, *, limit: int, seconds: float) -> bytes:
+def fetch(url: str, *, limit: int, seconds: float, accept: str = "application/json") -> bytes:
     """Return the body of an answer with status 200, of at most `limit` bytes. Redirects are not followed.
 
     Raises:
@@ -197,7 +194,9 @@ def fetch(url: str, *, limit: int, seconds: float) -> bytes:
     address, hint = shown(url), f"check it: curl -sS {shown(url)}"
     transport = Transport(url, called="the address", follow=_stay)
     try:
-        with transport.open(HttpRequest(url, _HEADERS), Clock(seconds, seconds)) as reply:
+        with transport.open(
+            HttpRequest(url, {"Accept": accept, "Accept-Encoding": "identity"}), Clock(seconds, seconds)
+        ) as reply:
             if reply.status != 200:
                 raise SourceFailed(f"{address} answered with status {reply.status}", hint=hint)
             too_large = SourceFailed(f"{address} sent more than {limit} bytes", hint=hint)

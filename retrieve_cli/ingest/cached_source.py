@@ -160,7 +160,7 @@ def origin_of(
 
 
 class CachedSource:
-    """A source that was read once; it can be replayed without reading the files."""
+    """A source that was read once; it can be repeated without reading the files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _NOTED = 1000
 """Generations that are remembered as sent."""
 
+_KEPT = 2
+"""Newest generations that stay in the engines, beside the current one."""
+
 
 class Push:
     """One generation on its way into the configured engines. The lock of the store must be held."""
@@ -132,14 +135,14 @@ class Push:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:
-        """Remove all generations that this store sent to the engines, except the newest `engines.keep`; a failure is
+        """Remove all generations that this store sent to the engines, except the newest ones; a failure is
         only reported. Generations that another store sent stay."""
         if self._generation is None:
             return
         # One that a crash left in the store has a higher number than the one that readers still have open.
         last = list(dict.fromkeys(each for each in (self._before, self._generation.id) if each is not None))
         kept = [each.manifest.id for each in store.kept() if each.manifest.id not in last]
-        newest = {self._generation.id, *[*kept, *last][-self._settings.engines.keep :]}
+        newest = {self._generation.id, *[*kept, *last][-_KEPT:]}
         sent = set(_lines(store.path / SENT))  # a line per engine and generation: engines may be shared
         for name in self._entries:
             try:

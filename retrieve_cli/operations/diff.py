@@ -1,12 +1,9 @@
-"""Differences of two generations: their records, recipes, and answers to the same queries.
-
-Agreement of two rankings of a query, and of the rankings of many queries: moved ids, and differences of scores.
-"""
+"""Differences of two generations: their records, recipes, and answers to the same queries."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
@@ -55,12 +52,12 @@ def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
     """Return the changes in the top 10 of each query; queries without a change are only counted."""
     old, new = (_ranked(Opened.of(store, settings, name), queries) for name in (before, after))
-    pairs = [Moves.between(*rankings, empty=0.0) for rankings in zip(old, new, strict=True)]
+    pairs = [Moves.between(*rankings) for rankings in zip(old, new, strict=True)]
     changed = [(query, moves) for query, moves in zip(queries, pairs, strict=True) if not moves.identical]
     return {
         "asked": len(queries),
         "moved": len(changed),
-        f"overlap@{DEPTH}": round(Agreement.of(pairs).overlap, 6),
+        f"overlap@{DEPTH}": round(sum(moves.overlap for moves in pairs) / len(pairs), 6),
         "moves": [
             {
                 "id": query.id,
@@ -74,74 +71,37 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
     }
 
 
-def _ranked(opened: Opened, queries: Sequence[Request]) -> list[dict[str, float]]:
-    """Return the scores of the top records by id for each query."""
+def _ranked(opened: Opened, queries: Sequence[Request]) -> list[list[str]]:
+    """Return the ids of the top records of each query."""
     answers = Searcher(opened, opened.options(k=DEPTH)).answer(queries)
-    return [{result.doc_id: result.hit.score for result in answer.results} for answer in answers]
+    return [list(dict.fromkeys(result.doc_id for result in answer.results)) for answer in answers]
 
 
-Id = TypeVar("Id", bound=Hashable)
-
-
-class Moves(NamedTuple, Generic[Id]):
+class Moves(NamedTuple):
     """Differences of a ranking from an earlier one of the same query. Ranks begin at 1."""
 
-    entered: Mapping[Id, int]
+    entered: Mapping[str, int]
     """New ranks of ids that the earlier ranking does not have."""
-    left: Mapping[Id, int]
+    left: Mapping[str, int]
     """Earlier ranks of ids that the new ranking does not have."""
-    moved: Mapping[Id, tuple[int, int]]
+    moved: Mapping[str, tuple[int, int]]
     """Earlier and new rank of ids whose rank differs."""
     overlap: float
-    """Share of the longer ranking that both have."""
-    apart: float
-    """Largest difference of the scores of what both have; 0.0 if they share nothing."""
+    """Share of the longer ranking that both have; 0 if both are empty."""
 
     @classmethod
-    def between(cls, before: Mapping[Id, float], after: Mapping[Id, float], *, empty: float = 1.0) -> Moves[Id]:
-        """Return the differences of two rankings, each of scores by id, best first.
-
-        `empty` is the overlap of two rankings without anything in them.
-        """
+    def between(cls, before: Sequence[str], after: Sequence[str]) -> Moves:
+        """Return the differences of two rankings, best first."""
         old, new = ({name: rank for rank, name in enumerate(side, 1)} for side in (before, after))
         both = [name for name in old if name in new]
-        longest = max(len(old), len(new))
         return cls(
             entered={name: rank for name, rank in new.items() if name not in old},
             left={name: rank for name, rank in old.items() if name not in new},
             moved={name: (old[name], new[name]) for name in both if old[name] != new[name]},
-            overlap=len(both) / longest if longest else empty,
-            apart=max((abs(after[name] - before[name]) for name in both), default=0.0),
+            overlap=len(both) / max(len(old), len(new), 1),
         )
 
     @property
     def identical(self) -> bool:
         """True if both have the same ids in the same order."""
         return not (self.entered or self.left or self.moved)
-
-
-class Agreement(NamedTuple):
-    """Agreement of the rankings of many queries."""
-
-    queries: int
-    overlap: float
-    """Mean over queries; 1.0 without any."""
-    identical: float
-    """Share of the queries with identical rankings."""
-    same_scores: float
-    """Share of the queries with identical rankings and equal scores."""
-    apart: float
-    """Largest difference of a score."""
-
-    @classmethod
-    def of(cls, pairs: Iterable[Moves[Id]]) -> Agreement:
-        """Return the agreement of these pairs of rankings."""
-        moves = list(pairs)
-        queries = len(moves)
-        return cls(
-            queries=queries,
-            overlap=sum(each.overlap for each in moves) / queries if queries else 1.0,
-            identical=sum(each.identical for each in moves) / max(queries, 1),
-            same_scores=sum(each.identical and each.apart == 0.0 for each in moves) / max(queries, 1),
-            apart=max((each.apart for each in moves), default=0.0),
-        )

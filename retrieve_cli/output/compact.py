@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.output.places import linked, pages, span_of
@@ -22,7 +22,6 @@ from retrieve_cli.output.snippet import snippet
 from retrieve_cli.output.styled_lines import ELLIPSIS
 from retrieve_cli.search.answer import Answer, Result
 
-R = TypeVar("R")
 Count = Callable[[str], int]
 """Number of tokens of a text."""
 _LETTERS = 4
@@ -34,24 +33,24 @@ _TITLE, _PLACE = 120, 160
 _INDENT = "   "
 
 
-class CompactEntry(NamedTuple, Generic[R]):
-    """A result of the index, or of the web, to show."""
+class CompactEntry(NamedTuple):
+    """A result to show."""
 
-    result: R
+    result: Result
     text: str = ""
     whole: bool = False
     """True if the text is the whole passage."""
 
 
-Layout = Callable[[Sequence[CompactEntry[R]]], str]
+Layout = Callable[[Sequence[CompactEntry]], str]
 """Everything that is counted, for some entries."""
-Cost = Callable[[CompactEntry[R]], int]
+Cost = Callable[[CompactEntry], int]
 """Tokens that the text of an entry takes."""
-Fill = Callable[[CompactEntry[R], int, Cost[R]], CompactEntry[R]]
+Fill = Callable[[CompactEntry, int, Cost], CompactEntry]
 """Returns an entry with as much of its text as a number of tokens has room for."""
 
 
-def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int, count: Count) -> list[CompactEntry[R]]:
+def fitted(results: Iterable[Result], layout: Layout, fill: Fill, *, most: int, count: Count) -> list[CompactEntry]:
     """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits.
 
     Raises:
@@ -67,7 +66,7 @@ def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int,
     for place in reversed(range(shown)):  # what a result leaves is for those above it
         bare = count(layout(entries[place : place + 1]))
 
-        def cost(entry: CompactEntry[R], bare: int = bare) -> int:
+        def cost(entry: CompactEntry, bare: int = bare) -> int:
             return count(layout([entry])) - bare
 
         entries[place] = fill(entries[place], left // (place + 1), cost)
@@ -79,7 +78,7 @@ def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int,
     return entries
 
 
-def filled(answer: Answer, entry: CompactEntry[Result], room: int, cost: Cost[Result]) -> CompactEntry[Result]:
+def filled(answer: Answer, entry: CompactEntry, room: int, cost: Cost) -> CompactEntry:
     """Return the entry of a result of an answer with the text for which there is room: the whole passage, or the best
     sentence and what follows it."""
     whole = entry._replace(text=passage(entry.result), whole=True)
@@ -115,7 +114,7 @@ def clean(line: str) -> str:
 
 
 def as_compact(
-    entries: Sequence[CompactEntry[Result]], *, first: str, last: str = "", rank: int = 1, brief: bool = False
+    entries: Sequence[CompactEntry], *, first: str, last: str = "", rank: int = 1, brief: bool = False
 ) -> str:
     """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
     lines = [first]

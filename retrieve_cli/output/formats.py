@@ -212,7 +212,7 @@ def _bundle_json(bundle: Bundle) -> dict[str, Json]:
 
 
 def evidence_json(evidence: Evidence) -> dict[str, Json]:
-    """Return the part of one retriever, or of one provider of the web, in a score."""
+    """Return the part of one retriever in a score."""
     return {name: getattr(evidence, name) for name in ("rank", "score", "normalized", "weight")}
 
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from retrieve_cli.config.saved import kept, shown_addresses
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Json, KnownFile, Request
+from retrieve_cli.contracts import Json, Request
 from retrieve_cli.frozen import asdict
 from retrieve_cli.http.addresses import shown
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.untrusted.files import MB, open_regular
 
 INDEXED = "vector_store_retrieval"
 """The mode of answers from an index."""
 _OF_RECORD = ("description", "url", "keywords", "license", "supporting_data", "content")
 _PLACES = ("source", "chunk_index", "start_line", "end_line", "start", "end")
-_DIGESTED = 64 * MB
-"""Bytes of a file that its digest covers."""
 
 
 def configuration(settings: Settings) -> dict[str, Json]:
@@ -36,38 +31,20 @@ def configuration(settings: Settings) -> dict[str, Json]:
 
 def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:
     """Return the requests, and the options that hold for all of them."""
-    requests = [_request(answer.query, answer) for answer in answers]
+    requests = [_request(answer.query) for answer in answers]
     value: dict[str, Json] = json.loads(json.dumps({"options": asdict(options), "requests": requests}))
     return value
 
 
-def _request(request: Request, answer: Answer) -> dict[str, Json]:
-    """A request as a line of standard input has it, with the facts from its files."""
-    read = {file.path: file for file in answer.question.files}
-    files = []
-    for path in request.files:
-        name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        files.append({"path": name, **(_facts(read[path]) if path in read else {}), **digest(path)})
-    files += [{"path": head.name, **_facts(read[head.name])} for head in request.heads if head.name in read]
+def _request(request: Request) -> dict[str, Json]:
+    """Return a request as a line of standard input has it; of its files, the names."""
+    files = [path.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for path in request.files]
+    files += [head.name for head in request.heads]
     names = ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
     chosen = {name: value for name in names if (value := getattr(request, name))}
     chosen |= {"files": files} if files else {}
     chosen |= {"doc_ids": ()} if request.doc_ids == () else {}
     return {"id": request.id, "query": request.text, **chosen}
-
-
-def _facts(file: KnownFile) -> dict[str, Json]:
-    return {"tokens": file.tokens, "warnings": file.warnings, **({"text": file.text} if file.text else {})}
-
-
-def digest(path: str) -> dict[str, Json]:
-    """Return the size of a file and the SHA-1 of its first 64 MB; nothing of a folder or if there is no file."""
-    try:
-        with open_regular(Path(path)) as file:
-            digest = hashlib.sha1(file.read(_DIGESTED), usedforsecurity=False)
-            return {"bytes": file.seek(0, 2), "sha1": digest.hexdigest()}
-    except (OSError, ValueError):
-        return {}
 
 
 def retrieval(answers: Sequence[Answer], settings: Settings, options: SearchOptions, *, mode: str) -> dict[str, Json]:

@@ -153,16 +153,15 @@ def as_web_prompt(answer: WebAnswer) -> str:
     return "\n".join(lines)
 
 
-def result_block(rank: int, row: WebRow, *, text: str | None = None) -> str:
-    """Return a result under its number: its id and facts on one line, its texts in a fence. `text` replaces the
-    abstract or snippet."""
+def result_block(rank: int, row: WebRow) -> str:
+    """Return a result under its number: its id and facts on one line, its texts in a fence."""
     item = row.item
     fields = (
         ("title", item.title),
         ("authors", authors_of(item, _MOST_AUTHORS)),
         ("venue", item.venue),
         ("pdf", item.pdf_url),
-        ("text", item.text if text is None else text),
+        ("text", item.text),
     )
     outside = (row.id, item.url if item.url != row.id else "", item.type, item.date)
     facts = ["RETRACTED"] if item.retracted else []

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
 
+_SUPPORT_RANK = 20
+"""Rank up to which a retriever supports a linked record."""
+
 
 def pipeline_of(plan: RankPlan) -> Pipeline:
     """Return the stages of a plan without the skipped ones.
@@ -119,9 +122,7 @@ def _merge(plan: RankPlan, first: Stage, *, keep: int) -> Stage:
 
     settings, unit = plan.opened.settings, plan.options.unit
     caps = [_per_group(plan, settings.gating.per_group)] if plan.options.route and settings.gating.per_group else []
-    return Merge(
-        first, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, per_text=settings.search.per_text, caps=tuple(caps)
-    )
+    return Merge(first, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, caps=tuple(caps))
 
 
 def _expansion(plan: RankPlan) -> list[Stage]:
@@ -141,7 +142,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
         floor=SEEN_BY_EXPANSION,
         depth=chosen.depth,
         how=chosen,
-        support=Support(plan.running, chosen.support_rank) if appends and not chosen.before_rerank else None,
+        support=Support(plan.running, _SUPPORT_RANK) if appends and not chosen.before_rerank else None,
         related=chosen.max_related if appends and plan.keep is None else 0,
     )
     return [stage]
@@ -227,7 +228,7 @@ def _recency(plan: RankPlan) -> list[Stage]:
     Age is counted from the latest date among the visible records: an answer does not depend on the day it is given.
     """
     chosen = plan.opened.settings.recency
-    if chosen.field is None or not chosen.weight:
+    if chosen.field is None:
         return []
     import numpy as np
 
@@ -243,8 +244,8 @@ def _recency(plan: RankPlan) -> list[Stage]:
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []
-    written = f"{column.name}, {chosen.half_life:g} d, {chosen.weight:g}"
-    return [Boost((Recent(written, chosen.weight, chosen.half_life, newest, column),), name="recency")]
+    written = f"{column.name}, {chosen.half_life:g} d"
+    return [Boost((Recent(written, 1.0, chosen.half_life, newest, column),), name="recency")]
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:

@@ -225,7 +225,7 @@ def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str
     """The retriever that answers alone where vectors cannot be compared: a language model, if one is configured.
     Raises: UsageError: its server is configured, and no model."""
     configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
-    if not (configured and settings.llm.fallback and options.hybrid and not options.retrievers):
+    if not (configured and options.hybrid and not options.retrievers):
         return None
     from retrieve_cli.assemble.llm import endpoint
 

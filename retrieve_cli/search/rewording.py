@@ -34,6 +34,9 @@ _MOST_ADDED = 16
 _HINT = "write `ct, computed tomography`, or `mri => magnetic resonance imaging` for one direction"
 _OTHER_INDEX = "synonyms are not searched for: the index of words has another backend"
 
+_SYNONYM_WEIGHT = 0.4
+"""Weight of a synonym beside the word of the query."""
+
 
 class Rewording:
     """Corrections and synonyms for the words of queries to one generation."""
@@ -126,14 +129,15 @@ def synonyms_of(settings: SynonymSettings, analyzer: Analyzer) -> Synonyms:
     found = None
     with suppress(OSError):  # which reading it reports
         found = settings.file.stat() if settings.file else None
-    return _read(tuple(settings.rules), settings.file, found and (found.st_mtime_ns, found.st_size), settings.weight,
-                 cast("Hashable", analyzer))  # fmt: skip
+    return _read(
+        tuple(settings.rules), settings.file, found and (found.st_mtime_ns, found.st_size), cast("Hashable", analyzer)
+    )
 
 
 @lru_cache(maxsize=4)
-def _read(rules: tuple[str, ...], file: Path | None, _state: object, weight: float, analyzer: Hashable) -> Synonyms:
+def _read(rules: tuple[str, ...], file: Path | None, _state: object, analyzer: Hashable) -> Synonyms:
     named = [(f"synonyms.rules[{at}]", rule) for at, rule in enumerate(rules)]
-    return Synonyms([*named, *(_lines(file) if file else ())], cast("Analyzer", analyzer), weight)
+    return Synonyms([*named, *(_lines(file) if file else ())], cast("Analyzer", analyzer), _SYNONYM_WEIGHT)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

@@ -140,14 +140,13 @@ class Inbox:
             Locked: other writers did not let this one in.
             RetrieveError: the disk is full, or the folder cannot be written.
         """
-        theirs = {entry.id: entry for entry in other.snapshot()}
         if not other.sequence or (same and self.sequence >= other.sequence):
             return
         with self._lock:
             try:
                 durable.make_folder(self.folder)
                 with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT):
-                    self._expect_among(theirs)
+                    self._expect_among(other)
                     for path in inbox_files.sent_files(other.folder):
                         durable.make_folder(self.folder / inbox_files.FOLDER)
                         path.replace(self.folder / inbox_files.FOLDER / path.name)
@@ -158,10 +157,11 @@ class Inbox:
             except OSError as error:
                 raise unwritable(self.path, error) from error
 
-    def _expect_among(self, theirs: Mapping[str, InboxEntry]) -> None:
-        """Raises: UsageError: a document of this inbox is not among others, or another one there."""
-        if (state := self._read()) is None:
+    def _expect_among(self, other: Inbox) -> None:
+        """Raises: UsageError: a document of this inbox is not in another one, or is another one there."""
+        if (state := self._read()) is None or not state.places:
             return
+        theirs = {entry.id: entry for entry in other.snapshot()}
         with open_regular(self.path) as file:
             mine = [inbox_log.entry_at(file.fileno(), name, place) for name, place in state.places.items()]
         lost = sum(1 for entry in mine if _content(entry) != _content(theirs.get(entry.id)))

@@ -33,7 +33,7 @@ from retrieve_cli.websearch.sending import Sender, out_of_time
 
 _LONGEST_S = 86_400.0
 """Longest deadline."""
-_SHARE = 0.5
+_SHARE = 0.6
 """Part of the time left that providers have if others may follow, so that one that hangs does not use it up."""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import ProviderFailed, Response
+from retrieve_cli.contracts.websearch import Item, Page, ProviderFailed, Response
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
 
@@ -122,6 +122,30 @@ def objects(value: Json, *path: str) -> Iterator[Mapping[str, Json]]:
     value = at(value, *path)
     entries = value[:_MOST_ENTRIES] if isinstance(value, list) else ()
     yield from (entry for entry in entries if isinstance(entry, dict))
+
+
+def page_of(
+    entries: Iterable[Item | None],
+    query: str,
+    response: Response,
+    *,
+    k: int,
+    total: int | None = None,
+    notices: Sequence[str] = (),
+) -> Page:
+    """Return the first `k` results of an answer; None is one without a title or an identifier.
+
+    Raises:
+        ProviderFailed: there are results, and none of them can be read.
+    """
+    every = list(entries)
+    readable = [item for item in every if item]
+    if every and not readable:
+        malformed("a list of results with titles and identifiers", response)
+    unread = len(every) - len(readable)
+    what = "result" if unread == 1 else "results"
+    skipped = [f"skipped {unread} {what} without a title or an identifier"] if unread else []
+    return Page(tuple(readable[:k]), query, total, (*notices, *skipped))
 
 
 def content(element: Element | None) -> str:

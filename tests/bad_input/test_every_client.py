@@ -148,13 +148,10 @@ def test_a_key_set_that_is_nonsense_is_said_and_holds_no_key(status: int) -> Non
             assert url.partition("//")[2] in "".join(said), body[0][:60]
 
 
-@pytest.mark.parametrize("name", SILENT)
-def test_a_server_of_another_protocol_is_named(folder: Path, retrieve: Program, name: str) -> None:
-    section = name.partition(".")[0]
+def test_a_server_of_another_protocol_is_named(folder: Path, retrieve: Program) -> None:
     with serving(lambda _: Answer(b"x" * 1000)) as url:
         host = url.partition("//")[2]
-        address = f"postgresql://me@{host}/postgres" if section == "pgvector" else url
-        Path("config.yaml").write_text(json.dumps(engine(section)(address)))
+        Path("config.yaml").write_text(json.dumps(engine("pgvector")(f"postgresql://me@{host}/postgres")))
         done = retrieve("engines", "status")
         assert not unforeseen(done.err)
         assert host in done.err + done.out

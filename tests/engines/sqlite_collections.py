@@ -43,16 +43,17 @@ def _best(rows: Rows, scores: Vectors, limit: int) -> tuple[Rows, Vectors]:
 class SqliteVectors:
     """A part with vectors."""
 
-    def __init__(
-        self, opened: Opened | sqlite3.Connection, generation: str, part: str, *, lossy: tuple[float, int] = (0.0, 0)
-    ) -> None:
-        """Read from a transaction that is open already, or from one for each call."""
-        self._opened: Any = _Within(opened) if isinstance(opened, sqlite3.Connection) else opened
+    def __init__(self, opened: Opened, generation: str, part: str) -> None:
+        self._opened = opened
         self._key = (generation, part)
-        self._lossy = lossy
 
     def nearest(
-        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
+        self,
+        query: Vectors,
+        limit: int,
+        *,
+        within: Within | None = None,
+        exact: bool = False,
     ) -> tuple[Rows, Vectors]:
         condition, values = _restriction(within, *self._key)
         sql = f"SELECT row, vector FROM rows WHERE generation = ? AND part = ? AND {condition} ORDER BY row"
@@ -60,10 +61,6 @@ class SqliteVectors:
             found = database.execute(sql, (*self._key, *values)).fetchall()
         rows = np.array([row for row, _ in found], np.int64)
         vectors = np.frombuffer(b"".join(vector for _, vector in found), "<f4").reshape(len(rows), len(query))
-        share, seed = self._lossy
-        if share and not exact:
-            drawn = (rows.astype(np.uint64) + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)  # wraps around
-            rows, vectors = rows[kept := drawn / 2.0**64 >= share], vectors[kept]
         return _best(rows, np.einsum("ij,j->i", vectors, query), limit)
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
@@ -145,19 +142,3 @@ def read_weights(
     return [
         TermWeights(np.array(found[row][0], np.int32), np.array(found[row][1], np.float32)) for row in rows.tolist()
     ]
-
-
-class _Within:
-    """A transaction that is open already, as a context that leaves it open."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __call__(self) -> _Within:
-        return self
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._database
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""

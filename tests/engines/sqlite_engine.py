@@ -55,16 +55,15 @@ class SqliteEngine:
 
     name = "sqlite"
 
-    def __init__(self, path: Path, *, lossy: float = 0.0, seed: int = 0, most_rows: int = 1000) -> None:
-        """`lossy` is the share of the rows that `nearest` without `exact` does not find, drawn by `seed`."""
+    def __init__(self, path: Path, *, pages: int = 0, most_rows: int = 1000) -> None:
+        """`pages` is a parameter that changes nothing but the card."""
         self._path = path
-        self._lossy = lossy
-        self._seed = seed
+        self._pages = pages
         self._most_rows = most_rows
 
     @property
     def card(self) -> Mapping[str, Any]:
-        return {"engine": self.name, "lossy": self._lossy, "seed": self._seed}
+        return {"engine": self.name, "pages": self._pages}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -102,7 +101,7 @@ class SqliteEngine:
     def open(self, generation: str) -> SqliteGeneration:
         with self.opened("BEGIN") as database:
             expect_complete(database, generation)
-        return SqliteGeneration(self.opened, generation, lossy=(self._lossy, self._seed))
+        return SqliteGeneration(self.opened, generation)
 
     def snapshot(self, generation: str, place: str) -> str:
         raise UsageError("the engine sqlite makes no snapshots", hint="copy its file")
@@ -206,10 +205,9 @@ class SqliteStaging:
 class SqliteGeneration:
     """A complete generation in the database. A search of one that was dropped meanwhile raises IndexCorrupt."""
 
-    def __init__(self, opened: Open, generation: str, *, lossy: tuple[float, int]) -> None:
+    def __init__(self, opened: Open, generation: str) -> None:
         self._all = opened
         self._generation = generation
-        self._lossy = lossy
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -223,7 +221,7 @@ class SqliteGeneration:
             return int(database.execute(sql, (self._generation, part)).fetchone()[0])
 
     def vectors(self, part: str) -> SqliteVectors:
-        return SqliteVectors(self._opened, self._generation, part, lossy=self._lossy)
+        return SqliteVectors(self._opened, self._generation, part)
 
     def terms(self, part: str) -> SqliteTerms:
         return SqliteTerms(self._opened, self._generation, part)

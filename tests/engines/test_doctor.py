@@ -111,8 +111,8 @@ def test_parameters_that_changed_since_are_a_warning(
     small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert small.live() == built
-    use(Small(tmp_path / "server.db", seed=1), monkeypatch)
-    assert_finding(look(), "warn", PUSH, "other parameters than are configured (seed)")
+    use(Small(tmp_path / "server.db", pages=1), monkeypatch)
+    assert_finding(look(), "warn", PUSH, "other parameters than are configured (pages)")
 
 
 def test_what_a_crash_left_is_named_with_the_command_that_removes_it(

@@ -37,11 +37,11 @@ def test_published_names_of_the_keys_are_accepted() -> None:
 
 def test_variables_win_over_the_file() -> None:
     settings = loaded(
-        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', hnsw_m: 20}}",
+        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', collection: mine}}",
         RETRIEVE_QDRANT__URL="http://variable:2",
         RETRIEVE_ENGINES__LEXICAL="opensearch",
     )
-    assert (settings.qdrant.url, settings.qdrant.hnsw_m) == ("http://variable:2", 20)
+    assert (settings.qdrant.url, settings.qdrant.collection) == ("http://variable:2", "mine")
     assert settings.engines.in_use == ("qdrant", "opensearch")
 
 
@@ -64,13 +64,23 @@ def test_an_unknown_name_is_rejected_with_the_nearest(text: str, named: str, nea
     assert f"`{near}`" in said
 
 
+@pytest.mark.parametrize("role", ["lexical", "sparse"])
+def test_term_weights_in_postgresql_are_rejected_with_what_to_write(role: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"`engines\.{role}` in config\.yaml is pgvector, which holds vectors only"
+    ) as failed:
+        loaded(f"engines: {{{role}: pgvector}}")
+    assert f"`engines.{role}` in config.yaml" in failed.value.message
+    assert failed.value.hint == "write one of local, qdrant, opensearch"
+
+
 def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> None:
     Path("config.yaml").write_text("engines: {dense: qdrant, qdrant: {url: 'http://q:1'}}\n", "utf-8")
     shown = retrieve("config", "show", "--json").json
     assert "http://q:1" in json.dumps(shown)
     assert retrieve("config", "show", "qdrant.url").out.split()[2] == "http://q:1"
     assert retrieve("config", "show", "engines.dense").out.split()[2] == "qdrant"
-    assert retrieve("config", "set", "qdrant.hnsw_m", "24").out == "qdrant:\n  hnsw_m: 24\n"
+    assert retrieve("config", "set", "qdrant.collection", "mine").out == "qdrant:\n  collection: mine\n"
     fails(retrieve("config", "set", "engines.dense", "qdrnt"), 2, "`qdrant`")
 
 

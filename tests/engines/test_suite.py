@@ -1,4 +1,4 @@
-"""The engine suite on the small engine of the tests: exact, and one that misses a tenth of the rows."""
+"""The engine suite on the small engine of the tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,13 +22,3 @@ class TestSqlite(EngineSuite):
     def kill_server(self) -> None:
         for file in Path().glob("server.db*"):
             file.unlink()
-
-
-class TestLossySqlite(TestSqlite):
-    exact_nearest = False
-    recall = 0.75
-
-    @pytest.fixture
-    def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
-        create_database(tmp_path / "server.db")
-        return lambda: SqliteEngine(tmp_path / "server.db", lossy=0.1, most_rows=100)

@@ -148,7 +148,7 @@ def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [["--ablate", "--mode", "dense"], ["--latency-budget-ms", "5"], ["--write"], ["--compare"]], ids=str
+    "flags", [["--ablate", "--mode", "dense"], ["--latency-budget-ms", "5"], ["--compare"]], ids=str
 )
 def test_what_cannot_be_ablated_is_refused(index: Path, retrieve: Program, tmp_path: Path, flags: list[str]) -> None:
     gold = tmp_path / "gold.jsonl"

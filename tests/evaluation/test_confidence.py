@@ -89,9 +89,9 @@ def test_a_calibration_holds_for_the_scores_it_was_made_on_and_no_others(
     assert retrieve("eval", "--gold", gold, "--calibrate", "--mode", "bm25").code == 0
     assert retrieve("query", "cells", "--mode", "bm25", "--json").json["confidence"]["queries"] == 72
     assert "confidence" in retrieve("query", "cells", "--json").json
-    for name in ("FUSION__DENSE_WEIGHT", "DIVERSITY__MMR"):
+    for name, value in (("FUSION__WEIGHTS", "{dense: 0.5}"), ("DIVERSITY__MMR", "0.5")):
         with monkeypatch.context() as patch:
-            patch.setenv(f"RETRIEVE_{name}", "0.5")
+            patch.setenv(f"RETRIEVE_{name}", value)
             assert "confidence" not in retrieve("query", "cells", "--json").json
 
 

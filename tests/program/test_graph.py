@@ -77,7 +77,6 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
     ("key", "value"),
     [
         ("DEPTH", "1"),
-        ("DECAY", "0.1"),
         ("MAX_NODES", "2"),
         ("KINDS", "[part_of]"),
         ("WEIGHTS", "{requires: 0.5}"),

@@ -8,18 +8,17 @@ from pathlib import Path
 import retrieve_cli
 from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.settings import Settings, SourceSetting, section_names
-from retrieve_cli.config.values import _ALSO_KNOWN_AS, _MOVED
+from retrieve_cli.config.values import _ALSO_KNOWN_AS
 
 PACKAGE = Path(retrieve_cli.__file__).parent
 SECTIONS = {name: getattr(Settings(), name) for name in section_names()}
 del SECTIONS["plugins"]  # its keys are those of each plug-in
 KEYS = {
     *(f"{name}.{key.name}" for name, section in SECTIONS.items() for key in keys_of(section)),
-    *_MOVED,
     *_ALSO_KNOWN_AS,
 }
 _KEY = re.compile(rf"(?<![\w./-])(?:{'|'.join(SECTIONS)})\.[a-z][a-z0-9_]*(?![\w/(])")
-_FILES = tuple("pkl faiss jsonl json yaml yml md py csv tsv html js txt log onnx _weight".split())
+_FILES = tuple("pkl faiss jsonl json yaml yml md py csv tsv html js txt log onnx sqlite".split())
 _TENSORS = {"encoder.layer"}
 """Names of weights in a model's file that read like keys."""
 SERVERS = {key.name for name in ("encoder", "rerank", "llm") for key in keys_of(SECTIONS[name])}

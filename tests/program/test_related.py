@@ -91,7 +91,6 @@ def test_a_match_that_a_retriever_supports_is_raised_by_a_link(tools: Path, retr
     raised = asked(retrieve)
     assert ids(raised) == ["cluster", "counts", "tables", "weather"]
     assert raised["results"][2]["path"] == "cluster —requires→ tables (0.70)"
-    assert ids(asked(retrieve, SUPPORT_RANK=2)) == plain  # a rank beyond the configured one supports nothing
 
 
 def test_blended_records_stand_among_the_results_and_none_is_listed_apart(tools: Path, retrieve: Program) -> None:

@@ -356,13 +356,8 @@ def test_other_texts_bring_what_the_first_does_not(index: Path, retrieve: Progra
     assert [text["text"] for text in both.json["trace"]["texts"]] == ["brain skull", "mosaic of tiles"]
 
 
-def test_the_most_texts_and_the_most_results_of_a_text_are_configured(
-    index: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("search", max_also=1, per_text=1)
-    answer = answered(retrieve, "brain skull", "--also", "mosaic of tiles")
-    assert [text["given"] for text in answer["trace"]["texts"]] == [1, 1]
-    assert len(answer["results"]) == 2
+def test_the_most_texts_are_configured(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", max_also=1)
     assert "search.max_also" in refused(retrieve, "query", "brain", "--also", "cells", "--also", "lungs")
 
 

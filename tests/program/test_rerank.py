@@ -13,7 +13,7 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
-from retrieve_cli.models.rerankers.late_interaction import STRIDE, WINDOW, WeightedTokens, maxsim, windows
+from retrieve_cli.models.rerankers.late_interaction import STRIDE, WINDOW, WeightedTokens, match_windows, windows
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import pickles
@@ -67,7 +67,7 @@ def test_it_equals_plain_loops(seed: int, sizes: list[int], words: int) -> None:
     query, texts = some(words), some(sum(sizes))
     owners = sorted(generator.integers(0, len(sizes), len(sizes)).tolist())
     ends = np.cumsum(sizes)
-    ours = maxsim(query, texts, ends, np.array(owners), len(sizes))
+    ours = match_windows(query, texts, ends, np.array(owners)).best(len(sizes))
     assert ours == pytest.approx(plain(query, texts, ends.tolist(), owners, len(sizes)), abs=1e-5)
 
 

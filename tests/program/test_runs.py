@@ -1,6 +1,5 @@
 """Runs that are kept: all that made an answer, in a folder of its own, without secrets, to be shown again."""
 
-import hashlib
 import json
 import os
 import re
@@ -80,7 +79,7 @@ def test_a_run_keeps_the_configuration_that_decided_it_flags_included(
     assert run["recipe"] == manifest["recipe"]
 
 
-def test_a_run_keeps_each_request_and_what_its_files_said(index: Path, retrieve: Program) -> None:
+def test_a_run_keeps_each_request(index: Path, retrieve: Program) -> None:
     Path("scan.nrrd").write_bytes(b"NRRD0004\ntype: short\ndimension: 3\nsizes: 2 2 2\nencoding: raw\n\n")
     Path("none.dcm").touch()
     _, _, run = saved(
@@ -88,15 +87,10 @@ def test_a_run_keeps_each_request_and_what_its_files_said(index: Path, retrieve:
         "license=MIT", "--doc-id", "brain", "--retrievers", "dense",
     )  # fmt: skip
     (request,) = run["inputs"]["requests"]
-    seen, empty = request.pop("files")
     assert request == {
         "id": "1", "query": "brain", "also": ["skull"], "filters": ["license=MIT"], "doc_ids": ["brain"],
-        "retrievers": ["dense"],
+        "retrievers": ["dense"], "files": ["scan.nrrd", "none.dcm"],
     }  # fmt: skip
-    digest = hashlib.sha1(Path("scan.nrrd").read_bytes()).hexdigest()
-    assert (seen["path"], seen["bytes"], seen["sha1"]) == ("scan.nrrd", Path("scan.nrrd").stat().st_size, digest)
-    assert seen["tokens"] == ["format:NRRD", "format:3D"]
-    assert empty["warnings"] == ["none.dcm is empty"]
 
 
 def test_a_run_says_how_it_came_about_under_the_names_of_other_programs(

@@ -11,6 +11,7 @@ from retrieve_cli.contracts import Worded
 from retrieve_cli.errors import UsageError
 from retrieve_cli.operations.abbreviations import definitions
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.search import rewording
 from retrieve_cli.search.rewording import Synonyms
 
 RECORDS = [
@@ -104,10 +105,12 @@ def test_rules_and_a_file_change_answers_which_say_so(
     monkeypatch.delenv("RETRIEVE_SYNONYMS__FILE")
     monkeypatch.setenv("RETRIEVE_SYNONYMS__RULES", '["ct => tomography"]')
     scores = {}
-    for weight in ("0.5", "0.25"):
-        monkeypatch.setenv("RETRIEVE_SYNONYMS__WEIGHT", weight)
+    for weight in (0.4, 0.2):
+        monkeypatch.setattr("retrieve_cli.search.rewording._SYNONYM_WEIGHT", weight)
+        rewording._read.cache_clear()
         scores[weight] = retrieve("query", "ct", "--mode", "bm25", "--json").json["results"][0]["score"]
-    assert scores["0.5"] == pytest.approx(2 * scores["0.25"])
+    rewording._read.cache_clear()
+    assert scores[0.4] == pytest.approx(2 * scores[0.2])
 
 
 def test_synonyms_that_no_retriever_searches_for_are_not_claimed(

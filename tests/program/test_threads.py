@@ -71,7 +71,7 @@ def mixed(texts: Sequence[str]) -> list[Asked]:
             (Request(text), {"max_tokens": 60}),
             (Request(text), {"route": True, "k": 5}),
             (Request(text), {"deadline_ms": 600_000.0}),
-            (Request(text), {"dense_only": True, "k": 3}),
+            (Request(text), {"engine": "naive", "k": 3}),
         ]
     single = [Asked((request,), options) for request, options in plain]
     batches = [

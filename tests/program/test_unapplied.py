@@ -16,7 +16,6 @@ KEYS = {
     "chunking.coherence": "true",
     "chunking.rules": "[{match: '*.jsonl', size: 64}]",
     "encoder.dim": "256",
-    "encoder.batch_size": "7",
     "encoder.precision": "float32",
     "encoder.query_prefix": "'query: '",
     "bm25.k1": "1.5",

@@ -1,7 +1,6 @@
-"""`POST /web`: reading of requests, scopes, failures, and results as documents of the index."""
+"""`POST /web`: reading of requests, scopes and failures."""
 
 import asyncio
-import json
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -9,13 +8,11 @@ from typing import Any
 import pytest
 import web_answers as made
 from jsonschema import Draft202012Validator
-from samples import Program
 from server.doors import web_client
-from servers import built, served, state_of
+from servers import served, state_of
 from waiting import PATIENCE_S
 
-import retrieve_cli
-from retrieve_cli.api.web import add_rows, document_of, read_web
+from retrieve_cli.api.web import read_web
 from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
@@ -27,10 +24,9 @@ from retrieve_cli.server.http import pool
 def test_a_request_has_all_choices_in_all_spellings() -> None:
     chosen = {"kind": "literature", "first": True, "deadline_ms": 1500}
     spelt = {"provider": "pubmed, arxiv", "category": ["q-bio", "cs.AI"], "since": 2024, "max_age": "2h"}
-    asked = read_web({"q": " off-target ", "max_results": 5, **chosen, **spelt, "add": True})
-    assert asked.add
+    asked = read_web({"q": " off-target ", "max_results": 5, **chosen, **spelt})
     several: Any = {"providers": ("pubmed", "arxiv"), "categories": ("q-bio", "cs.AI")}
-    assert asked.options == WebOptions(text="off-target", k=5, since="2024", max_age_s=7200.0, **chosen, **several)
+    assert asked == WebOptions(text="off-target", k=5, since="2024", max_age_s=7200.0, **chosen, **several)
     for spelling, name in WEB.aliases.items():
         assert WEB.of_json[name]
         values: dict[str, Any] = {"query": "x", "k": 3, "providers": "arxiv", "categories": "q-bio"}
@@ -102,9 +98,6 @@ async def test_a_search_needs_the_scope_web_which_search_does_not_imply(artifact
     async with web_client(artifacts, search, "web", tenant="acme") as client:
         assert (await client.post("/web", json={"query": "x"})).status_code == 200
         assert (await client.post("/search", json={"query": "x"})).status_code == 403
-        adding = await client.post("/web", json={"query": "x", "add": True})
-        assert adding.status_code == 403
-        assert "documents:write" in adding.text
     assert len(search.asked) == 1, "nothing was sent for requests that are not permitted"
 
 
@@ -153,62 +146,3 @@ async def test_the_route_is_described(artifacts: Path) -> None:
     assert operation["summary"]
     name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     assert set(description["components"]["schemas"][name]["properties"]) == {*WEB.of_json}
-
-
-# --------------------------------------------------------------------------------------------- documents
-
-
-@pytest.mark.anyio
-async def test_added_results_are_documents_of_the_tenant_and_the_others_are_named_with_a_reason(tmp_path: Path) -> None:
-    artifacts = built(tmp_path)
-    search = made.Canned(made.answer(made.row(), made.BARE, made.PAGE))
-    async with web_client(artifacts, search, "web,documents:write,search", tenant="acme") as client:
-        answer = await client.post("/web", json={"query": "off-target", "add": True})
-        assert answer.status_code == 200, answer.text
-        added = answer.json()["added"]
-        assert [status["status"] for status in added["documents"]] == ["queued", "rejected", "queued"]
-        reason = "not added: it has neither an abstract nor a snippet"
-        assert added["documents"][1] == {"id": "doi:10.1000/w4", "status": "rejected", "reason": reason}
-        assert added["task"]
-        assert added["sequence"] == 2
-        stored = await client.get("/documents/acme:doi:10.1000%2Fw1")
-        assert stored.status_code == 200, stored.text
-        assert stored.json()["document"]["metadata"]["origin"] == "web"
-    async with web_client(artifacts, search, "search", tenant="globex") as client:
-        assert (await client.get("/documents/acme:doi:10.1000%2Fw1")).status_code == 404
-
-
-def test_an_answer_without_texts_adds_nothing(tmp_path: Path) -> None:
-    state = state_of(built(tmp_path))
-    receipt = add_rows(state.documents, made.answer(made.BARE), tenant=None)
-    assert receipt.sequence == 0
-    assert [status.status for status in receipt.documents] == ["rejected"]
-    assert add_rows(state.documents, made.answer(), tenant=None).documents == []
-    state.close()
-
-
-def test_a_document_has_what_is_known_of_the_work_and_nothing_of_the_query() -> None:
-    document = document_of(made.PREPRINT)
-    assert (document["id"], document["title"]) == ("doi:10.1000/pre", "A preprint on guides")
-    assert document["text"] == made.PREPRINT.item.text
-    metadata = document["metadata"]
-    assert metadata["arxiv"] == "2401.01234"
-    assert metadata["license"] == "CC-BY-4.0"
-    assert metadata["retracted"] is True
-    assert metadata["retrieved_at"] == made.AT
-    assert metadata["found_by"] == ["pubmed", "s2"]
-    assert "off-target" not in json.dumps(metadata)
-    page = document_of(made.PAGE)
-    assert page["text"] == "A guide for beginners."
-    assert not {"date", "venue", "authors", "retracted"} & page["metadata"].keys()
-
-
-def test_a_document_of_the_web_is_found_after_a_sync(tmp_path: Path, retrieve: Program) -> None:
-    artifacts = built(tmp_path)
-    state = state_of(artifacts)
-    add_rows(state.documents, made.answer(made.PREPRINT, made.PAGE), tenant=None)
-    state.close()
-    assert retrieve("sync").code == 0
-    with retrieve_cli.open(artifacts) as index:
-        (result,) = index.search("guides off-target cuts", k=1, filters=["type=preprint", "origin=web"]).results
-    assert result.doc_id == "doi:10.1000/pre"

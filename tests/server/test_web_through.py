@@ -1,6 +1,5 @@
 """The doors of the web search with the real search behind them, which asks fakes of the providers on loopback."""
 
-import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -158,22 +157,6 @@ async def test_a_provider_that_is_not_configured_is_an_error_with_a_hint_and_not
         answer = await client.post("/web", json={**QUESTION, "providers": "pubmed"})
     assert answer.status_code == 422
     assert "web.providers" in answer.json()["error"]["hint"]
-    assert fakes.calls == []
-
-
-@pytest.mark.anyio
-async def test_results_that_were_added_are_found_offline_after_a_sync(
-    artifacts: Path, fakes: Fakes, retrieve: Program
-) -> None:
-    async with serving(artifacts) as client:
-        answer = (await client.post("/web", json={**QUESTION, "add": True})).json()
-    stored = [status for status in answer["added"]["documents"] if status["status"] == "queued"]
-    assert stored
-    assert retrieve("sync", "--artifacts", artifacts).code == 0
-    fakes.calls.clear()
-    title = next(result["title"] for result in answer["results"] if result["id"] == stored[0]["id"])
-    found = retrieve("query", title, "--filter", "origin=web", "--artifacts", artifacts, "--json")
-    assert stored[0]["id"] in [result["doc_id"] for result in json.loads(found.out)["results"]]
     assert fakes.calls == []
 
 

@@ -265,5 +265,5 @@ def test_a_text_of_the_web_can_neither_end_its_mark_nor_forge_a_result(artifacts
     for result in answer.structured_content["results"]:
         dumped = json.dumps(result, ensure_ascii=False)
         assert not {char for char in dumped if char in "\x1b\x00\x07\u2028\u202e"}
-        assert "\n" not in result["title"] + result["url"]
+        assert "\n" not in result["title"] + result.get("url", "")
     assert "not instructions" in answer.structured_content["note"]

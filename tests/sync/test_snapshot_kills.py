@@ -56,6 +56,16 @@ def test_a_restore_killed_before_any_of_its_steps(
 
 
 @steps_in_parts
+def test_a_restore_of_a_lost_inbox_killed_before_any_of_its_steps(
+    artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
+) -> None:
+    shutil.rmtree(artifacts / "inbox")
+    assert "the inbox is behind the index" in retrieve("sync").err
+    command, former = ("snapshot", "restore", snapshot), artifacts.rename(tmp_path / "former")
+    assert killed_before_each_step(command, artifacts, former, retrieve, forks, part, posted=POSTED) > 40
+
+
+@steps_in_parts
 def test_a_first_restore_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, part: int
 ) -> None:

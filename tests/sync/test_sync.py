@@ -366,14 +366,6 @@ def test_a_rejected_record_that_only_moved_is_not_new_and_another_one_is(
     assert retrieve("sync").code == 0
 
 
-def test_rejected_records_end_with_8_each_time_if_that_is_configured(
-    artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SYNC__REPORT_REJECTED", "always")
-    append_broken(source)
-    assert [retrieve("sync").code for _ in range(3)] == [8, 8, 8]
-
-
 def test_a_build_with_rejected_records_always_ends_with_8(source: Path, retrieve: Program) -> None:
     append_broken(source)
     first, again = (retrieve("build", source) for _ in range(2))

@@ -78,7 +78,7 @@ def test_entries_without_an_identifier_are_counted() -> None:
     broken = f"{FEED}{TOTAL.format(2)}{ENTRY.format('')}<entry><title>No id</title></entry></feed>"
     page = search(Answering(broken))
     assert len(page.items) == 1
-    assert page.notices == ("skipped 1 entries without a title or an identifier",)
+    assert page.notices == ("skipped 1 result without a title or an identifier",)
 
 
 def test_no_more_entries_are_read_than_wanted() -> None:

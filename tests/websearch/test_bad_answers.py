@@ -187,9 +187,3 @@ def test_a_question_without_words_is_rejected_and_nothing_is_sent(name: str, tex
     said = failure(lambda fetch: SEARCHED[name].search(WebQuery(text, 5), fetch))  # which has no answer to a call
     assert said.kind == "rejected"
     assert "to search for" in str(said)
-
-
-@pytest.mark.parametrize(("name", "empty"), [("pubmed", {"esearchresult": NO_ITEMS}), ("biorxiv", NO_RESULTS)])
-def test_categories_are_skipped_with_a_notice(name: str, empty: Any) -> None:
-    page = SEARCHED[name].search(WebQuery("guides", 5, categories=("q-bio",)), Answering(empty))
-    assert [notice for notice in page.notices if "categories" in notice]

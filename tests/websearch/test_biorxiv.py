@@ -61,4 +61,4 @@ def test_a_retracted_preprint_says_so_and_one_without_a_title_is_counted() -> No
     answer = found()
     answer["resultList"]["result"].append({"id": "PPR2"})
     page = BioRxiv().search(WebQuery("q", 5), Answering(answer))
-    assert page.notices == ("skipped 1 records without a title or an identifier",)
+    assert page.notices == ("skipped 1 result without a title or an identifier",)

@@ -120,7 +120,7 @@ def test_an_address_that_is_none_is_skipped_and_counted() -> None:
     cards = [card("https://a.example/", "one", "x"), card("javascript:alert(1)", "two", "y")]
     page = DUCKDUCKGO.search(WebQuery("q", 2), Answering(page_of(*cards)))
     assert [item.title for item in page.items] == ["one"]
-    assert "DuckDuckGo: skipped 1 result without a title or an address" in page.notices
+    assert "skipped 1 result without a title or an identifier" in page.notices
 
 
 def test_a_target_is_decoded_once() -> None:

@@ -42,7 +42,6 @@ def read(**given_: Any) -> Item:
 def test_papers_become_items(page: Page) -> None:
     first = page.items[0]
     assert (page.total, page.query, len(page.items)) == (6, "crispr off target", 6)
-    assert page.notices == ("categories of arXiv are not applied",)
     assert [item.type for item in page.items] == ["article", "preprint", "article", "article", "dataset", "article"]
     assert first.ids == (
         Id("doi", "10.5555/jige.2024.0101"),
@@ -103,7 +102,7 @@ def test_a_year_is_a_date_if_there_is_no_other() -> None:
 def test_papers_without_a_title_are_counted() -> None:
     page = search({"total": 2, "data": [paper(title=None), paper()]})
     assert len(page.items) == 1
-    assert page.notices == ("skipped 1 papers without a title or an identifier",)
+    assert page.notices == ("skipped 1 result without a title or an identifier",)
 
 
 # --------------------------------------------------------------------------------------------- the question

@@ -33,7 +33,7 @@ def test_a_page_that_is_a_pdf_has_its_address(page: Page) -> None:
 
 
 def test_a_result_without_a_title_is_counted_in_the_notices(page: Page) -> None:
-    assert page.notices == ("Tavily: skipped 1 result without a title or an address",)
+    assert page.notices == ("skipped 1 result without a title or an identifier",)
 
 
 def test_the_key_has_a_place_and_no_value(taped: Taped, page: Page) -> None:
@@ -58,11 +58,6 @@ def test_no_more_results_than_wanted_are_returned(taped: Taped) -> None:
     full = TAVILY.search(taped.query, taped)
     page = TAVILY.search(replace(taped.query, k=2), Answering(taped.file["exchanges"][0]["response"]["body"]))
     assert page.items == full.items[:2]
-
-
-def test_categories_are_not_applied_and_a_notice_says_so(taped: Taped) -> None:
-    page = TAVILY.search(WebQuery("zzqx no such thing", 20, categories=("q-bio", "cs.AI")), taped)
-    assert page.notices == ("Tavily has no categories of arXiv: 'q-bio, cs.AI' is not applied",)
 
 
 def test_a_long_question_is_cut_at_a_word_and_a_notice_says_so(taped: Taped) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import orjson
 
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M
 from retrieve_cli.contracts.engines import Batch, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
@@ -18,7 +19,6 @@ from retrieve_cli.engines import collections
 from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.index_settings import OpensearchSettings
     from retrieve_cli.contracts.values import Vectors
 
 MOST_TERMS = 65_536
@@ -71,10 +71,10 @@ def principal(parts: Sequence[Part]) -> Part | None:
     return next((part for part in parts if part.unit == "chunk"), parts[0] if parts else None)
 
 
-def index_settings(settings: OpensearchSettings, part: Part) -> Json:
+def index_settings(part: Part) -> Json:
     """Return the settings of an index for a part. A refresh is requested once, when all rows are there."""
     general = {
-        "number_of_shards": settings.shards,
+        "number_of_shards": 1,
         "auto_expand_replicas": "0-1",
         "refresh_interval": "-1",
         "max_result_window": WINDOW,
@@ -82,7 +82,7 @@ def index_settings(settings: OpensearchSettings, part: Part) -> Json:
     return {**general, "knn": True} if part.dim is not None else general
 
 
-def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Json:
+def mapping(part: Part, *, with_text: bool) -> Json:
     """Return the mapping of a part.
 
     The numbers of a row are kept once more, to be read back exactly: a vector as bytes in `exact`, term weights as the
@@ -97,7 +97,7 @@ def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Jso
         properties |= {fields.features: {"type": "rank_features"}, "lowered": {"type": "keyword"}}
         properties["weights"] = {"type": "object", "enabled": False}
     else:
-        parameters = {"m": settings.hnsw_m, "ef_construction": settings.hnsw_ef_construction}
+        parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
         method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
         properties["exact"] = {"type": "binary"}
         properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}

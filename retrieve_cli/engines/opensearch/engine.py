@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, reading
@@ -64,15 +65,14 @@ class OpensearchEngine(CollectionLifeCycle):
     @property
     def card(self) -> Card:
         """Parameters that decide which candidates it finds."""
-        settings = self._settings
         return {
             "engine": self.name,
             "features": "rank_features",
             "vectors": "lucene hnsw",
-            "m": settings.hnsw_m,
-            "ef_construction": settings.hnsw_ef_construction,
-            "ef_search": settings.hnsw_ef_search,
-            "shards": settings.shards,
+            "m": HNSW_M,
+            "ef_construction": HNSW_EF_CONSTRUCTION,
+            "ef_search": HNSW_EF_SEARCH,
+            "shards": 1,
         }
 
     @property
@@ -98,8 +98,8 @@ class OpensearchEngine(CollectionLifeCycle):
         """Create the indexes of parts that are missing."""
         main = documents.principal(record.parts)
         for part in record.parts:
-            mapping = documents.mapping(self._settings, part, with_text=part == main)
-            settings = {"index": documents.index_settings(self._settings, part)}
+            mapping = documents.mapping(part, with_text=part == main)
+            settings = {"index": documents.index_settings(part)}
             self._create(self._names.part(record.generation, part.name), {"settings": settings, "mappings": mapping})
 
     def drop_collection(self, collection: str) -> None:
@@ -203,7 +203,7 @@ class OpensearchEngine(CollectionLifeCycle):
     def vectors(self, record: GenerationRecord, part: Part) -> OpensearchVectors:
         """Return a part with vectors."""
         reader = self._reader(record.generation, part.name)
-        return OpensearchVectors(reader, part, ef_search=self._settings.hnsw_ef_search)
+        return OpensearchVectors(reader, part, ef_search=HNSW_EF_SEARCH)
 
     def terms(self, record: GenerationRecord, part: Part) -> OpensearchTerms:
         """Return a part with term weights."""

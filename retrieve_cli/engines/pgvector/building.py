@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.pgvector.connections import Connections, configure, package, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier, labels_table, number, rows_table
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _LONGEST = {"vector": 2000, "halfvec": 4000}
 """The most numbers of a vector that an HNSW index takes, by the type of its numbers."""
 _LEAST_MB = 64
+_BUILD_MEMORY_MB, _BUILD_WORKERS = 1024, 2
+"""Memory of the server for building an index, and its parallel workers."""
 _MOST_SORTING_MB = 256
 
 
@@ -69,27 +72,26 @@ def indexed(kind: str | None, dim: int, *, extension: str) -> Composed:
 
 def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
     """Build all indexes that are not there."""
-    settings = index.settings
-    sorting_mb = min(settings.build_memory_mb, _MOST_SORTING_MB)
+    sorting_mb = min(_BUILD_MEMORY_MB, _MOST_SORTING_MB)
     for part in parts:
         table, name = tables.rows(part), rows_table(part)
         # The views join vectors with texts by the key.
         plain = [_plain(table, name, "gin", "facts"), _plain(table, name, "hash", "key")]
-        _build(connections, plain, memory_mb=sorting_mb, workers=settings.build_workers)
+        _build(connections, plain, memory_mb=sorting_mb, workers=_BUILD_WORKERS)
         if part.dim and index.type(part.dim):
             # The memory of the graph while it is built: if it fits, nothing is written twice.
             width = 2 if index.type(part.dim) == "halfvec" else 4
-            graph_mb = round(part.rows * (width * part.dim + 40 * settings.hnsw_m + 250) * 1.2 / 2**20)
-            memory = min(settings.build_memory_mb, max(_LEAST_MB, graph_mb))
+            graph_mb = round(part.rows * (width * part.dim + 40 * HNSW_M + 250) * 1.2 / 2**20)
+            memory = min(_BUILD_MEMORY_MB, max(_LEAST_MB, graph_mb))
             metric = "cosine" if _of_length_1(connections, table, extension=index.extension) else "ip"
             hnsw = _hnsw(table, name, part.dim, index, metric=metric)
-            _build(connections, [hnsw], memory_mb=memory, workers=settings.build_workers)
+            _build(connections, [hnsw], memory_mb=memory, workers=_BUILD_WORKERS)
         connections.write(partial(_analyze, table=table), limited=False)
     for name in sorted({labels_table(part) for part in parts}):
         table = tables.table(name)
         # A hash, for a B-tree has a longest text.
         ids = [_plain(table, name, "hash", column) for column in ("document_id", "id")]
-        _build(connections, ids, memory_mb=sorting_mb, workers=settings.build_workers)
+        _build(connections, ids, memory_mb=sorting_mb, workers=_BUILD_WORKERS)
         connections.write(partial(_analyze, table=table), limited=False)
 
 
@@ -118,8 +120,8 @@ def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters, *, met
         table=table,
         expression=indexed(index.type(dim), dim, extension=index.extension),
         operators=identifier(index.extension, f"{index.type(dim)}_{metric}_ops"),
-        m=number(index.settings.hnsw_m),
-        ef=number(max(index.settings.hnsw_ef_construction, 2 * index.settings.hnsw_m)),
+        m=number(HNSW_M),
+        ef=number(max(HNSW_EF_CONSTRUCTION, 2 * HNSW_M)),
     )
 
 

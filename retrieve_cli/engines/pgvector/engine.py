@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from retrieve_cli.config.index_settings import PgvectorSettings
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
@@ -55,7 +55,7 @@ class PgvectorEngine(LifeCycle):
     @property
     def card(self) -> Card:
         """Parameters of the index over vectors, and of the search in it."""
-        searching = {"ef_search": self._settings.hnsw_ef_search} if self._settings.index == "hnsw" else {}
+        searching = {"ef_search": HNSW_EF_SEARCH} if self._settings.index == "hnsw" else {}
         return {**self._built_with, **searching}
 
     @property
@@ -219,7 +219,7 @@ class PgvectorEngine(LifeCycle):
         settings = self._settings
         if settings.index == "none":
             return {"engine": self.name, "index": settings.index}
-        construction = {"m": settings.hnsw_m, "ef_construction": settings.hnsw_ef_construction}
+        construction = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
         return {"engine": self.name, "index": settings.index, "type": settings.type, **construction}
 
     def _tables(self, generation: str) -> Tables:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from retrieve_cli.config.index_settings import QdrantSettings
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names, reading
@@ -84,9 +84,9 @@ class QdrantEngine(CollectionLifeCycle):
         card = {
             "engine": self.name,
             "quantize": settings.quantize,
-            "hnsw_m": settings.hnsw_m,
-            "hnsw_ef_construction": settings.hnsw_ef_construction,
-            "hnsw_ef_search": settings.hnsw_ef_search,
+            "hnsw_m": HNSW_M,
+            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
+            "hnsw_ef_search": HNSW_EF_SEARCH,
         }
         return card | ({"quantile": _QUANTILE, "oversampling": OVERSAMPLING} if settings.quantize == "int8" else {})
 
@@ -189,7 +189,7 @@ class QdrantEngine(CollectionLifeCycle):
 
     def vectors(self, record: GenerationRecord, part: Part) -> VectorPart:
         """Return a part with vectors."""
-        ef = self._settings.hnsw_ef_search
+        ef = HNSW_EF_SEARCH
         return VectorPart(self._server, self._names.part(record.generation, part.name), dim=part.dim or 0, ef=ef)
 
     def terms(self, record: GenerationRecord, part: Part) -> TermPart:
@@ -235,7 +235,7 @@ class QdrantEngine(CollectionLifeCycle):
             faults.append((f"there is a collection {self._names.prefix}, so that no alias can have this name", fix))
         for collection in filter(self._names.owner, collections):  # each collection has its own limits
             config = server.call("GET", f"/collections/{collection}")["config"]
-            faults += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+            faults += excess(config.get("strict_mode_config") or {}, most_rows=_MOST_ROWS)
         return list(dict.fromkeys(faults))
 
     def close(self) -> None:
@@ -253,7 +253,7 @@ class QdrantEngine(CollectionLifeCycle):
     def _dense(self, dim: int) -> dict[str, Json]:
         settings = self._settings
         body: dict[str, Json] = {"vectors": {VECTOR: {"size": dim, "distance": "Dot"}}}
-        body["hnsw_config"] = {"m": settings.hnsw_m, "ef_construct": settings.hnsw_ef_construction}
+        body["hnsw_config"] = {"m": HNSW_M, "ef_construct": HNSW_EF_CONSTRUCTION}
         if settings.quantize == "int8":
             scalar = {"type": "int8", "quantile": _QUANTILE, "always_ram": True}
             body["quantization_config"] = {"scalar": scalar}
@@ -307,13 +307,13 @@ class QdrantEngine(CollectionLifeCycle):
 _SPARSE = {WEIGHTS: {"index": {"datatype": "float32"}}}
 
 
-def excess(strict: Mapping[str, Json], settings: QdrantSettings, *, most_rows: int) -> Iterator[tuple[str, str]]:
+def excess(strict: Mapping[str, Json], *, most_rows: int) -> Iterator[tuple[str, str]]:
     """Yield each limit of `strict_mode_config` that searches exceed, and how to raise it."""
     if not strict.get("enabled"):
         return
     needed = {
         "max_query_limit": most_rows,
-        "search_max_hnsw_ef": max(settings.hnsw_ef_search, _DEEPEST),
+        "search_max_hnsw_ef": max(HNSW_EF_SEARCH, _DEEPEST),
         "search_max_oversampling": OVERSAMPLING,
         "condition_max_size": most_rows,
     }

@@ -34,7 +34,7 @@ _PROBE = "dimension"
 """Text of the request that reads the server's model name and dimension."""
 _TOO_MUCH = (
     "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
-    "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, remove it"
+    "is too large, raise the server's limit to 32 texts; if it does not know encoder.dimensions, remove it"
 )
 
 

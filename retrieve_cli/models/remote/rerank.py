@@ -28,8 +28,8 @@ _OTHER_FORM = frozenset({400, 404, 405, 415, 422})
 _LARGEST = 3e38
 """A float32 holds no more."""
 _TOO_MUCH = (
-    "if the batch is too large, lower rerank.batch_size; if a text is too long for the model, build with a smaller "
-    "chunking.size"
+    "if the batch is too large, raise the server's limit to 32 texts; if a text is too long for the model, build with "
+    "a smaller chunking.size"
 )
 
 

@@ -5,8 +5,6 @@ things make it work there: words count by how rare they are; both directions cou
 side, for the longer one is always covered less; and a long text is read in windows, of which the best one counts. On
 seven collections either direction alone loses 0.05 nDCG@10 somewhere, both of them half and half gain 0.014, by length
 0.023. Centring the vectors gains nothing beyond that. Vectors are (t, dim) float32 rows of L2 norm 1, ids (t,).
-
-Two rerankers use it: over token vectors that an index keeps, and over texts that no index holds.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, Query, TokenEncoder, TokenVectors, Unit
+from retrieve_cli.contracts import Hit, Query, TokenVectors, Unit
 from retrieve_cli.cores import one_blas_thread
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.runtimes.packages import once
@@ -25,7 +23,7 @@ from retrieve_cli.models.runtimes.packages import once
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Encoder, Mask, Rows, Terms, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
 
 WINDOW, STRIDE = 96, 48
 """Tokens; windows of 64 and of 128 were within 0.002."""
@@ -86,16 +84,6 @@ def together(parts: Sequence[Windows]) -> Windows:
     return Windows(max(part.words for part in parts), owners, *map(np.concatenate, columns))
 
 
-def maxsim(
-    query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows, candidates: int
-) -> NDArray[np.float64]:
-    """(candidates,) float64 scores: of each candidate the best window of all its texts.
-
-    `ends` (n,) is the end of each text, `owners` (n,) its candidate.
-    """
-    return match_windows(query, texts, ends, owners).best(candidates)
-
-
 def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows) -> Windows:
     """The windows of the texts; none where the query has no words."""
     parts = list(_texts(ends, owners))
@@ -146,8 +134,6 @@ PASSAGES = 4
 """Chunks of a record that are read."""
 _QUERIES = 4096
 """Queries whose tokens are kept."""
-_DECIMALS = 5
-"""Decimals of a similarity that count: those below depend on the processor."""
 
 
 class ChunkTokens(Protocol):
@@ -227,54 +213,7 @@ class LateInteraction:
         return self._open()
 
 
-class TextReader:
-    """Reranker of texts that no index holds: the encoder's cosine and MaxSim, each as a z-score over the texts, whose
-    places are the rows of hits.
-
-    On the first 20 hits of two simple word searches over SciFact and Cranfield (120 queries each, share 0.8), the sum
-    of both gained 0.016 to 0.034 nDCG@10 over either alone, and token weights by rarity among the texts themselves
-    0.005 to 0.02 over equal ones.
-    """
-
-    name = "encoder+maxsim"
-
-    def __init__(self, encoder: Encoder, tokens: TokenEncoder, texts: Sequence[str]) -> None:
-        """`tokens` is the encoder again, as one with token vectors."""
-        self._encoder = encoder
-        self._tokens = tokens
-        self._texts = texts
-
-    def read(self, query: Query, hits: Sequence[Hit]) -> NDArray[np.float64]:
-        """Return (n,) float64 scores, higher is better; they depend on the other hits."""
-        made: dict[int, TokenVectors] = {}
-        passages = self._tokens.encode_passages_into([self._texts[hit.row] for hit in hits], made.__setitem__)
-        parts = [made[place] for place in range(len(hits))]
-        asked = self._encoder.encode_queries([query.text])[0]
-        similar = np.einsum("ij,j->i", _unit(passages), _unit(asked[None])[0])
-        words = self._tokens.encode_tokens([query.text])[0]
-        different, counts = np.unique(np.concatenate([np.unique(part.ids) for part in parts]), return_counts=True)
-        texts_with = dict(zip(different.tolist(), counts.tolist(), strict=True))
-
-        def rarity(ids: Terms) -> Vectors:
-            """Return (t,) float32 weights: ln(1 + (n - df + 0.5) / (df + 0.5))."""
-            df = np.array([texts_with.get(token, 0) for token in ids.tolist()], np.float64)
-            return np.log1p((len(parts) - df + 0.5) / (df + 0.5)).astype(np.float32)
-
-        ends = np.cumsum([len(part.ids) for part in parts])
-        ids = np.concatenate([part.ids for part in parts])
-        texts = WeightedTokens(_unit(np.concatenate([part.vectors for part in parts])), rarity(ids))
-        asked_words = WeightedTokens(_unit(words.vectors), rarity(words.ids))
-        matched = maxsim(asked_words, texts, ends, np.arange(len(hits)), len(hits))
-        return sum((_standardised(scores) for scores in (similar, matched)), np.zeros(len(hits)))
-
-
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     unit: Vectors = vectors / np.maximum(lengths, np.float32(1e-12))
     return unit
-
-
-def _standardised(scores: Vectors | NDArray[np.float64]) -> NDArray[np.float64]:
-    rounded = np.round(scores.astype(np.float64), _DECIMALS)
-    deviation = float(rounded.std())
-    return (rounded - rounded.mean()) / deviation if deviation > 0 else np.zeros_like(rounded)

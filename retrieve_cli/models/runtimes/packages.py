@@ -17,9 +17,9 @@ _EXTRAS = {
     "onnxruntime": "pip install onnxruntime",
     "tokenizers": "pip install tokenizers",
     "openvino": "pip install 'retrieve-cli[openvino]'",
-    "torch": "pip install torch",
-    "transformers": "pip install transformers",
-    "sentence_transformers": "pip install sentence-transformers",
+    "torch": "pip install 'retrieve-cli[torch]'",
+    "transformers": "pip install 'retrieve-cli[torch]'",
+    "sentence_transformers": "pip install 'retrieve-cli[torch]'",
     "huggingface_hub": "pip install huggingface_hub",
 }
 

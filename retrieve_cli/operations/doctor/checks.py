@@ -1,6 +1,6 @@
 """Checks of the artifacts folder, the model, the machine, the packages and the sources.
 
-A check returns what it found, with the fix of all that is wrong; None if it does not apply.
+A check returns its findings, each fault with its fix; None if it does not apply.
 """
 
 from __future__ import annotations
@@ -314,13 +314,14 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, bool]
     by_torch = encoder.kind == "torch" or (encoder.kind == "auto" and on_torch)
     served = encoder.kind == "remote" or settings.rerank.backend in ("remote", "llm")
     served = served or settings.llm.base_url is not None or settings.facets.base_url is not None
-    cut = settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive or "docs" in kinds
+    cut = settings.chunking.coherence or settings.facets.extractive or "docs" in kinds
+    names_or_language = settings.chunking.entities or (cut and settings.chunking.language != "en")
     table = (
         ("typer rich PyYAML orjson numpy", "every command", True),
         ("tokenizers onnx onnxruntime", "the encoder on a CPU (encoder.kind: onnx)", encodes and onnx),
         (torch, "the encoder on a GPU (encoder.kind: torch)", encodes and by_torch),
         ("openvino", "a faster encoder on a CPU (encoder.kind: openvino)", encodes and encoder.kind == "openvino"),
-        ("spacy", "texts that are cut into chunks", cut),
+        ("spacy", "names in texts, and sentences in other languages than English", names_or_language),
         ("urllib3", "sources of kind http and sparql, and models on a server", kinds & {"http", "sparql"} or served),
         ("pyoxigraph", "sources of kind sparql", "sparql" in kinds),
         ("obonet", "ontologies in OBO (graph.files)", any(path.suffix == ".obo" for path in settings.graph.files)),

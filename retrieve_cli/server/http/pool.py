@@ -129,10 +129,6 @@ class WebSearching(Pool):
             raise NotConfigured("web search is not enabled on this server", hint=hint)
         return self._search
 
-    def expect_enabled(self) -> None:
-        """Raises: NotConfigured: no searches are answered."""
-        _ = self.search
-
     async def answer(self, request: Request, options: WebOptions, caller: Caller) -> WebAnswer:
         """Return the answer to a search of a caller.
 

@@ -69,14 +69,14 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     answer, total, whole = page.answer, page.answer.total_matches, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
-    def in_content(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
+    def in_content(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
         matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
         notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
         first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
         last = _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
-    def in_structure(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
+    def in_structure(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
@@ -110,7 +110,7 @@ def _following(page: ResultPage, shown: int) -> str | None:
 
 def _structured(
     page: ResultPage,
-    entries: Sequence[CompactEntry[Result]],
+    entries: Sequence[CompactEntry],
     whole: Mapping[str, Json],
     related: Sequence[Result],
     *,

@@ -63,7 +63,7 @@ def page(
     from starlette.responses import HTMLResponse
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
-    values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
+    values = {"root": root, "signed": COOKIE in request.cookies, **values}
     html = environment().get_template(f"{template}.html").render(values)
     pictures = " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
     headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("img-src 'self'", pictures)}

@@ -50,14 +50,6 @@ def expect_own_page(request: Request, state: State) -> None:
         raise RejectedRequest(403, said, code="origin", hint="send it from there")
 
 
-def from_elsewhere(request: Request) -> bool:
-    """Return True if a page of another site made the browser ask: by a link, an image or a form.
-
-    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
-    """
-    return request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
-
-
 async def fields_of(request: Request) -> dict[str, str]:
     """Return the fields of a posted form. Raises: RejectedRequest if it is too long or not a form."""
     body = await read_body(request, _FORM)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.chunking.spacy_import import mask_runs, spacy
+from retrieve_cli.sources.chunking.sentences import mask_runs
+from retrieve_cli.sources.chunking.spacy_import import spacy
 from retrieve_cli.storage.manifest import sha1, sha1_file
 from retrieve_cli.untrusted import files
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, Encoder, FacetAnswer
 from retrieve_cli.errors import one_line
-from retrieve_cli.sources.chunking.spacy_import import sentence_starts
+from retrieve_cli.sources.chunking.sentences import sentence_starts
 
 SUMMARY = "summary"
 _CHUNKS = 256
@@ -17,7 +17,7 @@ _CHUNKS = 256
 _ENDS = (".", "!", "?", "…", "。", "！", "？", "؟", "।")
 _CLOSING = "\"')]»”’*_"
 """Marks that may follow the end of a sentence."""
-_RULES = 1
+_RULES = 2
 """Version of the rule; part of the card."""
 
 

@@ -23,7 +23,7 @@ from retrieve_cli.sources.chunking.blocks import (
     newlines,
 )
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.spacy_import import sentence_starts
+from retrieve_cli.sources.chunking.sentences import sentence_starts
 from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
 
 AFTER_HEADING = 1.0

@@ -17,7 +17,7 @@ from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
 _TINY = 8
 """A section of less than 1/8 of a chunk may share a chunk with an equally small neighbour."""
 
-_RULES = 2
+_RULES = 3
 """Version of the rules for cutting and storing a text; part of the recipe."""
 
 

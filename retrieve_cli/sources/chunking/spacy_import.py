@@ -1,8 +1,4 @@
-"""Import of spaCy without PyTorch, and masking of texts that take it quadratic time.
-
-Sentence boundaries by a blank spaCy pipeline, which sees words between blanks, and by the stops of other scripts:
-rules only, no download.
-"""
+"""Import of spaCy without PyTorch, and sentence boundaries by its blank pipelines: rules only, no download."""
 
 from __future__ import annotations
 
@@ -22,10 +18,6 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 
-_UNBROKEN = re.compile(r"\S{300,}")
-_NO_STOP = re.compile(r"[^.!?\u3002\uff01\uff1f]|[.!?\u3002\uff01\uff1f]{2,}")
-
-
 def spacy() -> ModuleType:
     """Import the package spaCy.
 
@@ -42,16 +34,11 @@ def spacy() -> ModuleType:
         import spacy as package
     except ImportError as error:
         raise Unavailable(
-            "spaCy, which finds sentences and names, is not installed", hint="pip install spacy"
+            "spaCy, which finds names, and sentences in other languages than English, is not installed",
+            hint="pip install 'retrieve-cli[spacy]'",
         ) from error
     module: ModuleType = package
     return module
-
-
-def mask_runs(text: str) -> str:
-    """Replace long runs of marks, for which spaCy takes quadratic time, by letters; every character keeps its
-    position."""
-    return _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), text)
 
 
 @contextmanager
@@ -87,22 +74,20 @@ _BLOCK = 100_000
 """Characters passed to spaCy at once; below the `max_length` of any pipeline."""
 
 _STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+|(?<=[。！？｡।])"), re.compile(r"\s+"))
-_STOP = re.compile(r"(?:[。！？｡]+[」』”’）》〉】]*|[।॥။។៕؟۔։።]+[”’»)]*)\s*")
-"""Stops that no blank need follow, or that spaCy knows in some languages only."""
 
 
-def sentence_starts(text: str, language: str = "en") -> list[int]:
-    """Return the character positions at which the sentences of `text` begin; the first is 0.
+def starts_in(text: str, language: str) -> Iterator[int]:
+    """Yield the character positions at which sentences of a language begin. Long runs of marks take quadratic
+    time: the caller masks them.
 
     Raises:
         UsageError: spaCy has no blank pipeline of this language.
         Unavailable: spaCy, or a package that it needs for this language, is not installed.
     """
     pipeline = _pipeline(language)
-    starts = [0] if text.isascii() else [0, *(found.end() for found in _STOP.finditer(text) if found.end() < len(text))]
     for offset, block in _blocks(text):
-        starts.extend(offset + sentence.start_char for sentence in pipeline(mask_runs(block)).sents)
-    return sorted(set(starts))
+        for sentence in pipeline(block).sents:
+            yield offset + sentence.start_char
 
 
 @lru_cache(maxsize=4)

@@ -7,7 +7,7 @@ quotation marks, field prefixes such as `au:`, and AND, OR, ANDNOT in capitals k
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import ClassVar
 from xml.etree.ElementTree import Element
@@ -25,7 +25,7 @@ from retrieve_cli.contracts.websearch import (
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items, replies
-from retrieve_cli.websearch.providers.wording import MARKS, attempts, has_syntax, straight
+from retrieve_cli.websearch.providers.wording import MARKS, has_syntax, relaxed, straight
 
 _SERVER = "https://export.arxiv.org"
 _ATOM = "{http://www.w3.org/2005/Atom}"
@@ -64,23 +64,8 @@ class Arxiv(Frozen):
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the preprints that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
-        notices: list[str] = []
-        page = Page((), "")
-        for number, words in enumerate(_wordings(query.text)):
-            page = _page(words, query, fetch)
-            if page.total:
-                if number:
-                    notices.append(f"arXiv has nothing with all words: searched for {quoted(words)}")
-                break
-        return Page(page.items, page.query, page.total, (*notices, *page.notices))
-
-
-def _wordings(text: str) -> Iterator[str]:
-    """Yield the question, or if it has no syntax, its content words and fewer of them."""
-    if has_syntax(text) or _FIELD.search(text):
-        yield text
-    else:
-        yield from map(" ".join, attempts(text))
+        unchanged = has_syntax(query.text) or _FIELD.search(query.text) is not None
+        return relaxed("arXiv", query.text, lambda words: _page(words, query, fetch), unchanged=unchanged)
 
 
 def _page(words: str, query: WebQuery, fetch: Fetch) -> Page:
@@ -90,12 +75,7 @@ def _page(words: str, query: WebQuery, fetch: Fetch) -> Page:
     # a rejected question has status 400 and the same feed with the reason
     response = fetch(Call(f"{_SERVER}/api/query", parameters), accept=(200, 400))
     total, entries = _read_feed(response)
-    preprints = [item for entry in entries[: query.k] if (item := _item(entry))]
-    if entries and not preprints:
-        replies.malformed("a feed of preprints", response)
-    unread = min(len(entries), query.k) - len(preprints)
-    notices = (f"skipped {unread} entries without a title or an identifier",) if unread else ()
-    return Page(tuple(preprints), sent, total, notices)
+    return replies.page_of(map(_item, entries), sent, response, k=query.k, total=total)
 
 
 def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) -> str:

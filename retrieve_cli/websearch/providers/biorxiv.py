@@ -7,16 +7,16 @@ https://europepmc.org/RestfulWebService and, for the syntax of questions, https:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Fetch, Item, Need, Page, WebKind, WebQuery
-from retrieve_cli.errors import printable, quoted, shortened
+from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
-from retrieve_cli.websearch.providers.wording import attempts, balanced, has_syntax
-from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, rejected, text
+from retrieve_cli.websearch.providers.wording import balanced, has_syntax, relaxed
+from retrieve_cli.websearch.replies import listed, malformed, number, objects, page_of, read_object, rejected, text
 
 _ORIGIN = "https://www.ebi.ac.uk"
 _SEARCH = f"{_ORIGIN}/europepmc/webservices/rest/search"
@@ -41,26 +41,11 @@ class BioRxiv(Frozen):
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the preprints that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
-        notices = ["categories are arXiv categories: bioRxiv cannot apply them"] if query.categories else []
-        page = Page((), "")
-        for count, words in enumerate(_wordings(query.text)):
-            page = _page(words, query, fetch)
-            if page.total:
-                if count:
-                    notices.append(f"bioRxiv has nothing with all words: searched for {quoted(words)}")
-                break
-        return Page(page.items, page.query, page.total, (*notices, *page.notices))
-
-
-def _wordings(question: str) -> Iterator[str]:
-    """Yield the question without foreign syntax, or its content words and fewer of them. Raises: ProviderFailed."""
-    plain = balanced(_SYNTAX.sub(" ", question))
-    if not plain:
-        rejected("the question has no word to search for")
-    if has_syntax(plain):
-        yield plain
-    else:
-        yield from map(" ".join, attempts(plain))
+        plain = balanced(_SYNTAX.sub(" ", query.text))
+        if not plain:
+            rejected("the question has no word to search for")
+        unchanged = has_syntax(plain)
+        return relaxed("bioRxiv", plain, lambda words: _page(words, query, fetch), unchanged=unchanged)
 
 
 def _page(words: str, query: WebQuery, fetch: Fetch) -> Page:
@@ -78,12 +63,7 @@ def _page(words: str, query: WebQuery, fetch: Fetch) -> Page:
     entries = listed(listing.get("result"), response, "result")
     if total and not entries:
         malformed(f"a list of results for its {total:,} matches", response)
-    found = [item for item in map(_item, entries) if item]
-    if entries and not found:
-        malformed("a list of results with titles", response)
-    lost = len(entries) - len(found)
-    notices = (f"skipped {lost} records without a title or an identifier",) if lost else ()
-    return Page(tuple(found), sent, total, notices)
+    return page_of(map(_item, entries), sent, response, k=query.k, total=total)
 
 
 def _item(entry: Mapping[str, Json]) -> Item | None:

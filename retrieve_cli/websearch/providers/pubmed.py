@@ -69,8 +69,6 @@ class PubMed(Frozen):
             malformed("an object with `esearchresult`", response)
         pmids, total = _pmids(answer, response)
         notices = list(_notices(answer))
-        if query.categories:
-            notices.append("categories are arXiv categories: PubMed cannot apply them")
         sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
         if not pmids:
             return Page((), sent, total, tuple(notices))

@@ -69,13 +69,7 @@ class SemanticScholar(Frozen):
             parameters["publicationDateOrYear"] = f"{query.since}:"
         response = fetch(Call(f"{_SERVER}/graph/v1/paper/search", parameters, keys=(_KEY,)))
         total, papers = _papers(response)
-        readable = [item for paper in papers[: query.k] if (item := _item(paper))]
-        if papers and not readable:
-            replies.malformed("a list of papers", response)
-        unread = min(len(papers), query.k) - len(readable)
-        notices = ["categories of arXiv are not applied"] if query.categories else []
-        notices += [f"skipped {unread} papers without a title or an identifier"] if unread else []
-        return Page(tuple(readable), sent, total, tuple(notices))
+        return replies.page_of(map(_item, papers), sent, response, k=query.k, total=total)
 
 
 def _complaint(answer: Json) -> str:

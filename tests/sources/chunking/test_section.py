@@ -198,7 +198,7 @@ def test_a_size_above_what_the_encoder_takes_or_a_prefix_that_leaves_no_room_is_
 
 def test_every_parameter_is_on_the_card(words: Tokenizer) -> None:
     card = SectionChunker(words, max_tokens=256, size=128, prefix="p: ", language="de").card
-    own = {"strategy": "section", "coherence": None, "sections": 2}
+    own = {"strategy": "section", "coherence": None, "sections": 3}
     assert card == {**own, "max_tokens": 256, "size": 128, "prefix": "p: ", "language": "de"}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -8,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from samples import ROOT
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.chunking.spacy_import import hide_package, sentence_starts
+from retrieve_cli.sources.chunking.sentences import sentence_starts
+from retrieve_cli.sources.chunking.spacy_import import hide_package, starts_in
 
 
 def test_sentences_begin_behind_a_full_stop() -> None:
@@ -23,11 +26,40 @@ def test_a_text_without_a_stop_is_one_sentence(text: str) -> None:
     assert sentence_starts(text) == [0]
 
 
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("Mr. Day saw it, e.g. here. Then (so!) it ended.", ["Mr.", "The", "it "]),
+        ('He said "no." Then he went (far.) Home...', ["He ", "The", "Hom"]),
+        ("See a.example.org/xy. Next end.Begin at 37 °C. v.s. 3 mg/d. a", ["See", "Nex", "Beg", "v.s"]),
+        ("One.\nTwo.  Three... four. `Five`", ["One", "\nTw", " Th", "`Fi"]),
+    ],
+)
+def test_english_needs_no_package(monkeypatch: pytest.MonkeyPatch, text: str, starts: list[str]) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    assert [text[start : start + 3] for start in sentence_starts(text)] == starts
+
+
+def test_english_has_the_boundaries_of_spacy() -> None:
+    pytest.importorskip("spacy")
+    folder = ROOT / "docs"
+    expected: set[tuple[str, int]] = set()
+    found: set[tuple[str, int]] = set()
+    for page in sorted(folder.glob("*.md")):
+        for number, text in enumerate(re.split(r"\n\s*\n", page.read_text("utf-8"))):
+            name = f"{page.name} {number}"
+            expected |= {(name, start) for start in (0, *starts_in(text, "en"))}
+            found |= {(name, start) for start in sentence_starts(text)}
+    assert len(found ^ expected) <= 0.002 * len(expected)
+
+
 def test_the_language_can_be_chosen() -> None:
+    pytest.importorskip("spacy")
     assert len(sentence_starts("Das ist z. B. eins. Das ist zwei.", "de")) == 2
 
 
 def test_a_language_that_spacy_does_not_know_is_refused() -> None:
+    pytest.importorskip("spacy")
     with pytest.raises(UsageError, match="`qq`"):
         sentence_starts("One. Two.", "qq")
 
@@ -63,10 +95,10 @@ def python(program: str) -> str:
 def test_torch_is_not_imported_for_sentences_and_can_be_used_afterwards() -> None:
     program = """
 import sys
-from retrieve_cli.sources.chunking.spacy_import import sentence_starts
-print(sentence_starts("One. Two."), "torch" in sys.modules)
+from retrieve_cli.sources.chunking.sentences import sentence_starts
+print(sentence_starts("One. Two.", "de"), "torch" in sys.modules)
 import torch
-print(int(torch.ones(3).sum()), sentence_starts("One. Two. Three."))
+print(int(torch.ones(3).sum()), sentence_starts("One. Two. Three.", "de"))
 """
     assert python(program) == "[0, 5] False\n3 [0, 5, 10]\n"
 
@@ -88,8 +120,8 @@ def test_where_torch_was_imported_before_spacy_sees_it() -> None:
     pytest.importorskip("torch")
     program = """
 import torch
-from retrieve_cli.sources.chunking.spacy_import import sentence_starts
+from retrieve_cli.sources.chunking.sentences import sentence_starts
 import sys
-print(sentence_starts("One. Two."), sys.modules["thinc.compat"].has_torch)
+print(sentence_starts("One. Two.", "de"), sys.modules["thinc.compat"].has_torch)
 """
     assert python(program) == "[0, 5] True\n"

@@ -49,7 +49,7 @@ def parse(
     document = _open(content)
     try:
         if len(document) > limits.max_pages:
-            raise BadDocument(f"it has {len(document)} pages, more than {limits.max_pages} (parsing.max_pages)")
+            raise BadDocument(f"it has {len(document)} pages, more than {limits.max_pages}")
         texts = (sidecar or b"").decode("utf-8-sig", "replace").split("\f")
         supplied = {index: text for index, text in enumerate(texts, start=1) if text.strip()}
         return _parsed(document, name, on_page, supplied)
