@@ -242,18 +242,6 @@ def test_circumstances_that_make_no_sense_are_damage_or_without_effect(
     assert retrieve("query", "lungs").code == 0
 
 
-def test_an_index_that_does_not_know_its_source_says_nothing_of_it(index: Path, retrieve: Program) -> None:
-    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
-    value = json.loads(path.read_text())
-    del value["built"]["sources"]
-    value["built_sha1"] = sha1(value["built"])
-    path.write_text(json.dumps(value))
-    assert retrieve("query", "lungs").code == 0
-    done = retrieve("sync")
-    assert done.code == 2
-    assert "does not name its sources" in done.err
-
-
 # ------------------------------------------------------------------------------------- new files, and the policy
 
 

@@ -50,6 +50,14 @@ def test_a_search_is_refused_until_it_is_enabled(ask: Ask, fakes: Fakes, monkeyp
     assert fakes.calls == []
 
 
+@pytest.mark.parametrize("flags", [("-k", "0"), ("--deadline-ms", "0"), ("--since", "2024-13")])
+def test_an_option_out_of_range_is_refused_and_nothing_is_sent(ask: Ask, fakes: Fakes, flags: tuple[str, str]) -> None:
+    done = ask(*flags)
+    assert done.code == 2
+    assert flags[0].strip("-").replace("-ms", "") in done.err
+    assert fakes.calls == []
+
+
 def test_only_configured_providers_receive_the_question(
     ask: Ask, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
