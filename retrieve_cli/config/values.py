@@ -362,8 +362,3 @@ def variables(environment: Mapping[str, str]) -> Iterator[Variable]:
     for name in sorted(name for name in environment if name.startswith(PREFIX) and "__" in name):
         section, _, key = name.removeprefix(PREFIX).lower().partition("__")
         yield Variable(name, section, key, environment[name])
-
-
-def variable_of(key: str) -> str:
-    """Return the environment variable that sets a key, written as `section.key`."""
-    return PREFIX + key.upper().replace(".", "__")

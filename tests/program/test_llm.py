@@ -127,7 +127,7 @@ def test_descriptions_are_shortened_and_the_number_of_choices_is_bounded(
     tools = [{"id": str(at), "name": "Lungs", "description": "lungs " * 500, "domain": "thorax"} for at in range(4)]
     indexed(retrieve, tools)
     monkeypatch.setattr("retrieve_cli.assemble.llm.DESCRIPTION_CHARS", 30)
-    configure("llm", depth=2)
+    monkeypatch.setattr("retrieve_cli.assemble.llm.DEPTH", 2)
     assert len(chosen(retrieve, "lungs")["results"]) == 2
     assert shown(model)[0] == f"Lungs: {('lungs ' * 5).strip()} (domain: thorax)"
 
@@ -315,7 +315,7 @@ def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
 
 
 def test_a_language_model_reads_a_catalog_that_has_no_index(
-    model: Api, retrieve: Program, tmp_path: Path, configure: Configure
+    model: Api, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
     write_catalog(Path("tools.jsonl"), TOOLS)
@@ -326,5 +326,5 @@ def test_a_language_model_reads_a_catalog_that_has_no_index(
     assert len(shown(model)) == len(TOOLS)
     assert {result["picked"] for result in answer["results"]} == {True}
     assert not Path("artifacts").exists()
-    configure("docs", unindexed_max_mb=0.0001)
-    assert "docs.unindexed_max_mb" in refused(retrieve, "query", "lungs", "--mode", "llm")
+    monkeypatch.setattr("retrieve_cli.cli.folder_queries._MOST_MB", 0.0001)
+    assert "without an index" in refused(retrieve, "query", "lungs", "--mode", "llm")

@@ -39,7 +39,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "A13": "lungmask",
     "A14": "lungmask",
     "A15": (6, "dense.device: auto"),
-    "A16": '"top_score"',
+    "A16": "event=answer query=1",
     "A17": '"license": "MIT"',
     "B1": "wrote config.yaml (preset biocortex)",
     "B2": "(domain: transcriptomics)",
@@ -56,7 +56,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "C3": "published",
     "C4": '"reranked": true',
     "C5": '"pipeline_info"',
-    "C6": '"engine_used": "naive"',
+    "C6": '"kept": 4,',
     "C7": '"page": 2,\n      "page_end": 2,\n      "page_label": "1"',
     "C8": '"documentId":"lungmask"',
     "D1": "transport.md",
@@ -202,7 +202,7 @@ def providers(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         return
     with faking() as fakes:
         monkeypatch.setenv("RETRIEVE_WEB__ENDPOINTS", json.dumps(fakes.endpoints))
-        monkeypatch.setenv("RETRIEVE_WEB__K", "10")  # so many results do the fakes have
+        monkeypatch.setattr("retrieve_cli.search.web.RESULTS", 10)  # so many results do the fakes have
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         yield
 

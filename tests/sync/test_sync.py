@@ -687,6 +687,3 @@ def test_marks_of_a_moment_ago_are_not_relied_on(
 def test_notes_on_what_was_verified_that_are_none_change_nothing(index: Path, retrieve: Program, content: str) -> None:
     (index / "cache" / "verified.json").write_text(content)
     assert retrieve("sync", "--json").json["status"] == "unchanged"
-
-
-# ------------------------------------------------------------------------------------------ an older version's index
