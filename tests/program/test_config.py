@@ -86,7 +86,6 @@ Keys = dict[str, object]
 CUT = ("chunks.jsonl", "offsets.pkl", "dense.faiss")
 ALL = (*CUT, "records.jsonl", "bm25.pkl")
 SHORT: Keys = {"chunking.size": 48}
-COHERENT: Keys = {**SHORT, "chunking.coherence": True}
 GRAPH: Keys = {"dense.index": "hnsw"}
 MODEL: Keys = {"encoder.kind": "onnx"}
 
