@@ -122,7 +122,7 @@ SEARCH = Table(
     Choice("min_confidence", _number(0, 1), "Drop results of lower confidence (after eval --calibrate).", RESULTS,
            "--min-confidence P"),
     Choice("dependencies", _SWITCH, "Add the dependencies of each result, in order.", RESULTS,
-           "--with-dependencies", key="expansion.bundle"),
+           "--with-dependencies"),
     Choice("facets", _texts(_LONGEST_NAME, most=_MOST_FACETS), "Count the values that matching records have.", RESULTS,
            "--facet FIELD", SEVERAL),
     Choice("related", _one_of("full", "brief"), "Related records: as full as results, or ids, names and paths.",

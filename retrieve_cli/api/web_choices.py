@@ -37,7 +37,7 @@ WEB = Table(
     Choice("deadline_ms", {"type": "number", "minimum": 1, "maximum": LONGEST_DEADLINE_MS},
            "Time for all providers together.", "", "--deadline-ms MS", _IN_JSON),
     Choice("max_age", {"type": ["number", "string"], "minimum": 0, "maxLength": 20},
-           "Use stored answers up to this age: 24h, 7d, off.", "", "--max-age AGE", _IN_JSON,
+           "Use stored answers up to this age: 1h, 24h, off.", "", "--max-age AGE", _IN_JSON,
            more="A number is one of seconds; 0: none is used."),
     Choice("explain", _SWITCH, "Explain each score, and report on every provider.", "", "--explain", _FLAG),
 )  # fmt: skip

@@ -50,7 +50,6 @@ def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
         max_bytes=int(parsing.max_mb * MB),
         memory_bytes=int(parsing.memory_mb * MB),
         cpu_s=parsing.cpu_s,
-        main_content=parsing.main_content,
     )
     return SandboxedReader(limits, text_bytes=int(max_mb * MB), workers=parsing.workers)
 
@@ -62,16 +61,12 @@ def suffixes() -> Sequence[str]:
     return formats.suffixes()
 
 
-def cards_of(columns: Columns, settings: Settings) -> Mapping[str, Card] | None:
+def cards_of(columns: Columns) -> Mapping[str, Card] | None:
     """Return the parser of each format that has records, given their columns; None if no record has a format."""
     from retrieve_cli.sources.formats import formats
 
-    main_content = settings.parsing.main_content
-    cards = {
-        name: formats.card(name, main_content=main_content)
-        for name in columns.counts("kind")
-        if name in formats.FORMATS
-    }
+    names = (name for name in columns.counts("kind") if name in formats.FORMATS)
+    cards = {name: formats.card(name, main_content=True) for name in names}
     return {name: card for name, card in sorted(cards.items()) if card} or None
 
 

@@ -263,5 +263,4 @@ def _sparse_encoder(settings: Settings, model: str) -> SparseEncoder:
         cache_dir=cache_dir(settings),
         device=chosen.device,
         min_weight=chosen.min_weight,
-        top_terms=chosen.top_terms,
     )

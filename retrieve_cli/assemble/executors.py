@@ -60,8 +60,7 @@ def workers_for(
         crew = ProcessCrew(count, partial(Worker, make, cards), _gpus() if device == "cuda" else [])
     else:
         raise UsageError(f"--executor takes no {quoted(where)}", hint="--executor ray:auto, or ray:ADDRESS")
-    dim = 0 if dense is None else dense.card.dim
-    return PassageWorkers(crew, unit_characters=_UNIT_CHARACTERS[device], dim=dim, say=say)
+    return PassageWorkers(crew, _UNIT_CHARACTERS[device], say)
 
 
 def encoders_of(settings: Settings, dense: bool, sparse: bool, keeps_tokens: bool) -> Encoders:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.models.remote.reading import CatalogReader
 
+DEPTH = 50
+"""Most records that a language model may select."""
 DESCRIPTION_CHARS = 400
 """Characters of a description that a language model reads."""
 
@@ -86,7 +88,7 @@ def card(settings: Settings) -> list[Json]:
     """Return the settings that decide which language model reads records, and which parts of them it reads."""
     chosen = settings.llm
     model = chosen.model or settings.rerank.model
-    return [model, chosen.context_tokens, chosen.max_records, DESCRIPTION_CHARS, chosen.depth]
+    return [model, chosen.context_tokens, chosen.max_records, DESCRIPTION_CHARS, DEPTH]
 
 
 def retrieval(
@@ -109,7 +111,7 @@ def retrieval(
         cache(partial(_reader, generation, server, call.left)),
         layout,
         unit=unit,
-        depth=min(depth, server.settings.depth),
+        depth=min(depth, DEPTH),
         most_read=server.settings.max_records,
         shortlist=next(shortlist, None),
         say=call.say,

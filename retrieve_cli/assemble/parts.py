@@ -124,7 +124,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         workers=partial(workers_for, settings, encoder, building.sparse, keeps_tokens),
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         graph_card=graph.card(settings),
-        document_cards=partial(documents.cards_of, settings=settings),
+        document_cards=documents.cards_of,
         write_graph=partial(graph.write, settings=settings),
     )
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _MOST_BYTES = {"encoder": 128 << 20}
 _FEWER_BYTES = 16 << 20
 """Maximum bytes of one answer: vectors of a batch, or a score for each of some passages."""
+FACETS_TIMEOUT_S = 60.0
+"""Seconds of a request for facets."""
 CONCURRENCY = 4
 """Requests to one server at the same time."""
 
@@ -35,7 +37,7 @@ def client(chosen: EncoderSettings | FacetsSettings | RerankSettings | LlmSettin
     return Client(
         chosen.base_url,
         api_key_env=chosen.api_key_env,
-        timeout_s=chosen.timeout_s,
+        timeout_s=FACETS_TIMEOUT_S if isinstance(chosen, FacetsSettings) else chosen.timeout_s,
         retries=chosen.retries,
         concurrency=CONCURRENCY,
         max_bytes=_MOST_BYTES.get(section, _FEWER_BYTES),

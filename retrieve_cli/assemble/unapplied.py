@@ -273,13 +273,6 @@ def _graph(compared: _Compared) -> Iterator[Unapplied]:
             yield Unapplied(f"graph.{key}", wanted[key], card.get(key))
 
 
-def _parsing(compared: _Compared) -> Iterator[Unapplied]:
-    chosen = compared.settings.parsing.main_content
-    indexed = [card["main_content"] for card in (compared.recipe.documents or {}).values() if "main_content" in card]
-    if indexed and indexed[0] != chosen:
-        yield Unapplied("parsing.main_content", chosen, indexed[0])
-
-
 def _facets(compared: _Compared) -> Iterator[Unapplied]:
     chosen, card = compared.settings.facets, compared.recipe.facets
     kind = ("extractive" if chosen.extractive else "chat") if chosen.enabled else None
@@ -306,6 +299,5 @@ _COMPARISONS: Mapping[str, Callable[[_Compared], Iterator[Unapplied]]] = {
     "encoder": _encoder,
     "facets": _facets,
     "graph": _graph,
-    "parsing": _parsing,
 }
 """By section of the configuration; sections of retrievers without an entry are compared by their cards alone."""

@@ -26,6 +26,9 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import MB
 
+_MOST_MB = 10.0
+"""Size of the files that are searched without an index."""
+
 
 class Unindexed(Index):
     """Documents that were read for one command, as a temporary index."""
@@ -75,15 +78,15 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
     the catalogs as well.
 
     Raises:
-        UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
+        UsageError: there is no folder, or it has more than `_MOST_MB`.
     """
     sources = _sources(settings, folder)
-    left = most = int(settings.docs.unindexed_max_mb * MB)
+    left = most = int(_MOST_MB * MB)
     for source in sources:
         size, path = getattr(source, "size", None), source.origin["path"]
         left -= Path(path).stat().st_size if size is None else size(left)
         if left < 0:
-            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
+            message = f"{source.name} has more than {most / MB:g} MB, too much to search without an index"
             hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
             raise UsageError(message, hint=hint)
     quiet = shared.talk if shared.talk.verbose else shared.talk._replace(quiet=True)

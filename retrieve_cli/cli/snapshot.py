@@ -129,7 +129,7 @@ def restore(
 
 
 def _config_here(shared: Shared) -> bytes | None:
-    """Return the configuration file of this run as a snapshot would have it; None if there is none."""
+    """Return the configuration file of this run as a snapshot would have it; None without one."""
     from retrieve_cli.operations.snapshots.form import config_text
 
     file = _config_file(shared)

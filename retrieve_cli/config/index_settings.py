@@ -91,17 +91,15 @@ class DocsSettings(SettingsSection):
     include: Sequence[str] = []
     exclude: Sequence[str] = []
     mode: Literal["index", "standard_chunking"] = "index"
-    unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
 
 
 class ParsingSettings(SettingsSection):
-    """Limits for parsing a document, and the part of an HTML page that counts."""
+    """Limits for parsing a document."""
 
     max_mb: float = bounded(200.0, 0.001, 4096)
     memory_mb: float = bounded(1024.0, 256, 65_536)
     cpu_s: float = bounded(60.0, 0.1, 3600)
     workers: int | None = bounded(None, 1, 256)
-    main_content: bool = True
 
 
 class BuildSettings(SettingsSection):
@@ -203,7 +201,6 @@ class FacetsSettings(SettingsSection):
     policy: Literal["optional", "required"] = "optional"
     max_tokens: int = bounded(300, 16, 100_000)
     max_tokens_total: int | None = bounded(None, 1, float("inf"))
-    timeout_s: float = bounded(60.0, 0.1)
     retries: int = bounded(4, 0, 100)
     weight: float = bounded(0.0, 0, 1000)
 
@@ -250,15 +247,14 @@ class SpladeSettings(SettingsSection):
     policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     min_weight: float = bounded(0.0, 0)
-    top_terms: int | None = bounded(None, 1)
 
 
 LOCAL = "local"
 """Place of an index that lives in files."""
 SERVERS = ("pgvector", "qdrant", "opensearch")
 """Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
-HNSW_M, HNSW_EF_CONSTRUCTION = 16, 128
-"""Links of a row in the graphs that engines build, and rows that are compared for them."""
+HNSW_M, HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH = 16, 128, 400
+"""Links of a row in the graphs that engines build, rows that are compared for them, and rows that a query compares."""
 TERM_SERVERS = ("qdrant", "opensearch")
 """Those that hold term weights."""
 
@@ -271,7 +267,6 @@ class PgvectorSettings(SettingsSection):
     schema: str = "retrieve"
     type: Literal["vector", "halfvec"] = "vector"
     index: Literal["hnsw", "none"] = "hnsw"
-    hnsw_ef_search: int = bounded(400, 1, 1000)
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -282,7 +277,6 @@ class QdrantSettings(SettingsSection):
     api_key_env: str | None = None
     collection: str = "chunks_vectors"
     quantize: Literal["none", "int8"] = "int8"
-    hnsw_ef_search: int = bounded(400, 1, 10_000)
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -293,7 +287,6 @@ class OpensearchSettings(SettingsSection):
     user_env: str | None = None
     password_env: str | None = None
     index: str = "chunks"
-    hnsw_ef_search: int = bounded(400, 1, 10_000)
     timeout_s: float = bounded(30.0, 0.1)
 
 

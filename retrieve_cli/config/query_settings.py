@@ -54,7 +54,6 @@ class ExpansionSettings(SettingsSection):
     before_rerank: bool = False
     placement: Literal["append", "blend"] = "append"
     max_related: int = bounded(5, 0, 1000)
-    bundle: bool = False
 
     @property
     def lists_related(self) -> bool:
@@ -92,7 +91,6 @@ class RecencySettings(SettingsSection):
 
     field: str | None = None
     half_life: float = bounded(365.0, 0.01)
-    weight: float = bounded(1.0, 0, 10)
 
 
 class SynonymSettings(SettingsSection):
@@ -169,7 +167,6 @@ class LlmSettings(SettingsSection):
     retries: int = bounded(2, 0, 100)
     context_tokens: int = bounded(16_384, 4096, 10_000_000)
     max_records: int = bounded(1000, 1, 100_000)
-    depth: int = bounded(50, 1, 1000)
 
 
 PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "biorxiv", "s2", "arxiv")
@@ -187,7 +184,5 @@ class WebSettings(SettingsSection):
         reaches="plug-in",
         choices=lambda: PROVIDERS,
     )
-    k: int = bounded(20, 1, 100)
-    deadline_ms: float = bounded(10_000.0, 1)
     max_age: float = key(86_400.0, duration=True)
     endpoints: Mapping[str, str] = {}

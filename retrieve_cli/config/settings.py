@@ -138,7 +138,6 @@ class JwtSettings(SettingsSection):
     algorithms: Sequence[str] = field(default_factory=lambda: ["RS256", "PS256", "ES256", "EdDSA"])
     tenant_claim: str | None = None
     scope_claim: str = "scope"
-    rate: str | None = None
 
 
 Changes = Literal["answers", "index", "neither"]

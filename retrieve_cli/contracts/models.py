@@ -10,9 +10,6 @@ from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from retrieve_cli.contracts.values import Terms, Vectors
 
 
@@ -267,24 +264,16 @@ class EmbeddingWorkers(Protocol):
     def truncated(self) -> int:
         """Number of texts so far that were longer than the model's limit and were truncated."""
 
-    def vectors(
-        self,
-        texts: Sequence[str],
-        done: Callable[[Sequence[int], Sequence[Vectors]], None],
-        take: Callable[[int, Terms, NDArray[np.uint8]], None],
-    ) -> Vectors:
-        """Return the vectors of passages, (n, dim) float32; `done` gets them as they come, and `take` the ids of each
-        text's tokens, (t,) int32, with their packed vectors, (t, width) uint8, if tokens are kept.
+    def results(
+        self, form: Literal["vectors", "terms"], texts: Sequence[str]
+    ) -> Iterator[tuple[Sequence[int], Sequence[Any]]]:
+        """Yield indexes of passages with their results, as they come: a vector, (dim,) float32, with the packed tokens
+        if these are kept, or term weights.
 
         Raises:
             TextFailed: a text ends the worker that encodes it, and the next one as well.
             ModelFailed: workers do not start.
         """
-
-    def terms(
-        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
-    ) -> list[TermWeights]:
-        """Return the term weights of passages; `done` gets them as they come. Raises: as `vectors`."""
 
     def close(self) -> None:
         """End all workers at once."""

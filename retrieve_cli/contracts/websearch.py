@@ -18,9 +18,7 @@ WebKind = Literal["web", "literature"]
 ItemType = Literal["article", "preprint", "dataset", "web"]
 IdKind = Literal["doi", "pmid", "pmcid", "arxiv", "s2", "url"]
 """Kind of an identifier, in the order in which the id of a result is chosen."""
-FailureKind = Literal[
-    "no_key", "rate_limited", "rejected", "timeout", "unreachable", "malformed"
-]  # fmt: skip
+FailureKind = Literal["no_key", "rate_limited", "rejected", "timeout", "unreachable", "malformed"]
 """`malformed`: the answer is not what the provider documents, such as an error page with status
 200; `rejected`: the provider rejects the request, or its answer breaks a limit."""
 

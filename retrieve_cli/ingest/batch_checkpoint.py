@@ -23,8 +23,7 @@ from retrieve_cli.storage.token_table import PackedTokens, pack, width_of
 from retrieve_cli.storage.vector_cache import TokenCache, VectorCache
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Terms, Vectors
-    from retrieve_cli.storage.token_table import Codes
+    from retrieve_cli.contracts import Vectors
 
 KEPT = 256
 """Texts after which results are written."""
@@ -103,9 +102,9 @@ class VectorBatch:
         """Take in the tokens of one text."""
         self._packed[place] = pack(tokens)
 
-    def take_packed(self, place: int, ids: Terms, codes: Codes) -> None:
+    def take_packed(self, place: int, tokens: PackedTokens) -> None:
         """Take in the packed tokens of one text."""
-        self._packed[place] = PackedTokens(ids, codes)
+        self._packed[place] = tokens
 
     def put_aside(self, places: Sequence[int], vectors: Sequence[Vectors]) -> list[Path]:
         """Write the part of the batch that is done; returns the files."""

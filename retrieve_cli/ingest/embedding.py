@@ -107,13 +107,29 @@ class VectorEncoding:
     def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: BatchCheckpoint[Vectors]) -> Vectors:
         """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
         if self._workers is not None:
-            return self._workers.vectors(texts, under_way.add, batch.take_packed)
+            return self._by_workers(self._workers, texts, batch, under_way)
         take = None if batch.tokens is None or not isinstance(self.encoder, TokenEncoder) else batch.take
         if isinstance(self.encoder, GradualEncoder):
             return self.encoder.encode_passages_gradually(texts, under_way.add, take)
         if take is None or not isinstance(self.encoder, TokenEncoder):
             return self.encoder.encode_passages(texts)
         return self.encoder.encode_passages_into(texts, take)
+
+    def _by_workers(
+        self,
+        workers: EmbeddingWorkers,
+        texts: Sequence[str],
+        batch: VectorBatch,
+        under_way: BatchCheckpoint[Vectors],
+    ) -> Vectors:
+        vectors = np.zeros((len(texts), self.encoder.card.dim), np.float32)
+        for places, results in workers.results("vectors", texts):
+            for place, (vector, tokens) in zip(places, results, strict=True):
+                vectors[place] = vector
+                if tokens is not None:
+                    batch.take_packed(place, tokens)
+            under_way.add(places, [vectors[place] for place in places])
+        return vectors
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
         file = indexes.vectors_file(older)
@@ -208,7 +224,11 @@ class TermEncoding:
         try:
             with under_way.keeping():
                 if self._workers is not None:
-                    weights = self._workers.terms(texts, under_way.add)
+                    by_place: dict[int, TermWeights] = {}
+                    for places, results in self._workers.results("terms", texts):
+                        by_place.update(zip(places, results, strict=True))
+                        under_way.add(places, results)
+                    weights = [by_place[place] for place in range(len(texts))]
                 elif isinstance(self._encoder, GradualSparseEncoder):
                     weights = self._encoder.encode_passages_gradually(texts, under_way.add)
                 else:

@@ -57,8 +57,8 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
 
 
 def check_inbox(store: Store, last: Manifest | None) -> None:
-    """Check that the inbox, which is part of the artifacts, has everything that the last generation includes of it,
-    whatever sources the configuration lists.
+    """Check that the inbox, which is part of the artifacts, has everything that the last generation includes of it, for
+    any sources of the configuration.
 
     Raises:
         SourceFailed: it was lost, or is an older one.

@@ -24,7 +24,7 @@ class Metric(NamedTuple):
     """Numbers of one name. The name of a counter ends in `_total`, the name of a time in its unit, `_seconds`."""
 
     name: str
-    kind: Literal["counter", "gauge", "summary", "histogram"]
+    kind: Literal["counter", "gauge", "summary"]
     help: str
     samples: Sequence[MetricSample]
 

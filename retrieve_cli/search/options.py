@@ -74,7 +74,6 @@ class SearchOptions(Frozen):
             "retrievers": tuple(dict.fromkeys(search.retrievers)),
             "expand": settings.expansion.enabled,
             "route": settings.gating.enabled,
-            "dependencies": settings.expansion.bundle,
             "context": context.window,
             "table_context": context.window if context.table_window is None else context.table_window,
             "max_chunks": settings.budget.max_chunks,

@@ -228,7 +228,7 @@ def _recency(plan: RankPlan) -> list[Stage]:
     Age is counted from the latest date among the visible records: an answer does not depend on the day it is given.
     """
     chosen = plan.opened.settings.recency
-    if chosen.field is None or not chosen.weight:
+    if chosen.field is None:
         return []
     import numpy as np
 
@@ -244,8 +244,8 @@ def _recency(plan: RankPlan) -> list[Stage]:
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []
-    written = f"{column.name}, {chosen.half_life:g} d, {chosen.weight:g}"
-    return [Boost((Recent(written, chosen.weight, chosen.half_life, newest, column),), name="recency")]
+    written = f"{column.name}, {chosen.half_life:g} d"
+    return [Boost((Recent(written, 1.0, chosen.half_life, newest, column),), name="recency")]
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:

@@ -23,6 +23,9 @@ _HINTS = {
     "unreachable": "check the network, and HTTPS_PROXY if it needs a proxy",
 }
 
+DEADLINE_MS, RESULTS = 10_000.0, 20
+"""Time for all providers of a search together, and its results, unless it names others."""
+
 
 class WebSearch:
     """Searches under one configuration. Threads may share one; the constructor is cheap."""
@@ -54,9 +57,8 @@ class WebSearch:
 
     def _asked(self, options: WebOptions, chosen: Chosen, asking: Asking) -> list[ProviderOutcome | None]:
         """Return the outcomes of the providers and then of the fallback; None: not asked."""
-        web = self._settings.web
-        milliseconds = web.deadline_ms if options.deadline_ms is None else options.deadline_ms
-        query = WebQuery(options.text.strip(), options.k or web.k, options.since, options.categories)
+        milliseconds = DEADLINE_MS if options.deadline_ms is None else options.deadline_ms
+        query = WebQuery(options.text.strip(), options.k or RESULTS, options.since, options.categories)
         if options.first:
             providers = [*chosen.providers, *chosen.fallback]
             return asking.ask_first(providers, query, deadline_s=milliseconds / 1000)
@@ -95,7 +97,7 @@ class WebSearch:
             options=options,
             kind=chosen.kind,
             kind_reason=chosen.reason,
-            rows=tuple(rows[: options.k or self._settings.web.k]),
+            rows=tuple(rows[: options.k or RESULTS]),
             statuses=tuple(statuses),
             total_matches=len(rows),
             notices=tuple(filter(None, (chosen.notice, unapplied, older, trouble))),

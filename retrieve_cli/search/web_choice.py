@@ -10,7 +10,7 @@ from retrieve_cli.config.query_settings import KEYLESS
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.websearch import Provider, ProviderFailure
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
+from retrieve_cli.search.web_answer import MOST_TEXT, WebOptions
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.asking import missing_key
 from retrieve_cli.websearch.kinds import choose
@@ -45,15 +45,9 @@ def check(options: WebOptions, settings: Settings) -> None:
     if len(text) > MOST_TEXT:
         hint = f"providers take short questions: at most {MOST_TEXT:,}"
         raise UsageError(f"the question has {len(text):,} characters", hint=hint)
-    if options.k is not None and not 1 <= options.k <= MOST_RESULTS:
-        raise UsageError(f"k is {options.k}; it takes 1 to {MOST_RESULTS}", hint="-k 20")
     if options.since and dates.of_text(options.since) != options.since:
         message = f"since is {quoted(options.since)}, not a date"
         raise UsageError(message, hint="2024, 2024-03 or 2024-03-05")
-    deadline = options.deadline_ms
-    if deadline is not None and not 1 <= deadline <= LONGEST_DEADLINE_MS:
-        message = f"deadline_ms is {deadline:g}; it takes 1 to {LONGEST_DEADLINE_MS:,}"
-        raise UsageError(message, hint="--deadline-ms 10000")
 
 
 def chosen_providers(options: WebOptions, settings: Settings) -> Chosen:

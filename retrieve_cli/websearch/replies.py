@@ -133,7 +133,7 @@ def page_of(
     total: int | None = None,
     notices: Sequence[str] = (),
 ) -> Page:
-    """Return the first `k` results of an answer; None stands for one without a title or an identifier.
+    """Return the first `k` results of an answer; None is one without a title or an identifier.
 
     Raises:
         ProviderFailed: there are results, and none of them can be read.

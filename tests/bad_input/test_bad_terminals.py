@@ -16,7 +16,7 @@ from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.names import COMMANDS
 
 EVIL = "lungs\x1b[2J\x9b31m\u202e\u2066\x07\x7f\u200b\U000e0041"
-ENDLESS = {"serve", "mcp", "warm", "web"}
+ENDLESS = {"serve", "mcp", "web"}
 """Commands that serve until they are stopped, that ask others, or that print a script."""
 FORMULA = "=cmd|' /C calc'!A0"
 

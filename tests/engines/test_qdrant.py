@@ -221,14 +221,6 @@ def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, q
     assert engine.generations() == [INCOMPLETE]
 
 
-def test_a_parameter_of_queries_changes_without_sending_rows_again(engine: QdrantEngine, qdrant: Server) -> None:
-    push(engine)
-    other = QdrantEngine(QdrantSettings(url=qdrant.url, hnsw_ef_search=50))
-    assert other.card != engine.card
-    other.stage(OLD, PARTS)
-    assert engine.generations() == [Staged(OLD, complete=True, live=False)]
-
-
 def test_the_alias_names_vectors_of_the_published_generation(engine: QdrantEngine, qdrant: Server) -> None:
     push(engine)
     engine.publish(OLD)
@@ -364,7 +356,7 @@ def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
         "strict mode of Qdrant limits max_query_limit to 100",
         "strict mode of Qdrant does not allow exact searches",
     ]
-    assert list(excess(strict | {"enabled": False}, QdrantSettings(), most_rows=50_000)) == []
+    assert list(excess(strict | {"enabled": False}, most_rows=50_000)) == []
 
 
 def test_limits_of_any_collection_are_problems_and_each_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:

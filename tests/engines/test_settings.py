@@ -37,11 +37,11 @@ def test_published_names_of_the_keys_are_accepted() -> None:
 
 def test_variables_win_over_the_file() -> None:
     settings = loaded(
-        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', hnsw_ef_search: 20}}",
+        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', collection: mine}}",
         RETRIEVE_QDRANT__URL="http://variable:2",
         RETRIEVE_ENGINES__LEXICAL="opensearch",
     )
-    assert (settings.qdrant.url, settings.qdrant.hnsw_ef_search) == ("http://variable:2", 20)
+    assert (settings.qdrant.url, settings.qdrant.collection) == ("http://variable:2", "mine")
     assert settings.engines.in_use == ("qdrant", "opensearch")
 
 
@@ -80,7 +80,7 @@ def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> 
     assert "http://q:1" in json.dumps(shown)
     assert retrieve("config", "show", "qdrant.url").out.split()[2] == "http://q:1"
     assert retrieve("config", "show", "engines.dense").out.split()[2] == "qdrant"
-    assert retrieve("config", "set", "qdrant.hnsw_ef_search", "24").out == "qdrant:\n  hnsw_ef_search: 24\n"
+    assert retrieve("config", "set", "qdrant.collection", "mine").out == "qdrant:\n  collection: mine\n"
     fails(retrieve("config", "set", "engines.dense", "qdrnt"), 2, "`qdrant`")
 
 

@@ -18,7 +18,7 @@ KEYS = {
     *_ALSO_KNOWN_AS,
 }
 _KEY = re.compile(rf"(?<![\w./-])(?:{'|'.join(SECTIONS)})\.[a-z][a-z0-9_]*(?![\w/(])")
-_FILES = tuple("pkl faiss jsonl json yaml yml md py csv tsv html js txt log onnx sqlite _weight".split())
+_FILES = tuple("pkl faiss jsonl json yaml yml md py csv tsv html js txt log onnx sqlite".split())
 _TENSORS = {"encoder.layer"}
 """Names of weights in a model's file that read like keys."""
 

@@ -279,7 +279,7 @@ def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
 
 
 def test_a_language_model_reads_a_catalog_that_has_no_index(
-    model: Api, retrieve: Program, tmp_path: Path, configure: Configure
+    model: Api, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
     write_catalog(Path("tools.jsonl"), TOOLS)
@@ -290,5 +290,5 @@ def test_a_language_model_reads_a_catalog_that_has_no_index(
     assert len(shown(model)) == len(TOOLS)
     assert {result["picked"] for result in answer["results"]} == {True}
     assert not Path("artifacts").exists()
-    configure("docs", unindexed_max_mb=0.0001)
-    assert "docs.unindexed_max_mb" in refused(retrieve, "query", "lungs", "--mode", "llm")
+    monkeypatch.setattr("retrieve_cli.cli.folder_queries._MOST_MB", 0.0001)
+    assert "without an index" in refused(retrieve, "query", "lungs", "--mode", "llm")

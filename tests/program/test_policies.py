@@ -32,7 +32,7 @@ def strategies(retrieve: Program, *words: object) -> list[str]:
 def test_a_required_encoder_that_is_gone_ends_a_hybrid_query_and_no_query_by_words(
     real: None, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate.PACKAGE", "no_such_package")
     monkeypatch.setenv("HF_HOME", str(Path("nothing").absolute()))
     assert strategies(retrieve) == ["bm25"]
     configure("encoder", policy="required")

@@ -202,7 +202,7 @@ def providers(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         return
     with faking() as fakes:
         monkeypatch.setenv("RETRIEVE_WEB__ENDPOINTS", json.dumps(fakes.endpoints))
-        monkeypatch.setenv("RETRIEVE_WEB__K", "10")  # so many results do the fakes have
+        monkeypatch.setattr("retrieve_cli.search.web.RESULTS", 10)  # so many results do the fakes have
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         yield
 

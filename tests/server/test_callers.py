@@ -150,13 +150,6 @@ def test_the_limit_of_a_key_is_in_the_headers_and_429_says_when_to_come_back(fil
     assert ask(callers, "web", bearer(slow.text)).headers["RateLimit"] == '"default";r=0;t=60'
 
 
-def test_a_token_has_the_limit_of_its_subject(tmp_path: Path) -> None:
-    tokens = TokenVerifier(settings(tmp_path, rate="1/m"))
-    callers = Callers(tokens=tokens, buckets=Buckets(clock=lambda: 0.0))
-    statuses = [ask(callers, headers=bearer(signed(sub=name))).status_code for name in ("alice", "bob", "alice")]
-    assert statuses == [200, 200, 429]
-
-
 def test_a_token_waits_for_the_key_set_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenVerifier(settings(tmp_path))
     callers = Callers(tokens=tokens)

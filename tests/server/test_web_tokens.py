@@ -138,8 +138,8 @@ def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
     assert TokenVerifier(settings(tmp_path)).verify(signed(exp=int(time.time()) - 100)) is None
 
 
-def test_claims_name_tenant_scopes_and_limit(tmp_path: Path) -> None:
-    chosen = {"tenant_claim": "https://example.org/tenant", "scope_claim": "roles", "rate": "20/s"}
+def test_claims_name_tenant_and_scopes(tmp_path: Path) -> None:
+    chosen = {"tenant_claim": "https://example.org/tenant", "scope_claim": "roles"}
     tokens = TokenVerifier(settings(tmp_path, **chosen))
 
     def verified(**others: Any) -> Any:
@@ -148,7 +148,6 @@ def test_claims_name_tenant_scopes_and_limit(tmp_path: Path) -> None:
 
     token = verified(tenant="acme", roles=["search", "documents:write", "root"])
     assert token.caller[:3] == ("acme", {"search", "documents:write"}, "alice")
-    assert str(token.rate) == "20/s"
     assert token.account == verified(tenant="acme", roles="web").account
     assert token.account != verified(tenant="globex").account
     for tenant in (None, "", " ", 7, ["acme"], {"a": 1}, "a\nb", "x" * 300):
@@ -181,7 +180,6 @@ def test_a_shared_secret_is_used_only_where_it_is_configured(tmp_path: Path, mon
         ({"secret_env": "PEM", "algorithms": ["HS256"]}, "not a secret"),
         ({"secret_env": "UNSET", "algorithms": ["HS256"]}, "0 bytes"),
         ({"jwks_file": Path("missing.json")}, "missing.json"),
-        ({"rate": "fast"}, "jwt.rate"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_errors_at_the_start(tmp_path: Path, monkeypatch, keys, said) -> None:

@@ -16,7 +16,6 @@ from sync.state import Publish, Start, live, records
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.storage import durable, manifest
-from retrieve_cli.storage.records import column, columns
 from retrieve_cli.storage.store import Store
 
 
@@ -760,20 +759,3 @@ def test_marks_of_a_moment_ago_are_not_relied_on(
 def test_notes_on_what_was_verified_that_are_none_change_nothing(index: Path, retrieve: Program, content: str) -> None:
     (index / "cache" / "verified.json").write_text(content)
     assert retrieve("sync", "--json").json["status"] == "unchanged"
-
-
-# ------------------------------------------------------------------------------------------ an older version's index
-
-
-def test_records_whose_columns_were_made_by_other_rules_are_read_again(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("---\ntenant_id: acme\n---\nlungs\n")
-    with monkeypatch.context() as patch:  # as before `tenant_id` was a tenant
-        patch.setattr(columns, "CARD", 1)
-        patch.setattr(column, "KEYS", ())
-        assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
-    assert retrieve("query", "lungs", "--tenant", "acme").code == 2
-    assert retrieve("sync", "--json").json["status"] == "published"
-    assert retrieve("query", "lungs", "--tenant", "acme", "--list").out == "a.md\n"

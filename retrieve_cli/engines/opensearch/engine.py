@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, reading
@@ -65,14 +65,13 @@ class OpensearchEngine(CollectionLifeCycle):
     @property
     def card(self) -> Card:
         """Parameters that decide which candidates it finds."""
-        settings = self._settings
         return {
             "engine": self.name,
             "features": "rank_features",
             "vectors": "lucene hnsw",
             "m": HNSW_M,
             "ef_construction": HNSW_EF_CONSTRUCTION,
-            "ef_search": settings.hnsw_ef_search,
+            "ef_search": HNSW_EF_SEARCH,
             "shards": 1,
         }
 
@@ -204,7 +203,7 @@ class OpensearchEngine(CollectionLifeCycle):
     def vectors(self, record: GenerationRecord, part: Part) -> OpensearchVectors:
         """Return a part with vectors."""
         reader = self._reader(record.generation, part.name)
-        return OpensearchVectors(reader, part, ef_search=self._settings.hnsw_ef_search)
+        return OpensearchVectors(reader, part, ef_search=HNSW_EF_SEARCH)
 
     def terms(self, record: GenerationRecord, part: Part) -> OpensearchTerms:
         """Return a part with term weights."""

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M, PgvectorSettings
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
@@ -55,7 +55,7 @@ class PgvectorEngine(LifeCycle):
     @property
     def card(self) -> Card:
         """Parameters of the index over vectors, and of the search in it."""
-        searching = {"ef_search": self._settings.hnsw_ef_search} if self._settings.index == "hnsw" else {}
+        searching = {"ef_search": HNSW_EF_SEARCH} if self._settings.index == "hnsw" else {}
         return {**self._built_with, **searching}
 
     @property

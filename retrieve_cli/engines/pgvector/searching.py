@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrieve_cli.config.index_settings import HNSW_EF_SEARCH
 from retrieve_cli.contracts.engines import Part, Within
 from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
@@ -35,7 +36,7 @@ class VectorTable:
         self._dim = part.dim or 0
         self._index = None if index.settings.index == "none" else vector_index(connections, tables, part)
         self._extension = index.extension
-        self._ef_search = index.settings.hnsw_ef_search
+        self._ef_search = HNSW_EF_SEARCH
         self._vector = identifier(index.extension, "vector")
         self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_M, QdrantSettings
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names, reading
@@ -86,7 +86,7 @@ class QdrantEngine(CollectionLifeCycle):
             "quantize": settings.quantize,
             "hnsw_m": HNSW_M,
             "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
-            "hnsw_ef_search": settings.hnsw_ef_search,
+            "hnsw_ef_search": HNSW_EF_SEARCH,
         }
         return card | ({"quantile": _QUANTILE, "oversampling": OVERSAMPLING} if settings.quantize == "int8" else {})
 
@@ -189,7 +189,7 @@ class QdrantEngine(CollectionLifeCycle):
 
     def vectors(self, record: GenerationRecord, part: Part) -> VectorPart:
         """Return a part with vectors."""
-        ef = self._settings.hnsw_ef_search
+        ef = HNSW_EF_SEARCH
         return VectorPart(self._server, self._names.part(record.generation, part.name), dim=part.dim or 0, ef=ef)
 
     def terms(self, record: GenerationRecord, part: Part) -> TermPart:
@@ -235,7 +235,7 @@ class QdrantEngine(CollectionLifeCycle):
             faults.append((f"there is a collection {self._names.prefix}, so that no alias can have this name", fix))
         for collection in filter(self._names.owner, collections):  # each collection has its own limits
             config = server.call("GET", f"/collections/{collection}")["config"]
-            faults += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+            faults += excess(config.get("strict_mode_config") or {}, most_rows=_MOST_ROWS)
         return list(dict.fromkeys(faults))
 
     def close(self) -> None:
@@ -307,13 +307,13 @@ class QdrantEngine(CollectionLifeCycle):
 _SPARSE = {WEIGHTS: {"index": {"datatype": "float32"}}}
 
 
-def excess(strict: Mapping[str, Json], settings: QdrantSettings, *, most_rows: int) -> Iterator[tuple[str, str]]:
+def excess(strict: Mapping[str, Json], *, most_rows: int) -> Iterator[tuple[str, str]]:
     """Yield each limit of `strict_mode_config` that searches exceed, and how to raise it."""
     if not strict.get("enabled"):
         return
     needed = {
         "max_query_limit": most_rows,
-        "search_max_hnsw_ef": max(settings.hnsw_ef_search, _DEEPEST),
+        "search_max_hnsw_ef": max(HNSW_EF_SEARCH, _DEEPEST),
         "search_max_oversampling": OVERSAMPLING,
         "condition_max_size": most_rows,
     }

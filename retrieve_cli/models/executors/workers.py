@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from retrieve_cli.contracts import Encoder, Json, SparseEncoder, TokenEncoder
 from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, Unavailable, quoted
 from retrieve_cli.storage.recipe import encoder_json
 from retrieve_cli.storage.token_table import PackedTokens, pack
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from retrieve_cli.contracts import Terms, TermWeights, Vectors
-
-    Results = Iterator[tuple[Sequence[int], Sequence[Any]]]
-
+Results: TypeAlias = Iterator[tuple[Sequence[int], Sequence[Any]]]
 _NO_START = "use fewer workers if memory is short; build without them: --workers 0"
 
 
@@ -113,42 +105,16 @@ class Crew(Protocol):
 class PassageWorkers:
     """`contracts.models.EmbeddingWorkers` over a crew."""
 
-    def __init__(self, crew: Crew, *, unit_characters: int, dim: int, say: Callable[[str], None]) -> None:
+    def __init__(self, crew: Crew, unit_characters: int, say: Callable[[str], None]) -> None:
         self._crew = crew
         self._unit_characters = unit_characters
-        self._dim = dim
         self._say = say
         self.truncated = 0
-
-    def vectors(
-        self,
-        texts: Sequence[str],
-        done: Callable[[Sequence[int], Sequence[Vectors]], None],
-        take: Callable[[int, Terms, NDArray[np.uint8]], None],
-    ) -> Vectors:
-        vectors = np.zeros((len(texts), self._dim), np.float32)
-        for indexes, results in self._results("vectors", texts):
-            for index, (vector, tokens) in zip(indexes, results, strict=True):
-                vectors[index] = vector
-                if tokens is not None:
-                    take(index, tokens.ids, tokens.codes)
-            done(indexes, [vectors[index] for index in indexes])
-        return vectors
-
-    def terms(
-        self, texts: Sequence[str], done: Callable[[Sequence[int], Sequence[TermWeights]], None]
-    ) -> list[TermWeights]:
-        weights: dict[int, TermWeights] = {}
-        for indexes, results in self._results("terms", texts):
-            weights.update(zip(indexes, results, strict=True))
-            done(indexes, results)
-        return [weights[index] for index in range(len(texts))]
 
     def close(self) -> None:
         self._crew.close()
 
-    def _results(self, form: Literal["vectors", "terms"], texts: Sequence[str]) -> Results:
-        """Yield indexes of texts and their results, in order of completion."""
+    def results(self, form: Literal["vectors", "terms"], texts: Sequence[str]) -> Results:
         groups = self._divided(texts)
         queue = deque(Unit(number, form, [texts[index] for index in group]) for number, group in enumerate(groups))
         waiting: dict[int, Unit] = {}

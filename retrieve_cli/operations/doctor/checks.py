@@ -1,6 +1,6 @@
 """Checks of the artifacts folder, the model, the machine, the packages and the sources.
 
-A check returns what it found, with the fix of all that is wrong; None if it does not apply.
+A check returns its findings, each fault with its fix; None if it does not apply.
 """
 
 from __future__ import annotations

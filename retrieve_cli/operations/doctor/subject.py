@@ -39,7 +39,7 @@ class Check(Frozen):
 
 
 class Fault(NamedTuple):
-    """What a check found; if something is wrong, with what fixes it."""
+    """A finding; if something is wrong, with its fix."""
 
     status: Status
     message: str
@@ -62,7 +62,7 @@ def fail(message: str, fix: str) -> Fault:
 
 
 def check_of(name: str, found: Fault | Sequence[Fault]) -> Check:
-    """Return the finding of a check: all that is wrong, as bad as the worst of it; what is not, if nothing is."""
+    """Return the findings of a check as one, as bad as the worst; without a fault, all of them."""
     faults = [found] if isinstance(found, Fault) else list(found)
     shown = [fault for fault in faults if fault.status != "ok"] or faults
     worst = max((fault.status for fault in shown), key=_WORSE.index)

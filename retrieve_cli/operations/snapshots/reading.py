@@ -77,7 +77,7 @@ def read(path: Path, place: Callable[[str], Path | None] = lambda _: None) -> tu
 
 
 class _Archive:
-    """A tar archive in a zstd frame, read forward; what is not expected is not unpacked."""
+    """A tar archive in a zstd frame, read forward; unexpected members are not unpacked."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -95,7 +95,7 @@ class _Archive:
         piece, self._piece = bytes(self._piece[:size]), self._piece[size:]
         self._expected -= len(piece)
         if self._expected < 0:
-            raise BadSnapshot("it holds more than it says")
+            raise BadSnapshot("it holds more than its description")
         return piece
 
     def next(self) -> tarfile.TarInfo:

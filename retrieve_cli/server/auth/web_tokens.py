@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, Unavailable, UsageError, printable, shortened
 from retrieve_cli.http.transport import check_secure_url, fetch
-from retrieve_cli.server.auth.scopes import Caller, RequestRate, claimed_scopes, read_rate
+from retrieve_cli.server.auth.scopes import Caller, RequestRate, claimed_scopes
 from retrieve_cli.untrusted.files import read_bytes
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
@@ -68,7 +68,6 @@ class TokenVerifier:
             raise Unavailable("tokens need pyjwt[crypto], which is not installed", hint=_INSTALL) from error
         check(settings)
         self._settings = settings
-        self._rate = None if settings.rate is None else read_rate(settings.rate, where="jwt.rate")
         self._secret = None if settings.secret_env is None else _secret(settings)
         self._keys: KeySet | None = None
         if settings.jwks_file is not None:
@@ -153,7 +152,7 @@ class TokenVerifier:
         scopes = claimed_scopes(claims.get(self._settings.scope_claim))
         account = sha256(f"{tenant or ''}\0{subject}".encode("utf-8", "replace")).hexdigest()
         caller = Caller(tenant, scopes, shortened(printable(subject)) or "token", account)
-        return Credential(caller, account, self._rate)
+        return Credential(caller, account, None)
 
 
 def wanted(settings: JwtSettings) -> bool:

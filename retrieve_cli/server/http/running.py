@@ -5,19 +5,18 @@ One process answers by itself; of several, uvicorn's supervisor starts each and 
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import multiprocessing
 import os
 import signal
 import sys
 import time
-from asyncio import Transport
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from math import ceil
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 import h11
@@ -67,7 +66,7 @@ _SLOW = SlowClients()
 class Protocol(H11Protocol):
     """Answers malformed HTTP with the header of all other answers, too; the watch on slow clients knows it."""
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
         _CONNECTIONS.add(self)
@@ -113,7 +112,7 @@ def _config(app: Callable[..., Any], options: Running, *, workers: int = 1) -> u
         proxy_headers=False,
         h11_max_incomplete_event_size=_HEADERS_BYTES,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=ceil(options.grace),
+        timeout_graceful_shutdown=cast("int", options.grace),
         timeout_worker_healthcheck=_SILENT_S,
         callback_notify=close_slow,
         timeout_notify=0,
@@ -137,11 +136,17 @@ def run(
     listen(listener)
 
     class Server(uvicorn.Server):
-        """Announces its start."""
+        """Announces its start, and leaves no connection open."""
 
         async def startup(self, sockets: list[Listener] | None = None) -> None:
             await super().startup(sockets)
             ready()
+
+        async def shutdown(self, sockets: list[Listener] | None = None) -> None:
+            await super().shutdown(sockets)
+            for connection in list(_CONNECTIONS):  # their clients do not read, or sent half a request
+                connection.transport.abort()
+            await asyncio.sleep(0)
 
     def end(*_: object) -> None:  # uvicorn raises the signal again when it is done
         raise Ended

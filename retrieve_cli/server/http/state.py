@@ -8,6 +8,7 @@ from functools import partial
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.search.web import DEADLINE_MS
 from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.metrics import Metrics
 from retrieve_cli.server.http.model_parts import configured
@@ -55,7 +56,7 @@ class State:
         self.live.absent = self.syncing.absent
         self.models = Models(partial(configured, self.settings), self.limits)
         found = web_search_of(self.settings, self.store.path)
-        self.web = WebSearching(found, deadline_ms=self.settings.web.deadline_ms)
+        self.web = WebSearching(found, deadline_ms=DEADLINE_MS)
 
     def start(self) -> None:
         """Begin to follow the index, and to sync it."""

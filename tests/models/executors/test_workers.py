@@ -45,7 +45,7 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
     def hire(make: Callable[[], Encoders] = partial(fragile, tmp_path / "marker"), count: int = 2) -> PassageWorkers:
         cards = fragile(tmp_path / "marker").cards
         crew = ProcessCrew(count, partial(Worker, make, cards), ())
-        made.append(PassageWorkers(crew, unit_characters=500, dim=64, say=hire.said.append))  # type: ignore[attr-defined]
+        made.append(PassageWorkers(crew, 500, hire.said.append))  # type: ignore[attr-defined]
         return made[-1]
 
     hire.said = []  # type: ignore[attr-defined]
@@ -60,11 +60,16 @@ def texts_of(count: int) -> list[str]:
 
 
 def vectors(workers: PassageWorkers, texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return the vectors of texts, each of which was also passed on once."""
-    passed: list[int] = []
-    found = workers.vectors(texts, lambda indexes, _: passed.extend(indexes), lambda *_: None)
-    assert sorted(passed) == list(range(len(texts)))
-    return found
+    """Return the vectors of texts."""
+    found = encoded(workers, "vectors", texts)
+    return np.stack([vector for vector, _ in found])
+
+
+def encoded(workers: PassageWorkers, form: Any, texts: Sequence[str]) -> list[Any]:
+    """Return the results of texts in their order."""
+    pairs = [pair for results in workers.results(form, texts) for pair in zip(*results, strict=True)]
+    assert sorted(index for index, _ in pairs) == list(range(len(texts)))
+    return [result for _, result in sorted(pairs, key=lambda pair: pair[0])]
 
 
 def records(count: int) -> list[dict[str, str]]:
@@ -76,8 +81,7 @@ def records(count: int) -> list[dict[str, str]]:
 def test_two_processes_give_the_vectors_and_terms_of_one(hire: Hire) -> None:
     workers, texts = hire(), texts_of(200)
     np.testing.assert_allclose(vectors(workers, texts), HashedEncoder(64).encode_passages(texts), atol=1e-6)
-    weights = workers.terms(texts, lambda *_: None)
-    assert [one.terms.tolist() for one in weights] == [[len(text)] for text in texts]
+    assert [one.terms.tolist() for one in encoded(workers, "terms", texts)] == [[len(text)] for text in texts]
 
 
 def test_the_units_of_a_worker_that_dies_are_encoded_again(hire: Hire) -> None:

@@ -160,19 +160,3 @@ def test_files_without_a_text_of_their_own_are_skipped_with_the_reason(tmp_path:
     assert "app.html: skipped: its content is made by scripts" in done.err
     assert "empty.json: skipped: it has no text" in done.err
     assert retrieve("inspect", "status", "--json").json["records"] == 1
-
-
-def test_a_configured_part_of_html_pages_is_named_until_a_sync_applies_it(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    menu = "<nav><a href=/>Kettles</a> <a href=/b>Spouts</a></nav>"
-    (folder / "a.html").write_text(f"<!doctype html>{menu}<main><h1>A</h1><p>Copper is a metal.</p></main>")
-    assert retrieve("build", "--docs-dir", folder).code == 0
-    monkeypatch.setenv("RETRIEVE_PARSING__MAIN_CONTENT", "false")
-    assert "parsing.main_content" in retrieve("query", "copper", "--mode", "bm25").err
-    assert retrieve("sync", "--json").json["status"] == "published"
-    done = retrieve("query", "spouts", "--mode", "bm25", "--json")
-    assert [result["doc_id"] for result in done.json["results"]] == ["a.html"]
-    assert "parsing.main_content" not in done.err
