@@ -114,7 +114,7 @@ the tram lines at {number} stops, and cyclists have lanes of their own on the ri
 ## Heating
 
 District heating reaches {number} thousand homes. The remaining gas boilers are replaced street by street,
-beginning with the schools, and the heat of the data centre warms the public baths.
+beginning with the schools, and the heat of the data centre heats the public baths.
 
 ## Budget
 

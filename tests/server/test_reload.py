@@ -122,7 +122,7 @@ def test_a_new_generation_is_asked_with_the_models_that_are_loaded_if_they_are_i
     assert live.index.search("lungs").results
 
 
-def test_a_new_generation_is_warmed_with_the_last_request_of_each_kind(
+def test_a_new_generation_first_answers_the_last_request_of_each_kind(
     catalog: Path, index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = LiveIndex(Store(index), load(None))
