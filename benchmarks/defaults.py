@@ -11,11 +11,11 @@ CANDIDATES = {
     "BM25": "search.mode=bm25",
     "dense": "search.mode=dense",
     "RRF, k = 60": "fusion.method=rrf,fusion.rrf_k=60",
-    "min-max, 0.5 : 0.5": "fusion.normalization=minmax,fusion.dense_weight=0.5,fusion.bm25_weight=0.5",
+    "min-max, 0.5 : 0.5": "fusion.normalization=minmax,fusion.weights={dense: 0.5, bm25: 0.5}",
     "z-score of the list, 0.5 : 0.5":
-        "fusion.normalization=zscore_candidates,fusion.dense_weight=0.5,fusion.bm25_weight=0.5",
-    "z-score over all, 0.5 : 0.5": "fusion.dense_weight=0.5,fusion.bm25_weight=0.5",
-    "z-score over all, 0.8 : 0.2": "fusion.dense_weight=0.8,fusion.bm25_weight=0.2",
+        "fusion.normalization=zscore_candidates,fusion.weights={dense: 0.5, bm25: 0.5}",
+    "z-score over all, 0.5 : 0.5": "fusion.weights={dense: 0.5, bm25: 0.5}",
+    "z-score over all, 0.8 : 0.2": "fusion.weights={dense: 0.8, bm25: 0.2}",
     "depth 50": "search.depth=50",
     "without field weights": "",
 }  # fmt: skip

@@ -172,9 +172,9 @@ def graph(
     if radius < 1:
         raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
     drawn = _look(shared, partial(views.drawing, name=id_, radius=radius))
-    shared.show({"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}, drawn.text.splitlines())
-    if drawn.shown < drawn.total:
-        shared.talk.say(f"note: {drawn.shown:,} of {drawn.total:,} nodes are shown, the nearest")
+    shared.show(drawn, drawn["mermaid"].splitlines())
+    if drawn["nodes"] < drawn["total"]:
+        shared.talk.say(f"note: {drawn['nodes']:,} of {drawn['total']:,} nodes are shown, the nearest")
 
 
 @app.command()

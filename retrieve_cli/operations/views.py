@@ -23,7 +23,6 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Dangling, Graph
-    from retrieve_cli.retrieval.graph.picture import Flowchart
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -145,8 +144,8 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
     ]
 
 
-def drawing(generation: Generation, *, name: str, radius: int) -> Flowchart:
-    """Return the neighbourhood of a record as text for Mermaid.
+def drawing(generation: Generation, *, name: str, radius: int) -> dict[str, Json]:
+    """Return the neighbourhood of a record as text for Mermaid, the number of its nodes, and of those there are.
 
     Raises:
         UsageError: the record does not exist, or the index has no edges.
@@ -156,7 +155,8 @@ def drawing(generation: Generation, *, name: str, radius: int) -> Flowchart:
     edges = open_graph(generation)
     if edges is None:
         raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    return flowchart(edges, _node(edges, generation, name), radius=radius, record=generation.record_id)
+    drawn = flowchart(edges, _node(edges, generation, name), radius=radius, record=generation.record_id)
+    return {"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> int:

@@ -22,6 +22,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.operations.doctor.checks import languages, of_languages
 from retrieve_cli.operations.doctor.examine import examine
 from retrieve_cli.operations.doctor.subject import Subject
+from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
@@ -114,10 +115,10 @@ def flip(path: Path, at: float = 0.5) -> None:
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes a manifest in place, as if an earlier version had written it so."""
+    """Changes a manifest in place, as if another build had written it so."""
     value = json.loads(path.read_text())
-    value.pop("built_sha1")
     change(value)
+    value["built_sha1"] = sha1(value["built"])
     path.write_text(json.dumps(value))
 
 
