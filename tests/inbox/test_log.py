@@ -45,18 +45,6 @@ def test_the_same_document_again_changes_nothing(inbox: Inbox) -> None:
     assert inbox.path.stat().st_size == size
 
 
-def reads() -> int:
-    """Number of calls of the system that read, by all threads of this process so far."""
-    return int(Path("/proc/self/io").read_text().partition("syscr: ")[2].split()[0])
-
-
-def test_a_large_document_is_stored_in_a_few_steps(inbox: Inbox) -> None:
-    before = reads()
-    inbox.write([put("a", "x" * 4_000_000)])
-    assert inbox.sequence == 1
-    assert reads() - before < 10_000  # byte by byte, its line would be 4,000,000
-
-
 def test_what_is_not_there_cannot_be_removed(inbox: Inbox) -> None:
     assert inbox.write([Change("a", None, None)]) == [("missing", 0)]
     assert inbox.sequence == 0

@@ -76,7 +76,7 @@ def test_a_restore_looks_at_no_source(retrieve: Program) -> None:
 
 def test_documents_filters_and_groups_come_along(retrieve: Program) -> None:
     Path("docs/munich").mkdir(parents=True)
-    Path("docs/munich/munich.md").write_text("# Munich\n\n## Transport\n\nTrams.\n\n## Heating\n\nWarm wells.\n")
+    Path("docs/munich/munich.md").write_text("# Munich\n\n## Transport\n\nTrams.\n\n## Heating\n\nHot wells.\n")
     retrieve("build", "--docs-dir", "docs")
     reported(retrieve, "restore", created(retrieve)["file"], "--artifacts", "b")
     query = ("query", "trams", "--filter", "group=munich", "--chunks", "-k1")

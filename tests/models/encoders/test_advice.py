@@ -82,43 +82,6 @@ def test_without_an_index_the_texts_are_synthetic(tiny: None, retrieve: Program)
     assert (advice["origin"], advice["texts"], advice["queries"]) == ("synthetic", 256, 100)
 
 
-def test_an_encoder_that_cannot_be_imported_is_named_with_its_install_line(
-    tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_bfloat16", lambda: "no such instructions")
-    done = retrieve("doctor", "--advise")
-    [plain] = [line for line in done.out.splitlines() if line.startswith("  openvino  float32")]
-    assert "not measured" in plain
-    assert "pip install 'retrieve-cli[openvino]'" in plain
-    assert done.out.count("not measured: no such instructions") == 2
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("RETRIEVE_ENCODER__KIND", "hashed", "encoder.kind: hashed"),
-        ("RETRIEVE_DENSE__ENABLED", "false", "dense.enabled: false"),
-        ("RETRIEVE_ENCODER__MODEL", "no/such", "no/such is not on this machine"),
-    ],
-)
-def test_where_there_is_nothing_to_measure_it_says_why(
-    tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
-) -> None:
-    monkeypatch.setenv(variable, value)
-    advice = retrieve("doctor", "--advise", "--json").json["advice"]
-    assert message in advice["message"]
-    assert advice["measured"] == []
-    assert message in retrieve("doctor", "--advise").out
-
-
-def test_with_a_gpu_there_is_nothing_to_measure(tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "auto")
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_gpu", lambda: "")
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.gpu_name", lambda: "NVIDIA H200")
-    assert "on a GPU (cuda: torch (NVIDIA H200))" in retrieve("doctor", "--advise", "--json").json["advice"]["message"]
-
-
 def test_nothing_is_measured_unless_it_is_asked_for(index: Path, retrieve: Program) -> None:
     assert "advice" not in retrieve("doctor", "--json").json
     assert "advice" not in retrieve("doctor").out
