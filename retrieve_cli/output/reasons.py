@@ -14,8 +14,6 @@ ALSO_NEEDED = "Also needed"
 """The heading over records that the results lead to."""
 GRAPH = "graph"
 """The source of the evidence of a linked record."""
-_ARROW = re.compile(r" (?:—([^—→←]{1,200}+)→|←([^—→←]{1,200}+)—) ")
-_SCORE = re.compile(r" \([\d.]{1,20}\)$")
 _FORWARD = {
     "requires": "required by {}",
     "part_of": "contains {}",
@@ -83,7 +81,8 @@ def _move(before: int, after: int) -> str:
 
 def path_in_words(path: str) -> str:
     """Return the relation of the end of a path to its start: for `a —requires→ b`, b is `required by a`."""
-    names = _ARROW.split(_SCORE.sub("", path))
+    without_score = re.sub(r" \([\d.]{1,20}\)$", "", path)
+    names = re.split(r" (?:—([^—→←]{1,200}+)→|←([^—→←]{1,200}+)—) ", without_score)
     nodes, steps = names[::3], list(zip(names[1::3], names[2::3], strict=True))
     words: list[str] = []
     while steps:

@@ -6,10 +6,9 @@ is never broken.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-from unicodedata import category, east_asian_width
+from unicodedata import bidirectional, category, east_asian_width
 
 from retrieve_cli.errors import printable
 
@@ -20,6 +19,11 @@ ELLIPSIS = "…"
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 _JAMO = range(0x1160, 0x1200)
 """Vowels and final consonants of Hangul, drawn into the cell of the consonant before them."""
+
+
+def _is_turned(text: str) -> bool:
+    """Return True for a text with letters that are written from right to left."""
+    return not text.isascii() and any(bidirectional(char) in _RIGHT_TO_LEFT for char in text)
 
 
 def cell_width(text: str) -> int:
@@ -85,7 +89,8 @@ def cut(text: str, most: int) -> str:
     return f"{text[start:end].rstrip(' ,;:·–-')} {ELLIPSIS}"
 
 
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_RIGHT_TO_LEFT = ("R", "AL")
+"""Bidirectional classes of letters that are written from right to left (UAX #9)."""
 _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 """Around text from right to left in a terminal, so that ranks and scores beside it keep their places (UAX #9)."""
 _CODES = {
@@ -134,7 +139,7 @@ class LineRenderer(NamedTuple):
         return "".join("".join(self._rendered(line)).rstrip(" ") + "\n" for line in lines)
 
     def _rendered(self, line: Line) -> Iterator[str]:
-        turned = [place for place, span in enumerate(line) if _RIGHT_TO_LEFT.search(span.text)] if self.styled else []
+        turned = [place for place, span in enumerate(line) if _is_turned(span.text)] if self.styled else []
         for place, span in enumerate(line):
             text = printable(span.text)
             if turned and place in (turned[0], turned[-1]):  # the words between them are one text

@@ -12,7 +12,7 @@ from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.contracts.terms.words import has_words
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.queries.tags import OPERATOR, Tagged, read_tags
+from retrieve_cli.retrieval.queries.tags import Tagged, has_operator, read_tags
 from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none, only
 from retrieve_cli.search.conditions import Passing, conditions_on, satisfying, together
 from retrieve_cli.storage.generation import Generation
@@ -168,7 +168,7 @@ class RequestReader:
     def _texts(self, request: Request) -> list[Tagged]:
         """Return the texts of a request, their tags and operators read."""
         texts = [read_tags(text) for text in (request.text, *request.also)]
-        if self._indexes is None or not any(OPERATOR.search(text.text) for text in texts):
+        if self._indexes is None or not any(has_operator(text.text) for text in texts):
             return texts
         own = self.own(request)
         return [self._wording.read(text, own, request.tenant) for text in texts]

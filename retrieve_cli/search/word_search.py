@@ -13,7 +13,7 @@ from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.contracts.terms.words import WORD, fold, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.queries.tags import read_operators
+from retrieve_cli.retrieval.queries.operators import read_operators
 from retrieve_cli.search.access import columns_seen
 
 if TYPE_CHECKING:

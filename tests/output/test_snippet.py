@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from retrieve_cli.output.plain_text import inline, one_line, pieces
+from retrieve_cli.output.markdown_text import inline
+from retrieve_cli.output.plain_text import one_line, pieces
 from retrieve_cli.output.snippet import best
 
 

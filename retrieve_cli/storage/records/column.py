@@ -20,7 +20,6 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -142,6 +141,8 @@ class Column(Frozen, eq=False):
         """Mark the values that match a glob; only those with its literal prefix are compared."""
         if self.name in PATHS:
             glob = glob.removeprefix("./")
+        from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
+
         pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
         prefix, folded = literal_prefix(glob), self.vocabulary.folded
         first = bisect_left(self.span, prefix, key=folded)

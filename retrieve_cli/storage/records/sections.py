@@ -18,7 +18,6 @@ from retrieve_cli.contracts import LONGEST_FACET, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.column import COMPARISONS, number_of
-from retrieve_cli.storage.records.globs import text_glob
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
@@ -67,6 +66,8 @@ class Sections:
     def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
         folded = value.casefold()
         if value in globs:
+            from retrieve_cli.storage.records.globs import text_glob
+
             pattern = text_glob(folded)
             yield from (known for known in self._values if pattern.fullmatch(known))
         elif folded in self._values:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from samples import ROOT, Program
 
-from retrieve_cli.retrieval.queries.tags import Operators, read_operators
+from retrieve_cli.retrieval.queries.operators import Operators, read_operators
 
 DATA = ROOT.parent / "shared" / "data"
 VALUES = {("license", "MIT"), ("group", "radiology"), ("format", "DICOM")}
