@@ -183,15 +183,6 @@ def test_depth_limits_what_a_leg_is_asked_for(index: Path, retrieve: Program, co
     assert rank() is None
 
 
-def test_the_constant_of_reciprocal_ranks(index: Path, retrieve: Program, configure: Configure) -> None:
-    configure("fusion", method="rrf")
-    scores = []
-    for k in ("60", "5"):
-        configure("fusion", rrf_k=k)
-        scores.append(retrieve("query", "brain", "--json").json["results"][0]["score"])
-    assert scores == pytest.approx([2 / 61, 2 / 6])
-
-
 def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "x.md").write_text("# Zebra\nhorses with stripes")

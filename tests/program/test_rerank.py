@@ -115,13 +115,6 @@ def test_by_default_a_hybrid_answer_is_read_again_and_every_hit_says_so(real: Pa
     assert "maxsim  rank 1 with " in retrieve("query", "segment lungs in CT", "--explain").out
 
 
-def test_a_single_leg_is_read_again_only_where_that_is_asked_for(real: Path, retrieve: Program) -> None:
-    assert not retrieve("query", "lungs", "--mode", "bm25", "--json").json["reranked"]
-    found = retrieve("query", "lungs", "--mode", "bm25", "--rerank", "--json").json
-    assert found["pipeline"] == "bm25@200 > maxsim@50"
-    assert retrieve("query", "lungs", "--chunks", "--json").json["reranked"]
-
-
 def test_keys_of_the_stage_change_the_answer(real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(**keys: object) -> dict[str, object]:
         with monkeypatch.context() as patch:

@@ -72,12 +72,6 @@ def test_only_the_retrievers_that_are_named_answer(
     assert answer(retrieve, QUESTION) == found
 
 
-def test_one_that_is_named_alone_answers_as_its_mode_does(three: Path, retrieve: Program) -> None:
-    for name in ("bm25", "dense", "splade"):
-        alone = answer(retrieve, QUESTION, "--retrievers", name)
-        assert alone == answer(retrieve, QUESTION, "--mode", name)
-
-
 def test_the_lines_of_a_batch_may_name_different_retrievers_and_each_is_answered_as_if_alone(
     three: Path, batch: Batch
 ) -> None:

@@ -11,8 +11,8 @@ from samples import Program
 from websearch.fakes.server import Fakes
 
 from retrieve_cli.config.settings import Settings, WebSettings
-from retrieve_cli.operations.doctor.examine import examine, web
-from retrieve_cli.operations.doctor.subject import Check, Subject
+from retrieve_cli.operations.doctor.examine import check as findings, examine
+from retrieve_cli.operations.doctor.subject import Check
 
 EMAIL = "NCBI_EMAIL"
 
@@ -21,14 +21,14 @@ def found(monkeypatch: pytest.MonkeyPatch, *, variables: Sequence[str] = (EMAIL,
     """The finding under a section `web`, with some variables set."""
     for variable in variables:
         monkeypatch.setenv(variable, "someone@example.org")
-    check = web(Subject(Path("artifacts"), None, Settings(web=WebSettings(enabled=True, **section))))  # type: ignore[arg-type]
-    assert check is not None
+    settings = Settings(web=WebSettings(enabled=True, **section))  # type: ignore[arg-type]
+    (check,) = findings(Path("artifacts"), settings, ["web"])
     assert bool(check.fix) == (check.status != "ok")
     return check
 
 
 def test_there_is_no_finding_unless_web_search_is_enabled() -> None:
-    assert web(Subject(Path("artifacts"), None, Settings())) is None
+    assert findings(Path("artifacts"), Settings(), ["web"]) == []
 
 
 def test_providers_that_can_be_asked_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
