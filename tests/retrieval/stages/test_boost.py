@@ -58,12 +58,6 @@ def test_factors_of_several_boosts_are_multiplied_and_those_of_chunks_hold_for_t
     assert moved.trace["boost"] == {"floor": 0.0, "boosted": 2}
 
 
-def test_no_hits_are_no_trouble_and_equal_ones_are_told_apart() -> None:
-    stage = Boost((Boosted("a=b:2", 2.0, np.array([False, True])),))
-    assert stage([ranked([])])[0].hits == ()
-    assert [hit.record for hit in stage([ranked([0.0, 0.0])])[0].hits] == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("text", "day"),
     [
