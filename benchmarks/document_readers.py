@@ -84,7 +84,7 @@ READERS = {
 
 
 def main() -> None:
-    """Read the files once to warm up with the first of them, then all with the clock on."""
+    """Read the first file without the clock, then all with the clock on."""
     logging.disable(logging.ERROR)
     read = READERS[sys.argv[1]]()
     files = [Path(name) for name in sys.argv[2:]]

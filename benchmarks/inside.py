@@ -26,14 +26,14 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
-DEPTH, WARM_UP, BLOCK = 200, 5, 8192
+DEPTH, TRIAL, BLOCK = 200, 5, 8192
 NOISE = 1.0
 """Length of what is added to a record's vector to make that of a query."""
 
 
 def medians(call: Callable[[Any], object], arguments: Sequence[Any]) -> dict[str, float]:
-    """Return the median CPU and wall seconds of a call, after a warm-up."""
-    for argument in arguments[:WARM_UP]:
+    """Return the median CPU and wall seconds of a call, after an unmeasured one."""
+    for argument in arguments[:TRIAL]:
         call(argument)
     cpu, wall = [], []
     for argument in arguments:
@@ -86,9 +86,9 @@ def search(opened: Opened, folder: Path) -> dict[str, Any]:
     dense, lexical = opened.indexes["dense"], opened.indexes["bm25"]
     first = np.zeros(1, np.int64)
     return {
-        "dense search, warm, one core": medians(lambda v: dense.search([v], depth=DEPTH, starts=starts), vectors),
-        "BM25 search, warm, one core": medians(lambda text: lexical.search([text], depth=DEPTH), texts),
-        "BM25 search, frequent words, warm": medians(lambda text: lexical.search([text], depth=DEPTH), frequent),
+        "dense search, loaded, one core": medians(lambda v: dense.search([v], depth=DEPTH, starts=starts), vectors),
+        "BM25 search, loaded, one core": medians(lambda text: lexical.search([text], depth=DEPTH), texts),
+        "BM25 search, frequent words, loaded": medians(lambda text: lexical.search([text], depth=DEPTH), frequent),
         "BM25 scoring alone, frequent words": medians(lambda text: lexical.score(text, first), frequent),
         "BM25 scoring alone": medians(lambda text: lexical.score(text, first), texts),
     }
@@ -102,9 +102,9 @@ def answers(opened: Opened, folder: Path) -> dict[str, Any]:
         opened.options(mode="hybrid", rerank=False),
         opened.options(mode="bm25"),
     )
-    works = {"answer, hybrid without reranking, warm": plain, "answer, BM25, warm": lexical}
+    works = {"answer, hybrid without reranking, loaded": plain, "answer, BM25, loaded": lexical}
     if "tokens.pkl" in opened.generation.manifest.files:
-        works = {"answer with late interaction, warm": reranked, **works}
+        works = {"answer with late interaction, loaded": reranked, **works}
     return {
         work: medians(lambda text, options=options: Searcher(opened, options).answer([Request(text)]), texts)
         for work, options in works.items()
@@ -118,7 +118,7 @@ def touched(opened: Opened, folder: Path, catalog: Path) -> dict[str, Any]:
     Searcher(opened, options).answer([Request(texts[0])])
     catalog.touch()
     return {
-        "answer, BM25, warm, catalog touched": medians(
+        "answer, BM25, loaded, catalog touched": medians(
             lambda text: Searcher(opened, options).answer([Request(text)]), texts
         )
     }  # fmt: skip

@@ -1,9 +1,9 @@
 """Other engines at the same work: the same texts, the same vectors, the same queries, as many candidates.
 
-python -P benchmarks/peers.py installed|build|cold|warm NAME FOLDER [NUMBER OF THE QUERY]
+python -P benchmarks/peers.py installed|build|cold|loaded NAME FOLDER [NUMBER OF THE QUERY]
 
 The folder holds what `inside.py export` wrote. `build` makes the engine's index there, `cold` answers one query and
-prints ten ids, `warm` prints the median CPU and wall seconds of a query, of all kinds and of frequent words. Each
+prints ten ids, `loaded` prints the median CPU and wall seconds of a query, of all kinds and of frequent words. Each
 process imports its own engine only.
 """
 
@@ -226,7 +226,7 @@ def query_at(folder: Path, number: int) -> dict[str, Any]:
     return found
 
 
-def warm(name: str, folder: Path, count: int) -> dict[str, dict[str, float]]:
+def loaded(name: str, folder: Path, count: int) -> dict[str, dict[str, float]]:
     """Return the median seconds of the first queries: of all, and of those of frequent words."""
     answer = opened(name, folder)
     queries = [query_at(folder, number) for number in range(count)]
@@ -235,7 +235,7 @@ def warm(name: str, folder: Path, count: int) -> dict[str, dict[str, float]]:
 
 
 def medians(answer: Answer, queries: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the median CPU and wall seconds of some queries, after a warm-up."""
+    """Return the median CPU and wall seconds of some queries, after an unmeasured one."""
     import statistics
     import time
 
@@ -256,8 +256,8 @@ def main(what: str, name: str, folder: str, number: str = "60") -> None:
         importlib.import_module(MODULES[name])
     elif what == "build":
         build(name, place)
-    elif what == "warm":
-        print(json.dumps(warm(name, place, int(number))))
+    elif what == "loaded":
+        print(json.dumps(loaded(name, place, int(number))))
     else:
         print(" ".join(opened(name, place)(query_at(place, int(number)))))
 

@@ -71,7 +71,7 @@ def run(
 
 
 def in_turn(ours: Sequence[str], peer: Sequence[str], *, rounds: int) -> tuple[list[Run], list[Run], float]:
-    """Both commands, one after the other, `rounds` times after a warm-up; and the median of the ratios peer / ours."""
+    """Both commands in turn, `rounds` times after an unmeasured one; and the median of the ratios peer / ours."""
     run(ours), run(peer)
     pairs = [(run(ours), run(peer)) for _ in range(rounds)]
     ratio = statistics.median(theirs.seconds / mine.seconds for mine, theirs in pairs)

@@ -1,6 +1,6 @@
 """`make bench`: every figure that the project is held to, and whether this machine reached it.
 
-python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help warm throughput bm25 folder
+python -m benchmarks.run [NAME ...]     names: quality evaluation build cold help loaded throughput bm25 folder
                                                sparse rerank neighbours budget
                                         and, where asked for: defaults
 """
@@ -16,7 +16,7 @@ PARTS = {
     "build": speed.build,
     "cold": speed.cold_query,
     "help": speed.help_text,
-    "warm": speed.warm_query,
+    "loaded": speed.loaded_query,
     "throughput": speed.throughput,
     "bm25": speed.bm25_latency,
     "folder": speed.folder,

@@ -1,6 +1,6 @@
 """`make bench-scale`: how cost grows with the catalog, beside other engines and, if named, beside another checkout.
 
-python -m benchmarks.scale [--sizes 10000,100000] [--compare CHECKOUT] [--work DIR] [--only build,cold,disk,warm,sync]
+python -m benchmarks.scale [--sizes 10000,100000] [--compare CHECKOUT] [--work DIR] [--only build,cold,disk,loaded,sync]
 
 Catalogs are synthetic (zipfian.py), and the hidden states of passages are planted (planted.py): `build` is all of a
 build but the model's arithmetic, the time of planting taken off. Cold figures are whole processes, the model of the
@@ -33,7 +33,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--kinds", default=",".join(KINDS), help="indexes to build and ask (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", type=int, default=QUERIES, help="queries that are drawn (default: %(default)s)")
-    parser.add_argument("--no-warm-up", action="store_true", help="measure the first round too: for a trial")
+    parser.add_argument("--no-trial", action="store_true", help="measure the first round too")
     parser.add_argument("--limit", type=float, default=12.0, help="GiB of address space of a build")
     parser.add_argument("--rebuild", action="store_true", help="build indexes again that are there")
     parser.add_argument("--peers", type=Path, default=WORK / "peers", help="where tantivy and lancedb are installed")

@@ -11,11 +11,11 @@ from pathlib import Path
 from benchmarks import peers
 from benchmarks.process import ENVIRONMENT, ROOT, Run, run
 from benchmarks.scale_table import Sample, Table
-from benchmarks.sides import KINDS, WARM_UP, Peer, Side, evict, of
+from benchmarks.sides import KINDS, TRIAL, Peer, Side, evict, of
 
-QUERIES, WARM = 300, 60
+QUERIES, LOADED = 300, 60
 BEFORE, NOW = "before", "now"
-PARTS = ("build", "cold", "disk", "warm", "sync")
+PARTS = ("build", "cold", "disk", "loaded", "sync")
 LARGE = 300_000
 """Records from which on there are fewer rounds: each takes long and varies less."""
 Programs = Mapping[str, Callable[[int], Sample]]
@@ -39,7 +39,7 @@ class Bench:
         """The engines whose packages are there; the others are named and skipped."""
         found = []
         for name, module in peers.MODULES.items():
-            if self._peer(name, WARM_UP).run("installed", fails=True).code == 0:
+            if self._peer(name, TRIAL).run("installed", fails=True).code == 0:
                 found.append(name)
             else:
                 say(name, f"skipped: there is no module {module} here, nor in {self.options.peers}")
@@ -59,12 +59,12 @@ class Bench:
     def rounds(self, size: int) -> int:
         return max(2, self.options.rounds // 2) if size > LARGE else int(self.options.rounds)
 
-    def in_turn(self, work: str, size: int, programs: Programs, *, warm_up: bool = True) -> None:
+    def in_turn(self, work: str, size: int, programs: Programs, *, trial: bool = True) -> None:
         """Measure all programs in turn, round by round, after an unmeasured one."""
         if not programs:
             return
         say(work, f"{size:,} records")
-        for number in range(-1 if warm_up and not self.options.no_warm_up else 0, self.rounds(size)):
+        for number in range(-1 if trial and not self.options.no_trial else 0, self.rounds(size)):
             for name, measure in programs.items():
                 sample = measure(number)
                 if number >= 0:
@@ -83,7 +83,7 @@ class Bench:
     def build(self, size: int) -> None:
         """Indexes with and without token vectors, and those of the peers."""
         for side in self.sides:
-            side.warm_up(self._catalog(WARM_UP))
+            side.prepare(self._catalog(TRIAL))
             side.take(self._catalog(size), size)
         for kind, title in zip(KINDS, ("with token vectors", "without token vectors"), strict=True):
             if kind in self.options.kinds:
@@ -187,22 +187,24 @@ class Bench:
 
     # ------------------------------------------------------------------------------------------ one process
 
-    def warm(self, size: int) -> None:
+    def loaded(self, size: int) -> None:
         """Queries within one process."""
         for number in range(min(self.rounds(size), max(2, self.rounds(size) // 2))):
-            say("warm queries", f"{size:,} records, round {number + 1}")
+            say("queries, loaded", f"{size:,} records, round {number + 1}")
             for what in ("search", "answers"):
                 self._inside(what, size)
             for engines, work in (
-                (peers.DENSE, "dense search, warm, one core"),
-                (peers.LEXICAL, "BM25 search, warm, one core"),
-                (peers.HYBRID, "answer, hybrid without reranking, warm"),
+                (peers.DENSE, "dense search, loaded, one core"),
+                (peers.LEXICAL, "BM25 search, loaded, one core"),
+                (peers.HYBRID, "answer, hybrid without reranking, loaded"),
             ):
                 for peer in self.peers(engines, size):
-                    found = json.loads(peer.run("warm", str(min(WARM, self.options.queries))).output)
+                    found = json.loads(peer.run("loaded", str(min(LOADED, self.options.queries))).output)
                     self.table.add(work, size, peer.name, Sample(**found["all"]))
                     if engines is peers.LEXICAL:
-                        self.table.add("BM25 search, frequent words, warm", size, peer.name, Sample(**found["common"]))
+                        self.table.add(
+                            "BM25 search, frequent words, loaded", size, peer.name, Sample(**found["common"])
+                        )
 
     def _inside(self, what: str, size: int) -> None:
         for side in self.sides:
@@ -229,10 +231,10 @@ class Bench:
         after = {s.name: lambda at, s=s: touched(s, at) for s in self.sides}
         self.in_turn("cold query, BM25, catalog touched", size, after)
         for number in range(min(self.rounds(size), 2)):
-            say("warm, catalog touched", f"{size:,} records, round {number + 1}")
+            say("loaded, catalog touched", f"{size:,} records, round {number + 1}")
             self._inside("touched", size)
         changed = {s.name: lambda at, s=s: one(s, at) for s in self.sides}
-        self.in_turn("sync, one record changed", size, changed, warm_up=False)
+        self.in_turn("sync, one record changed", size, changed, trial=False)
 
 
 def say(work: str, what: str) -> None:

@@ -16,7 +16,7 @@ from benchmarks.scale_table import Sample
 HERE = ROOT / "benchmarks"
 KINDS = ("tokens", "plain")
 """Indexes with token vectors, which late interaction compares, and without."""
-WARM_UP = 100
+TRIAL = 100
 """Records of the index that is built and asked first."""
 
 
@@ -112,9 +112,9 @@ class Side:
         found = json.loads(record.read_text("utf-8"))
         return Sample(**found["sample"]), found["commit"]
 
-    def warm_up(self, catalog: Path) -> None:
+    def prepare(self, catalog: Path) -> None:
         """Have modules compiled and the model exported before anything is measured, by a small index."""
-        size = WARM_UP
+        size = TRIAL
         if not (self.folder(size) / self.kinds[0] / "current").exists():
             self.take(catalog, size)
             if isinstance(built := self.build(size, self.kinds[0], limit=8), str):

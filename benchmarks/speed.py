@@ -86,7 +86,7 @@ def help_text() -> bool:
     return line("retrieve --help", figure, "≥ 10×", ratio >= 10)
 
 
-def warm_query() -> bool:
+def loaded_query() -> bool:
     """Queries in one process, encode included, by stage."""
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
@@ -106,7 +106,7 @@ def warm_query() -> bool:
     total = np.array(seconds[20:]) * 1000
     stages = f"encode {np.median(encode[20:]):.1f}, search {np.median(search[20:]):.1f}"
     figure = f"p50 {np.median(total):.1f} ms ({stages}), p95 {np.percentile(total, 95):.1f} ms"
-    return line("warm query, in process", figure, "p95 ≤ 30 ms", bool(np.percentile(total, 95) <= 30))
+    return line("query, loaded, in process", figure, "p95 ≤ 30 ms", bool(np.percentile(total, 95) <= 30))
 
 
 def throughput() -> bool:

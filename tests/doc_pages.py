@@ -7,13 +7,11 @@
     yaml      a configuration, which must be valid.
 
 `<!-- not run: reason -->` above a block keeps it from being run. Identifiers, times, sizes and decimal fractions vary:
-they are compared as placeholders. `python tests/doc_pages.py PAGE...` writes the output of this machine into the pages,
-and digests of what stands there into tests/docs/recorded.txt: by them a cheap test finds a page changed by hand.
+they are compared as placeholders. `python tests/doc_pages.py PAGE...` writes the output of this machine into the pages.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -29,7 +27,6 @@ from typing import NamedTuple
 from waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORDED = ROOT / "tests" / "docs" / "recorded.txt"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 INERT = {"text", "json", "jsonl", "ini", "toml", "crontab", "sql"}
 """Languages of blocks that are shown and not run here; engines/test_pgvector_sql.py runs the SQL."""
@@ -206,13 +203,6 @@ def shown_steps(page: Path, *, run: bool = True) -> Iterator[tuple[Block, Step]]
             yield from ((block, step) for step in _steps_of(block, after))
 
 
-def digests(page: Path) -> list[str]:
-    """Return a digest of each command that is run, with the output shown for it; what varies does not count."""
-    steps = (f"{step.command}\0{step.code}\0" + "\n".join(_constant(line) for line in _trimmed(step.shown))
-             for _, step in shown_steps(page))  # fmt: skip
-    return [hashlib.sha1(step.encode()).hexdigest()[:12] for step in steps]
-
-
 def calls(command: str) -> Iterator[list[str]]:
     """Yield the arguments of each call of `retrieve` in a command line of the shell."""
     words = shlex.shlex(command, posix=True, punctuation_chars=True)
@@ -286,15 +276,6 @@ def record(page: Path) -> int:
     return len(changes)
 
 
-def recorded_digests() -> dict[str, list[str]]:
-    """Return the digests by page, as they were when the commands were last run."""
-    return {name: found for name, *found in map(str.split, RECORDED.read_text("utf-8").splitlines())}
-
-
 if __name__ == "__main__":
-    recorded = recorded_digests()
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         print(f"{page.name}: {record(page)} outputs changed")
-        recorded[page.name] = digests(page)
-    lines = [" ".join([name, *recorded[name]]) for name in sorted(recorded) if recorded[name]]
-    RECORDED.write_text("".join(f"{line}\n" for line in lines), "utf-8")

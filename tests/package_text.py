@@ -13,11 +13,9 @@ import retrieve_cli
 PACKAGE = Path(retrieve_cli.__file__).parent
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
 _PLAN = "".join(_PAGE.read_text("utf-8").partition("```text\n__main__ ")[1:]).split("```")[1]
-_ROOMS = re.compile(r"^((?:[a-z_]+ )*[a-z_]+)(?: {2,}(.*))?$", re.MULTILINE)
-FLOORS = [line.split() for line, _ in _ROOMS.findall(_PLAN.removeprefix("text\n").partition("\n\n")[0])][::-1]
+_ROOMS = re.compile(r"^((?:[a-z_]+ )*[a-z_]+)(?: {2,}.*)?$", re.MULTILINE)
+FLOORS = [line.split() for line in _ROOMS.findall(_PLAN.removeprefix("text\n").partition("\n\n")[0])][::-1]
 """The rooms of each floor, the ground first, as docs/architecture.md lists them."""
-SENTENCES = {room: sentence for room, sentence in _ROOMS.findall(_PLAN) if sentence}
-"""The sentence of that page on each room."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ PAGE = row(
     snippet="A guide for beginners.",
     url="https://example.org/guide",
 )
-BARE = row(4, abstract="", title="Only a title")
 OK = ProviderStatus("pubmed", "ok", results=2, total=17, query="off-target[tiab]", at=AT)
 FAILED = ProviderStatus(
     "s2", "rate_limited", "it permits no further requests for 3 s", "ask again after 3 s", retry_after=3.0

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _PINNED = 4
 """Older generations that stay open for requests that name them."""
 _RECENT = 32
-"""Last requests, from which those are taken that a new generation is warmed with."""
+"""Last requests, from which those that a new generation answers before it is used are taken."""
 _KINDS = 4
-"""Most requests that it is warmed with. Searches that run meanwhile wait for the processor and the interpreter."""
+"""Most requests that it answers before it is used. Searches that run meanwhile wait for them."""
 _EVERY_S = 0.2
 """Seconds between two looks at `current`."""
 _RETRY_S = 5.0
@@ -147,7 +147,7 @@ class LiveIndex:
     def refresh(self) -> bool:
         """Open the generation that is current now, if it is another one, and return True if it answers from now on.
 
-        It is opened beside the present one and warmed with the last request of each kind. If it cannot be opened, the
+        It is opened beside the present one and answers the last request of each kind. If it cannot be opened, the
         present one stays and `fault` has the reason.
         """
         with self._opening:
@@ -156,7 +156,7 @@ class LiveIndex:
                 return False
             try:
                 index = Index(self.store, self.settings, before=self._index)
-                self._warm(index)
+                self._try(index)
             except RetrieveError as error:
                 self.fault = error
                 index = None
@@ -174,7 +174,7 @@ class LiveIndex:
         with self._opening:
             if self._index is not None:
                 index = Index(self.store, settings, before=self._index)
-                self._warm(index)
+                self._try(index)
                 self._index = index
             self.settings = settings
             self._pinned.clear()
@@ -198,7 +198,7 @@ class LiveIndex:
                 if self.fault is None:
                     self._seen = mark
 
-    def _warm(self, index: Index) -> None:
+    def _try(self, index: Index) -> None:
         """Answer a request of each kind with an index that is not used yet, to load its pages and models.
 
         The first request loads the data that others of its kind need, and saves them far more time than a second one.

@@ -268,12 +268,12 @@ class ServerParts(NamedTuple):
 
     def models(self) -> tuple[Service, Announcement, Callable[[], None]]:
         """Return the server of the models, and as `search` does."""
-        from retrieve_cli.server.http.model_parts import configured, warm
+        from retrieve_cli.server.http.model_parts import configured, load_models
         from retrieve_cli.server.http.models import models_app
 
         parts, access = configured(self.settings), self.access
         app = models_app(parts, access.callers, hosts=access.hosts(), metrics=self._metrics(), log=self.log)
-        warm(parts)
+        load_models(parts)
         self.shared.talk.detail(f"device: {parts.encoder.device}")
         said = {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
         return app, said, partial(self._reread, None)

@@ -58,7 +58,7 @@ class Evaluation(Frozen):
     """Judged queries; a measure may apply to some of them only (those with a quote, for example)."""
     generation: str | None = None
     latency_ms: Mapping[str, float] = {}
-    """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
+    """`p50`, `p95` of a single query, and the same of its stages as `encode_p50` and so on."""
     notes: Sequence[str] = ()
     gate_groups: Mapping[str, Sequence[Json]] = {}
     """Groups chosen by group routing, by query id; empty without routing."""
@@ -221,7 +221,7 @@ def check_ids(opened: Opened, topics: Sequence[Topic]) -> list[str]:
 
 
 def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int) -> dict[str, list[float]]:
-    """Return the latencies of single queries in a warm process, in milliseconds, by stage."""
+    """Return the latencies of single queries in this process, in milliseconds, by stage."""
     found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
     with task("timing", "queries", len(queries)) as timing:
         for query in queries:

@@ -1,4 +1,4 @@
-"""The time that an answer has: an optional step is skipped if its last run took longer than what is left.
+"""The time that an answer has: an optional step is skipped if its last run took longer than the remaining time.
 
 Optional are reranking, expansion, and retrievers on a server, if another retriever answers. A step that did not run yet
 in this process is skipped only when no time is left. Its first run does not count: it loads the model.

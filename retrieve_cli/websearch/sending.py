@@ -70,7 +70,7 @@ class Pauses:
 
 
 PAUSES = Pauses()
-"""Those of this process."""
+"""Pauses of this process."""
 
 
 class _Keys(NamedTuple):

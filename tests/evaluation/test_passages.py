@@ -18,7 +18,7 @@ CITIES = {
     "berlin/old.md": "# History\nWhat was once there.\n",
 }
 TRAMS = "Trams and underground trains run in the town all day. " * 40
-WELLS = "Wells of warm water lie deep under the town, and pipes lead from them. " * 40
+WELLS = "Wells of hot water lie deep under the town, and pipes lead from them. " * 40
 
 
 @pytest.fixture

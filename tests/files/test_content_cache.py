@@ -102,15 +102,10 @@ def test_what_another_card_describes_does_not_meet_these_entries(tmp_path: Path)
     assert KEYS[0] not in opened(tmp_path, card=OTHER)
 
 
-def test_nothing_is_written_for_no_text(tmp_path: Path) -> None:
-    opened(tmp_path).append([], [])
-    assert list(tmp_path.iterdir()) == []
-
-
 # ------------------------------------------------------------------------------------------------------ damage
 
 
-@pytest.mark.parametrize("where", np.linspace(0, 1, 15).tolist())
+@pytest.mark.parametrize("where", np.linspace(0, 1, 5).tolist())
 def test_a_flipped_bit_costs_the_file_it_is_in_and_no_other_and_is_said(
     tmp_path: Path, said: list[str], where: float
 ) -> None:
@@ -124,18 +119,6 @@ def test_a_flipped_bit_costs_the_file_it_is_in_and_no_other_and_is_said(
     assert len(known) == 6
     holds(again, known)
     assert said == [f"{path} is damaged: skipped; its contents are computed again"]
-    is_made_whole(tmp_path, again, said)
-
-
-@pytest.mark.parametrize("keep", [0, 1, 100, -1])
-def test_a_file_cut_short_is_computed_again(tmp_path: Path, said: list[str], keep: int) -> None:
-    filled(tmp_path)
-    path = files(tmp_path)[0]
-    path.write_bytes(path.read_bytes()[:keep])
-    again = opened(tmp_path, said)
-    assert sum(key in again for key in KEYS) == 6
-    assert len(said) == 1
-    assert path.exists(), "who only reads removes nothing"
     is_made_whole(tmp_path, again, said)
 
 
@@ -258,12 +241,3 @@ def test_what_a_killed_writer_left_and_what_is_damaged_do_not_outlive_a_pruning(
     prune(tmp_path, LAYOUT, [(CARD, as_keys(KEYS[:1]))], say=said.append)
     assert not list(tmp_path.rglob(".*"))
     assert not damaged.exists()
-
-
-def test_a_file_whose_texts_all_lie_elsewhere_too_goes_with_the_others(tmp_path: Path, said: list[str]) -> None:
-    filled(tmp_path, batches=1)
-    opened(tmp_path).append(KEYS[:1], [entry(KEYS[0])])
-    opened(tmp_path).append(KEYS[:2], [entry(key) for key in KEYS[:2]])
-    prune(tmp_path, LAYOUT, [(CARD, as_keys(KEYS[:3]))], say=said.append)
-    assert len(files(tmp_path)) == 1
-    holds(opened(tmp_path), KEYS[:3])

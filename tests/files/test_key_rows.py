@@ -1,10 +1,9 @@
 """Digests and texts in arrays: every one is found where it is, and nothing else."""
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_digests, as_keys
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, TextNumbers, TextRows, Vocabulary, places_of
 
 keys = st.one_of(
@@ -25,16 +24,6 @@ def test_every_key_is_found_in_its_first_row(stored: list[bytes], asked: list[by
     assert rows.distinct() <= len(set(stored))
 
 
-@given(digests=st.lists(keys, max_size=9))
-def test_digests_are_a_sequence_of_what_was_put_in(digests: list[bytes]) -> None:
-    held = DigestList()
-    for digest in digests:
-        held.append(digest)
-    held.extend(held.array[:3])
-    assert list(held) == [*digests, *digests[:3]] == as_digests(as_keys(held))
-    assert held[1:] == list(held)[1:]
-
-
 @given(texts=st.lists(words, unique=True, max_size=30), asked=st.lists(words, max_size=30))
 def test_every_text_has_its_number(texts: list[bytes], asked: list[bytes]) -> None:
     numbers = TextNumbers()
@@ -45,13 +34,6 @@ def test_every_text_has_its_number(texts: list[bytes], asked: list[bytes]) -> No
     for text in [*texts, *asked, *texts, *texts]:
         wanted = texts.index(text) if text in texts else -1
         assert (numbers.number(text), rows.row(text)) == (wanted, wanted)
-
-
-def test_many_texts_are_found_after_the_table_grew() -> None:
-    numbers = TextNumbers()
-    for number in range(5000):
-        numbers.add(b"%d" % number)
-    assert [numbers.number(b"%d" % number) for number in range(-3, 5003)] == [-1] * 3 + [*range(5000)] + [-1] * 3
 
 
 def vocabulary(texts: list[bytes]) -> Vocabulary:
@@ -72,19 +54,3 @@ def test_texts_that_stay_and_new_ones_are_put_in_order(old: set[bytes], new: set
     assert [wanted[number] for number in merged.of_fresh] == added
     assert all(number < 0 or wanted[number] == word for number, word in zip(merged.of_old, before, strict=True))
     assert ((merged.of_old >= 0) == used).all()
-
-
-@given(texts=st.lists(words, max_size=6), place=st.slices(6))
-def test_texts_one_behind_the_other_are_a_sequence(texts: list[bytes], place: slice) -> None:
-    buffer = TextBuffer(texts[:2])
-    buffer.extend(vocabulary(texts), range(min(2, len(texts)), len(texts)))
-    assert list(buffer) == texts
-    assert buffer[place] == texts[place]
-    assert buffer.ends.tolist() == [0, *np.cumsum([len(text) for text in texts])]
-
-
-def test_a_place_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(IndexError):
-        DigestList()[0]
-    with pytest.raises(IndexError):
-        TextBuffer([b"a"])[1]

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.http.limits import PIECE, Clock, HttpFailed, TransientFailure, gunzip, inflate, limit_size, peek
+from retrieve_cli.http.limits import PIECE, HttpFailed, TransientFailure, gunzip, inflate, limit_size
 
 
 def bare(data: bytes) -> bytes:
@@ -66,29 +66,3 @@ def test_a_bomb_is_unpacked_no_further_than_the_limit(pack, unpack) -> None:
     assert max(sizes) <= PIECE
     assert sum(sizes) <= 1_000_000
     assert read < len(bomb) / 10
-
-
-@given(st.lists(st.binary(max_size=9)), st.integers(0, 30))
-def test_the_limit_lets_through_what_is_within_it_and_nothing_beyond(pieces: list[bytes], most: int) -> None:
-    got = []
-    try:
-        got += limit_size(pieces, most, KeyError)
-    except KeyError:
-        assert sum(map(len, pieces)) > most
-    else:
-        assert got == pieces
-        assert sum(map(len, pieces)) <= most
-
-
-@given(st.lists(st.binary(max_size=5)), st.integers(0, 9))
-def test_a_peek_takes_nothing_away(pieces: list[bytes], size: int) -> None:
-    whole = b"".join(pieces)
-    head, rest = peek(iter(pieces), size)
-    assert (head, b"".join(rest)) == (whole[:size], whole)
-
-
-def test_a_clock_that_ran_out_says_how_long_it_was() -> None:
-    assert 0 < Clock(100, 5).patience() <= 5
-    assert 0 < Clock(5, 100).patience() <= 5
-    with pytest.raises(TransientFailure, match="no complete answer within 0 s"):
-        Clock(0, 5).patience()

@@ -62,21 +62,6 @@ def test_a_tunnel_hides_the_key_from_the_proxy(connect: Connect, monkeypatch, ce
         assert server.asked[-1].headers["authorization"] == "Bearer x"
 
 
-@pytest.mark.parametrize("part", [b"x", b"X: y\r\n", b""])
-def test_a_proxy_that_drags_out_the_tunnel_is_given_up_in_time(connect: Connect, monkeypatch, part: bytes) -> None:
-    with serving(slowly(part, first=b"HTTP/1.1 200 OK\r\nX: y")) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with pytest.raises(TransientFailure):
-            fetch(connect("https://h.example"), "https://h.example/", clock=Clock(0.4, 99))
-
-
-def test_a_proxy_that_lets_nobody_through_is_the_reason(connect: Connect, monkeypatch) -> None:
-    with serving(lambda talk: talk.answer(b"", status=407)) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with pytest.raises(TransientFailure, match="407"):
-            fetch(connect("https://h.example"), "https://h.example/")
-
-
 def test_a_proxy_of_a_kind_that_is_not_supported_is_said(connect: Connect, monkeypatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
     with pytest.raises(HttpFailed, match="cannot send a request") as caught:

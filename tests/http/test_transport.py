@@ -39,15 +39,10 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 SLOW: dict[str, Say] = {
     "never answers": Conversation.keep_silent,
     "drips its status line": slowly(b"H"),
-    "drips one header": slowly(b"x", first=HEAD + b"X: "),
     "drips headers": slowly(b"X: y\r\n", first=HEAD),
-    "never ends an informational answer": slowly(b"x", first=b"HTTP/1.1 103 Early Hints\r\nX: "),
-    "drips 100 Continue": slowly(b"HTTP/1.1 100 Continue\r\n\r\n"),
     "drips 103 Early Hints": slowly(b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"),
     "says nothing after its headers": lambda talk: (talk.send(HEAD, b"\r\n"), talk.keep_silent())[1],
     "drips its body": slowly(b"x", first=HEAD + b"\r\n"),
-    "drips a body of known length": slowly(b"x", first=HEAD + b"Content-Length: 99999\r\n\r\n"),
-    "drips chunks": slowly(b"1\r\nx\r\n", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n"),
     "drips the length of a chunk": slowly(b"0", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n"),
     "drips trailers": slowly(b"X: y\r\n", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"),
 }
@@ -58,15 +53,6 @@ SLOW: dict[str, Say] = {
 def test_a_request_ends_in_time_however_the_server_drags_it_out(connect: Connect, say: Say, idle_s: float) -> None:
     with serving(say) as server, pytest.raises(TransientFailure, match=r"within 0\.4 s"):
         fetch(connect(server.url), server.url, clock=Clock(0.4, idle_s))
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_a_request_that_is_not_read_ends_in_time(connect: Connect, reads: bool) -> None:
-    with (
-        serving(Conversation.keep_silent, reads=reads) as server,
-        pytest.raises(TransientFailure, match=r"within 0\.4 s"),
-    ):
-        fetch(connect(server.url), server.url, body=bytes(30_000_000), clock=Clock(0.4, 99))
 
 
 def test_standing_still_is_noticed_before_the_deadline(connect: Connect) -> None:
@@ -104,7 +90,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nwhol\r\n1\r\ne\r\n0\r\
 SIZED = HEAD + b"Content-Length: 5\r\n\r\nwhole"
 
 
-@pytest.mark.parametrize("size", [b"f" * 20, b"f" * 3000, b"-1", b"0x", b"1e9", b"7" * 70_000])
+@pytest.mark.parametrize("size", [b"f" * 3000, b"-1", b"7" * 70_000])
 def test_a_chunk_that_says_any_size_is_an_answer_cut_short(connect: Connect, size: bytes) -> None:
     say = breaking_off(HEAD, b"Transfer-Encoding: chunked\r\n\r\n", size, b"\r\nwhole\r\n0\r\n\r\n")
     with serving(say) as server, pytest.raises(TransientFailure):
@@ -175,19 +161,6 @@ def test_a_connection_that_the_server_closed_meanwhile_is_replaced(connect: Conn
         assert fetch(transport, server.url) == (200, b"x")
 
 
-def test_threads_that_share_a_transport_get_each_its_own_answers(connect: Connect) -> None:
-    with serving(lambda talk: talk.answer(talk.asked.body + talk.asked.line.encode())) as server:
-        transport = connect(server.url, connections=8)
-
-        def ask(number: int) -> bool:
-            path, body = f"/{number}", b"%d " % number
-            return fetch(transport, server.url + path, body=body)[1] == body + f"POST {path} HTTP/1.1".encode()
-
-        with ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(ask, range(200)))
-        assert len({asked.client for asked in server.asked}) <= 8
-
-
 def test_each_thread_keeps_to_its_own_clock(connect: Connect) -> None:
     def say(talk: Conversation) -> None:
         if "/slow" in talk.asked.line:
@@ -220,17 +193,6 @@ def test_credentials_go_to_no_other_origin(connect: Connect, status: int) -> Non
                 fetch(connect(server.url), server.url, authorization=KEY)
                 assert server.asked[-1].headers["authorization"] == "Bearer sk-sesame"
         assert ["authorization" in asked.headers for asked in other.asked] == [False, False]
-
-
-def test_credentials_do_not_come_back_through_another_origin_to_a_third(connect: Connect) -> None:
-    with (
-        serving(lambda talk: talk.answer(b"x")) as third,
-        serving(redirecting(third.url, 302)) as second,
-        serving(redirecting(second.url, 302)) as first,
-    ):
-        fetch(connect(first.url), first.url, authorization=KEY)
-        sent = [["authorization" in asked.headers for asked in server.asked] for server in (first, second, third)]
-        assert sent == [[True], [False], [False]]
 
 
 @pytest.mark.parametrize(("status", "method"), [(302, "POST"), (303, "GET"), (307, "POST"), (308, "POST")])

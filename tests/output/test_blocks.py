@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from samples import TOOLS, Program, write_catalog
+from samples import Program, write_catalog
 from terminals import at_terminal
 
-from retrieve_cli.output.plain_text import percent, significant
+from retrieve_cli.output.plain_text import significant
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.output.styled_lines import LineRenderer, StyledText, address, file_address
 
-WIDTHS = (40, 60, 80, 100, 120)
+WIDTHS = (40, 80, 120)
 NAMES = ("Whole-slide", "肺分割ツール", "Name of several words that is longer than a narrow line", "x" * 50)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
 GUIDE = "# Reach\n\n## Deep section of a guide\n\nIt opens | pipes. A **password** is rotated by hand.\n"
@@ -52,16 +52,6 @@ def test_a_record_is_a_block_of_name_address_score_sentence_and_reasons(index: P
         "    Stitches microscope tiles into one large mosaic image.",
         "    bm25 #1",
     ]
-
-
-def test_a_document_is_named_by_its_path_and_lines_in_one_piece_and_its_section(
-    guides: Path, retrieve: Program
-) -> None:
-    head, section, sentence, reasons = retrieve("query", "password", "--mode", "bm25").out.splitlines()
-    assert head.startswith(f" 1  {DEEP}:1-5")
-    assert section.startswith("    › Reach › Deep section of a guide")
-    assert sentence == "    It opens | pipes. A password is rotated by hand."
-    assert reasons == "    bm25 #1"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -147,45 +137,6 @@ def test_text_from_right_to_left_is_isolated_in_a_terminal_alone() -> None:
     )
 
 
-def test_a_record_without_a_description_shows_a_field_from_its_start(tmp_path: Path, retrieve: Program) -> None:
-    fields = {"keywords": ["organ", "lung", "CT"], "featureList": ["Reading", "Writing"]}
-    records = [{"id": "a", "name": "One", **fields}, {"id": "b", "name": "A lung alone"}]
-    retrieve("build", "--catalog", write_catalog(tmp_path / "bare.jsonl", records))
-    lines = retrieve("query", "lung", "--mode", "bm25").out.splitlines()
-    assert "    Keywords: organ, lung, CT" in lines
-    assert len(lines) == 5, "a name alone has no sentence"
-
-
-def test_a_long_description_shows_a_sentence_of_the_chunk_that_was_found(tmp_path: Path, retrieve: Program) -> None:
-    filler = "It reads files of many kinds and writes them again. " * 60
-    record = {"id": "a", "name": "Long", "description": f"{filler}Mitochondria are counted here. {filler}"}
-    retrieve("build", "--catalog", write_catalog(tmp_path / "long.jsonl", [record]))
-    assert "Mitochondria are counted here." in retrieve("query", "mitochondria", "--mode", "bm25").out
-
-
-def test_no_token_of_the_index_and_no_list_of_fields_is_shown_of_a_described_record(
-    index: Path, retrieve: Program
-) -> None:
-    out = retrieve("query", "lung CT dcm 3D").out
-    assert "Segments lungs and lobes in chest CT volumes." in out
-    assert "format:" not in out
-    assert "Keywords:" not in out
-
-
-def test_an_id_that_is_the_address_is_shown_once(tmp_path: Path, retrieve: Program) -> None:
-    record = {"id": "https://x.org/lung", "name": "Lung", "description": "A lung.", "url": "https://x.org/lung"}
-    retrieve("build", "--catalog", write_catalog(tmp_path / "one.jsonl", [record]))
-    assert retrieve("query", "lung").out.splitlines()[0].split()[:4] == ["1", "Lung", "id", "https://x.org/lung"]
-
-
-def test_matched_words_are_marked_at_a_terminal(index: Path) -> None:
-    assert "\x1b[1;33mtiles\x1b[0m" in at_terminal(80, "query", "stitch tiles")
-
-
-def test_a_chunk_is_named_by_its_number(guides: Path, retrieve: Program) -> None:
-    assert retrieve("query", "password", "--chunks").out.split()[:3] == ["1", f"{DEEP}:1-5", "#0"]
-
-
 def test_a_batch_has_each_query_above_its_results(
     index: Path, retrieve: Program, stdin: Callable[[str | bytes], None]
 ) -> None:
@@ -196,61 +147,13 @@ def test_a_batch_has_each_query_above_its_results(
     assert lines[at - 1 : at + 3] == ["", "2: qqq zzz", "no results", "query 2 has no results:"]
 
 
-def test_the_table_is_still_there(index: Path, retrieve: Program) -> None:
-    out = retrieve("query", "stitch tiles", "--format", "table").out
-    assert re.match(r" ?#\s+name\s+score\s+why\s+snippet\s*\n─+\n", out)
-    assert "bm25 #1" in out
-
-
-def test_an_explanation_says_in_plain_words_what_adds_up_to_a_score(
-    index: Path, retrieve: Program, monkeypatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
-    monkeypatch.setenv("RETRIEVE_SEARCH__K", "1")
-    out = retrieve("query", "stitch tiles", "-k", "5", "--explain", "--no-expand").out
-    assert re.search(r"^ {6}bm25 +rank 1, score [\d.]+; [\d.]+ × weight [\d.]+ = [\d.]+$", out, re.MULTILINE)
-    assert re.search(r"^pipeline +fuse\(", out, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     ("path", "words"),
     [
         ("lungmask —requires→ simpleitk (0.70)", "required by lungmask"),
-        ("a ←requires— b (0.35)", "requires a"),
         ("a —requires→ b —requires→ c (0.49)", "required by b, which is required by a"),
-        ("a ←requires— b —compatible_with→ c (0.2)", "compatible with b, which requires a"),
-        ("a —part_of→ b (0.5)", "contains a"),
         ("a —domain→ domain:radiology ←domain— b (0.1)", "shares domain:radiology with a"),
-        ("a —cites→ b (1.00)", "linked from a (cites)"),
-        ("a {0} —cites→ b", "linked from a {0} (cites)"),
-        ("a —pagerank→ b (0.70)", "linked to a"),
-        ("no path", "no path"),
     ],
 )
 def test_a_path_is_told_in_words(path: str, words: str) -> None:
     assert path_in_words(path) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(4.684, "4.68"), (7.4, "7.40"), (0.016393, "0.0164"), (123.4, "123"), (1234.0, "1230"), (0.0, "0"),
-     (-1.166, "-1.17"), (9.999, "10.0"), (1e-9, "1.00e-09"), (2.5e12, "2.50e+12"), (float("inf"), "inf")],
-)  # fmt: skip
-def test_a_number_has_three_significant_digits(value: float, text: str) -> None:
-    assert significant(value) == text
-
-
-def test_a_share_is_written_in_percent() -> None:
-    assert percent(0.866) == "87 %"
-
-
-@pytest.mark.parametrize(("placement", "k"), [("blend", 10), ("append", 1)])
-def test_records_that_edges_lead_to_say_by_what(
-    placement: str, k: int, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = [{**TOOLS[0], "requires_tool": ["align"]}, *TOOLS[1:]]
-    retrieve("build", "--catalog", write_catalog(tmp_path / "linked.jsonl", records))
-    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", placement)
-    text = retrieve("query", "segment lungs", "-k", k).out
-    assert "required by lungs" in text
-    assert ("Also needed" in text) is (placement == "append")

@@ -10,7 +10,7 @@ from samples import Program
 
 PAGES = {
     "Cooling of kettles": ["A preface thanks the potters who lent their kettles to us for", "a whole winter."],
-    "Method": ["A thermometer was read each minute until it was lukewarm. Each thermo-", "meter was of mercury."],
+    "Method": ["A thermometer was read each minute until it was tepid. Each thermo-", "meter was of mercury."],
     "Results": ["Copper cooled within thirty-one minutes; porcelain took forty-seven."],
 }
 
@@ -57,8 +57,3 @@ def test_a_quote_is_found_although_the_file_divides_a_word_of_it(paper: Path, re
     Path("gold.jsonl").write_text(json.dumps({"query": "mercury", "relevant": ["paper.pdf"], "quote": quote}) + "\n")
     done = retrieve("eval", "--gold", "gold.jsonl", "--json", "--metrics", "RR@10", "--mode", "bm25")
     assert done.json["metrics"]["chunk RR@10"] == 1.0
-
-
-def test_a_pdf_is_filtered_by_its_own_metadata(paper: Path, retrieve: Program) -> None:
-    done = retrieve("query", "kettles", "--filter", "kind=pdf", "--filter", "author=Ada Potter", "--json")
-    assert [result["doc_id"] for result in done.json["results"]] == ["paper.pdf"]

@@ -7,7 +7,6 @@ from samples import Program
 
 from retrieve_cli.contracts import Evidence, Hit, Reranked
 from retrieve_cli.frozen import replace
-from retrieve_cli.output import explanation
 from retrieve_cli.output.reasons import reasons, why
 from retrieve_cli.search.answer import Result
 
@@ -26,10 +25,7 @@ def result(*evidence: Evidence, rank_before: int | None = None, path: str | None
     [
         (result(BM25, UNRANKED), "bm25 #3 · dense –"),
         (result(BM25, rank_before=44), "bm25 #3 · reranked 44→4"),
-        (result(BM25, rank_before=4), "bm25 #3 · reranked #4"),
         (result(Evidence("graph", None, 0.7, 1.0, 1.0), path="b —requires→ a (0.70)"), "required by b"),
-        (result(path="b —requires→ a (0.70)"), "required by b"),
-        (result(Evidence("graph", None, 0.7, 1.0, 1.0)), "linked"),
         (result(BM25, Evidence("mmr", 2, 1.0, 0.1, -0.2)), "bm25 #3 · diversified 2→4"),
         (result(BM25, Evidence("boost", 9, 1.0, 0.5, 0.2)), "bm25 #3 · boosted 9→4"),
         (result(Evidence("text 1", 2, 1, 1, 1), Evidence("text 2", 5, 1, 1, 1)), "query #2 · variant 1 #5"),
@@ -46,24 +42,6 @@ def test_a_result_that_is_stale_or_only_fills_up_says_so() -> None:
     assert [reason.style for reason in reasons(stale, rank=3)] == ["dim", "alert"]
     filling = replace(stale, hit=replace(stale.hit, topped_up="it fails grade 0.4"), freshness="fresh")
     assert why(filling, rank=3) == "bm25 #3 · topped up: it fails grade 0.4"
-
-
-def test_a_retriever_that_did_not_list_a_result_is_said_to_have_scored_it_outside_its_top(
-    index, retrieve: Program
-) -> None:
-    retrieve("build", "--catalog", "tools.jsonl")
-    out = retrieve("query", "brain volumes tiles", "--explain", "--filter", "license=MIT").out
-    assert "filter " in out
-    assert "bm25 filtered" in out
-    assert explanation._depth("fuse(bm25@200, dense@50) > maxsim@50", "dense") == "50"
-    assert explanation._depth("bm25", "dense") == ""
-
-
-def test_an_explanation_names_the_depth_outside_which_a_hit_was_scored(index, retrieve: Program, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__SIMILARITY_TOP_K", "1")
-    out = retrieve("query", "brain volumes", "--explain").out
-    assert "dense –" in out
-    assert "dense  scored outside its top 1, score " in out
 
 
 def test_an_explanation_tells_of_exclusions_groups_budgets_and_deadlines(index, retrieve: Program) -> None:

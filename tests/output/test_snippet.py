@@ -5,7 +5,7 @@ import re
 import pytest
 
 from retrieve_cli.output.plain_text import inline, one_line, pieces
-from retrieve_cli.output.snippet import Snippet, best
+from retrieve_cli.output.snippet import best
 
 
 def matching(*words: str):
@@ -71,21 +71,9 @@ run me
     ]
 
 
-def test_a_rule_at_the_start_is_no_front_matter() -> None:
-    assert shown("---\nFirst words.\n\nMore words here.\n---\nLast.", "more").startswith("First words. More words")
-
-
-def test_plain_text_keeps_its_marks() -> None:
-    assert [piece.text for piece in pieces("# no heading\nand *stars*", markdown=False)] == ["# no heading and *stars*"]
-
-
 def test_the_sentence_with_the_most_matched_words_is_shown() -> None:
     text = "It reads files. It segments lungs in CT scans. It writes masks."
     assert shown(text, "segment", "lung", room=30).startswith("It segments lungs")
-
-
-def test_the_earliest_of_equal_sentences_is_shown() -> None:
-    assert shown("Lungs are here. Lungs are there.", "lung").startswith("Lungs are here.")
 
 
 def test_a_snippet_starts_with_a_sentence_whatever_matches_in_it() -> None:
@@ -96,11 +84,6 @@ def test_a_snippet_starts_with_a_sentence_whatever_matches_in_it() -> None:
     assert shown(text, "Smith").startswith("A first one, e.g. by J. Smith")
 
 
-def test_a_sentence_that_lost_its_beginning_is_not_shown_if_there_is_another() -> None:
-    assert shown("of the lungs. Lungs have lobes.", "lung", "lobe", cut_before=True) == "Lungs have lobes."
-    assert shown("of the lungs", "lung", cut_before=True) == "of the lungs"
-
-
 def test_code_is_shown_only_if_no_sentence_matches() -> None:
     text = "Run this.\n\n```\nrotate --now\nother\n```\n"
     assert shown(text, "rotate") == "rotate --now"
@@ -108,38 +91,10 @@ def test_code_is_shown_only_if_no_sentence_matches() -> None:
     assert shown(text, "nothing") == "Run this."
 
 
-def test_a_row_of_a_table_is_shown_alone() -> None:
-    assert shown("| a | b |\n|---|---|\n| lung | one |\n| liver | two |\n", "lung") == "lung · one"
-
-
-def test_tokens_of_the_index_are_never_shown() -> None:
-    assert "format:" not in shown("Opens files format:CT format:3D quickly.", "opens")
-
-
-def test_a_list_within_a_line_is_shown_without_its_marks() -> None:
-    assert shown("Counts spots. - Finds lungs in noise.", "lung", room=20) == "Finds lungs in noise."
-
-
-def test_sentences_of_chinese_end_without_a_blank() -> None:
-    text = "这是第一句。肺部分割在这里。"
-    assert best(pieces(text), lambda text: [(6, 8)], room=7).text.startswith("肺部分割")
-
-
 def test_matches_are_marked_where_they_stand() -> None:
     found = best(pieces("Nothing here. It maps *lungs* and lobes."), matching("lung", "lobe"), room=60)
     assert [found.text[start:end] for start, end in found.marks] == ["lungs", "lobes"]
 
 
-def test_a_snippet_is_cut_behind_a_sentence_that_ends_nearby_or_else_behind_a_word() -> None:
-    text = "The models were fitted to many scans. Runs from the shell."
-    assert Snippet(text, []).cut(46).text == "The models were fitted to many scans."
-    assert Snippet(text, [(4, 10), (26, 30)]).cut(24) == Snippet("The models were fitted …", [(4, 10)])
-
-
 def test_nothing_in_a_snippet_drives_a_terminal() -> None:
     assert "\x1b" not in shown("Lungs \x1b[2J\u202e here.", "lung")
-
-
-def test_an_empty_text_has_no_snippet() -> None:
-    assert best([], matching("a"), room=10) == Snippet("", [])
-    assert pieces("\n```\n```\n---\n") == []

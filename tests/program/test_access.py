@@ -361,12 +361,6 @@ def test_what_a_filter_leaves_out_is_still_needed_and_is_marked(
     assert "    needs: mid (outside the filter), end, free (outside the filter)\n" in told
 
 
-def test_without_a_filter_nothing_is_marked(chain: Path, retrieve: Program) -> None:
-    for text in ("cut lungs", "cut lungs [EXCLUDE:other1]"):
-        assert not any(marked for hit in found(retrieve, text).values() for marked in needs(hit).values())
-    assert "outside" not in retrieve("query", "cut lungs", "--with-dependencies", "--json").out
-
-
 def test_an_id_that_is_nearly_that_of_an_excluded_record_does_not_suggest_it(chain: Path, retrieve: Program) -> None:
     done = retrieve("query", "cut lungs [EXCLUDE:other1]", "--doc-id", "othr1")
     assert done.code == 2

@@ -10,9 +10,6 @@ from cross_models import make_bert
 from golden.corpora import STEPS, TOOLS
 from program.asking import Configure
 from samples import Program, write_catalog
-from splade_models import save_masked
-
-from retrieve_cli.search.places import content_type
 
 Rerank = Callable[[str], None]
 ALONE = ("--no-expand", "--no-rerank")
@@ -90,20 +87,6 @@ def test_groups_that_a_gate_leaves_out_match_all_the_same(tools: Path, retrieve:
     assert gated["total_matches"] == whole
 
 
-@pytest.mark.parametrize("unit", ["record", "chunk"])
-@pytest.mark.usefixtures("_shallow")
-def test_two_retrievers_of_terms_match_what_either_does(
-    unit: str, tmp_path: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("splade", model=save_masked(tmp_path / "tiny-splade"))
-    configure("models", cache_dir=tmp_path / "cache")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
-    chunks = ("--chunks",) if unit == "chunk" else ()
-    for text in ("cluster single-cell data", "sparse tables on disk", "word"):
-        apart = [ids(retrieve, mode, k, text, *chunks) for mode, k in (("bm25", 1000), ("splade", 1000), ("dense", 3))]
-        assert answered(retrieve, text, "-k", "1", *chunks)["total_matches"] == len(set.union(*apart)), text
-
-
 # ------------------------------------------------------------------------------------------------ of a result
 
 
@@ -136,27 +119,6 @@ def test_a_record_that_edges_lead_to_names_no_retriever_but_those_that_list_it(
     strategies = {result["doc_id"]: result["strategies_used"] for result in found["results"]}
     assert any("path" in result and not result["strategies_used"] for result in found["results"]), strategies
     assert {name for names in strategies.values() for name in names} == {"bm25"}
-
-
-KINDS = {
-    "text": "To remove volumes, take them one by one.\n\nThen - and only then - go on. 3 of 4 are used | free.",
-    "table": "## Options\n\n| option | effect |\n|---|---|\n| size | how large it is in all |\n| age | how old |\n",
-    "code": "Run this:\n\n```sh\nretrieve build --catalog tools.jsonl\nretrieve query lungs\n```\n",
-    "list": "Take:\n\n- a pot of water and a spoon\n- two eggs, and four if there are guests\n1. boil\n",
-    "figure": "![A map of the lungs](lungs.png)\n\n**Figure 2.** Lobes of both lungs, from the front.\n",
-}
-WITH_A_MARK_OR_TWO = [
-    "Figure 3 shows that lobes differ, as everybody expected who has seen one. It was drawn by hand.",
-    "One table of two rows is short beside a text that goes on and on about it.\n\n|a|b|\n|-|-|\n",
-    "",
-    "|",
-    "A dash - or two - make no list, and C:\\|pipes|\\ no table.",
-]
-
-
-@pytest.mark.parametrize(("kind", "text"), [*KINDS.items(), *(("text", text) for text in WITH_A_MARK_OR_TWO)])
-def test_the_kind_of_a_text_is_what_most_of_it_is(kind: str, text: str) -> None:
-    assert content_type({"text": text, "header": ""}) == kind
 
 
 def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -> None:

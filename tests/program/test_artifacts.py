@@ -106,15 +106,6 @@ def test_damage_of_the_listing_is_found_and_a_sync_repairs_it(folder: Path, retr
     assert succeeds(retrieve("inspect", "verify", "--json")).json["files"][LISTING] == "sound"
 
 
-def test_a_generation_of_an_earlier_version_gets_a_listing_by_the_next_sync(folder: Path, retrieve: Program) -> None:
-    before = (folder / LISTING).read_bytes()
-    succeeds(retrieve("sync"))
-    (folder / LISTING).unlink()
-    assert LISTING not in succeeds(retrieve("inspect", "verify", "--json")).json["files"]
-    succeeds(retrieve("sync"))
-    assert (folder / LISTING).read_bytes() == before
-
-
 def test_a_restored_snapshot_has_a_listing(folder: Path, retrieve: Program) -> None:
     succeeds(retrieve("snapshot", "create", "index.tar.zst"))
     succeeds(retrieve("snapshot", "restore", "index.tar.zst", "--artifacts", "restored"))

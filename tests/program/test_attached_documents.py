@@ -81,12 +81,6 @@ def test_a_document_that_cannot_be_read_is_a_note(name: str, content: bytes, rea
     assert retrieve("query", "brain", "--file", name, "--json").json["enhanced_query"].split(" format:")[0] == "brain"
 
 
-def test_a_document_over_the_limit_is_a_note(paper: Path, retrieve: Program, configure: Configure) -> None:
-    configure("docs", max_mb=0.001)
-    paper.write_text(PAPER * 20)
-    assert "no text of paper.md was added: it has" in retrieve("query", "brain", "--file", paper).err
-
-
 def test_the_beginning_of_a_text_is_enough(retrieve: Program, stdin: Stdin) -> None:
     stdin(head("paper.md", PAPER.encode() + "é".encode()[:1]))
     assert retrieve("query", "-", "--json").json["enhanced_query"] == f"tool {ADDED} format:Markdown"

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from retrieve_cli.assemble.tokenizers import Counter, counter
 from retrieve_cli.contracts import Encoder, Hit
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.encoders.hashed import HashedEncoder, WordTokenizer
+from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.remote.embeddings import PieceTokenizer
 from retrieve_cli.models.runtimes.model_folder import read_folder
@@ -232,15 +232,6 @@ def test_a_later_smaller_result_is_taken_where_an_earlier_one_has_no_room(spent_
     assert spent.cut == (("d1#0", "skipped: it takes 4 tokens where 2 of 4 are left"),)
 
 
-def test_a_result_whose_context_has_no_room_is_shown_as_the_hit_alone(spent_on: Spend) -> None:
-    (kept,), spent = spent_on([["one two", "three four", "five"]], 1, window=1, max_tokens=4)
-
-    assert kept.text == "three four"
-    assert kept.context is not None
-    assert (kept.context.first, kept.context.last, kept.context.start) == (1, 1, 8)
-    assert spent.cut == (("d0#1", "shown without its context, which takes 5 tokens where 4 of 4 are left"),)
-
-
 @pytest.mark.parametrize(
     ("tokens", "text"),
     [(9, "a b c d e f g h i"), (8, "b c d e f g h i"), (7, "b c d e f g h"), (5, "d e f g h"), (2, "d e"), (1, None)],
@@ -259,52 +250,6 @@ def test_a_context_that_does_not_fit_loses_its_farthest_chunks_first(
     }
     why = told.get(tokens, f"shown with a narrower context; its whole context {left}")
     assert spent.cut == ((("d0#2", why),) if why else ())
-
-
-def test_where_the_chunk_behind_is_too_long_the_one_before_is_kept(spent_on: Spend) -> None:
-    (kept,), _ = spent_on([["a", "b", "c d e f g"]], 1, window=1, narrowed=True, max_tokens=3)
-    assert kept.text == "a b"
-
-
-def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> None:
-    records = [["one two", "three", "four", "five six", "seven"]]
-    kept, spent = spent_on(records, 1, 3, 2, window=1, narrowed=True, max_tokens=6)
-
-    assert [each.text for each in kept] == ["one two three four", "five six"]
-    assert kept[0].context is not None
-    assert kept[0].context.merged == ("d0#2",)
-    assert spent.cut == (
-        ("d0#1", "shown with a narrower context; its whole context takes 7 tokens where 6 of 6 are left"),
-        ("d0#3", "shown without its context, which was cut with the context of d0#1"),
-    )
-
-
-def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
-    kept, spent = spent_on([["a", "b", "c"], ["a", "b"], ["a"]], 1, 4, 5, window=1, max_chunks=4)
-
-    assert [each.text for each in kept] == ["a b c", "b"]
-    assert spent == Spent(
-        chunks=4,
-        max_chunks=4,
-        cut=(
-            ("d1#1", "shown without its context, which takes 2 chunks where 1 of 4 are left"),
-            ("d2#0", "skipped: it takes 1 chunk where 0 of 4 are left"),
-        ),
-    )
-
-
-def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_has_no_room(spent_on: Spend) -> None:
-    records = [["one two", "three", "four", "five six"], ["other"]]
-
-    kept, spent = spent_on(records, 0, 4, 2, 3, window=1, max_tokens=4)
-
-    assert [each.hit.id for each in kept] == ["d0#0", "d1#0", "d0#2"]
-    assert [each.text for each in kept] == ["one two", "other", "four"]
-    assert spent.cut == (
-        ("d0#0", "shown without its context, which takes 6 tokens where 4 of 4 are left"),
-        ("d0#2", "shown without its context, which was cut with the context of d0#0"),
-        ("d0#3", "skipped: it takes 2 tokens where 0 of 4 are left"),
-    )
 
 
 def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
@@ -327,13 +272,6 @@ def nobody() -> Encoder:
     raise AssertionError("asked for")
 
 
-@pytest.mark.parametrize(("name", "tokens"), [("words", 2), ("pieces", 6)])
-def test_a_rule_counts_without_an_encoder(name: str, tokens: int) -> None:
-    found = counter(name, nobody)
-
-    assert (found.name, found.tokenizer.count("lungs, scanned")) == (name, tokens)
-
-
 def test_a_tokenizer_file_and_its_folder_count_as_the_encoder_of_that_model_does(model: Path, tmp_path: Path) -> None:
     encoder = OnnxEncoder(read_folder(model), cache_dir=tmp_path)
     text = "Segmentierung of naïve lungs, 42 lobes …"
@@ -345,10 +283,6 @@ def test_a_tokenizer_file_and_its_folder_count_as_the_encoder_of_that_model_does
     assert by_file.name == str(model / "tokenizer.json")
     found = [each.tokenizer.count(text) for each in (by_model, by_file, by_folder)]
     assert min(found) == max(found) > WORDS.tokenizer.count(text)
-
-
-def test_an_encoder_without_a_tokenizer_is_called_by_the_rule_that_counts() -> None:
-    assert counter("encoder", HashedEncoder).name == "words"
 
 
 def test_an_absent_tokenizer_is_named_with_what_counts_without_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from program.asking import Configure
-from samples import TOOLS, Program, write_catalog
+from samples import Program, write_catalog
 
 from retrieve_cli.ingest.report import LossLimits
 
@@ -42,13 +42,6 @@ def test_k_limits_the_results_each_document_comes_once_and_words_need_no_quotes(
     assert answer["query"] == "brain image"
     assert [result["rank"] for result in answer["results"]] == [1, 2, 3]
     assert len({result["doc_id"] for result in answer["results"]}) == 3
-
-
-def test_a_mode_uses_its_retriever_alone(index: Path, retrieve: Program) -> None:
-    by_words = retrieve("query", "skull", "--mode", "bm25", "--json").json
-    assert [result["doc_id"] for result in by_words["results"]] == ["brain"]
-    dense = retrieve("query", "skull", "--mode", "dense", "--json").json
-    assert (dense["strategies_used"], dense["pipeline"]) == (["dense"], "dense@200")
 
 
 @pytest.mark.parametrize(
@@ -93,15 +86,6 @@ def test_a_query_of_stop_words_only_is_answered_by_the_dense_leg_and_says_so(ind
     assert "stop words" in answer["strategies_skipped"]["bm25"]
     assert answer["strategies_used"] == ["dense"]
     assert answer["results"]
-
-
-def test_building_again_publishes_only_what_has_changed(index: Path, catalog: Path, retrieve: Program) -> None:
-    before = (index / "current").read_text()
-    assert retrieve("build", "--catalog", catalog, "--json").json["status"] == "unchanged"
-    assert (index / "current").read_text() == before
-    write_catalog(catalog, [*TOOLS[:-1], {**TOOLS[-1], "license": "MIT"}])
-    assert retrieve("build", "--catalog", catalog, "--json").json["status"] == "published"
-    assert (index / "current").read_text() != before
 
 
 def test_refused_records_are_listed_and_the_rest_is_built(tmp_path: Path, retrieve: Program) -> None:

@@ -5,10 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
-
-from retrieve_cli.api import named_sources
 
 
 def write(path: Path, text: str) -> Path:
@@ -86,17 +83,11 @@ def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve:
     ("word", "message", "hint"),
     [
         ("tols.jsonl", "cannot read tols.jsonl: No such file", "did you mean tools.jsonl?"),
-        ("doc", "cannot read doc: No such file", "did you mean docs?"),
-        ("dosc/deep", "cannot read dosc/deep: No such file", "did you mean docs/deep?"),
-        ("docs/depe", "cannot read docs/depe: No such file", "did you mean docs/deep?"),
         ("zebra", "cannot read zebra: No such file", "retrieve build tools.jsonl or retrieve build docs/"),
         ("docs/lungs.md", "is a single document", "retrieve build docs"),
-        ("table.bin", "neither a catalog", "one JSON object a line"),
         ("pack.zip", "is a zip archive", "unzip"),
         ("https://zoe:secret@x.org/t.jsonl?key=1", "not addresses", "sources: [{kind: http, url: 'https://x.org/t.jsonl"),
         ("beir", "a BEIR collection", "retrieve build beir/corpus.jsonl"),
-        ("x" * 10_000, "cannot read xxx", "hint: "),
-        ("a\nb", "cannot read a", "hint: "),
     ],
 )  # fmt: skip
 def test_what_is_no_source_is_an_error_that_names_the_right_way(
@@ -105,7 +96,6 @@ def test_what_is_no_source_is_an_error_that_names_the_right_way(
     (docs / "deep").mkdir()
     Path("beir").mkdir()
     write_catalog(Path("beir/corpus.jsonl"), TOOLS)
-    Path("table.bin").write_text("id,name\n1,LungMapper\n")
     Path("pack.zip").write_bytes(b"PK\x03\x04....")
     done = retrieve("build", word)
     assert (done.code, done.out) == (2, "")
@@ -114,11 +104,6 @@ def test_what_is_no_source_is_an_error_that_names_the_right_way(
     assert "secret" not in done.err
     assert max(map(len, done.err.splitlines())) < 300
     assert not Path("artifacts").exists()
-
-
-def test_a_misspelt_path_of_a_flag_is_corrected_too(catalog: Path, docs: Path, retrieve: Program) -> None:
-    assert "did you mean tools.jsonl?" in retrieve("build", "--catalog", "tool.jsonl").err
-    assert "did you mean docs?" in retrieve("build", "--docs-dir", "dcos").err
 
 
 def test_a_catalog_of_any_ending_is_one_by_its_content(retrieve: Program, tmp_path: Path) -> None:
@@ -136,25 +121,6 @@ def test_a_build_without_sources_suggests_what_lies_here(catalog: Path, docs: Pa
     assert done.code == 2
     assert "retrieve build tools.jsonl or retrieve build docs/; or" in done.err
     assert "sources:" in done.err
-
-
-def test_documents_that_lie_right_here_are_suggested_last(docs: Path, retrieve: Program) -> None:
-    Path("README.md").write_text("# Read me\n")
-    assert "retrieve build docs/;" in retrieve("build").err
-    for path in docs.iterdir():
-        path.unlink()
-    assert "retrieve build .;" in retrieve("build").err
-
-
-def test_a_suggestion_walks_into_no_folder_and_looks_at_a_bounded_number_of_names(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "a" / "b" / "x.md", "x")
-    assert "build a" not in retrieve("build").err
-    monkeypatch.setattr(named_sources, "_LOOKED_AT", 3)
-    for number in range(30):
-        (tmp_path / f"n{number}").mkdir()
-    assert len(list(named_sources._names(tmp_path))) == 3
 
 
 # ------------------------------------------------------------------------------------ what a build replaces
@@ -184,16 +150,6 @@ def test_a_build_from_the_same_sources_replaces_nothing_and_another_folder_makes
     Path("other").mkdir()
     other = write_catalog(Path("other/tools.jsonl"), TOOLS[:3])
     assert "replaces generation" in retrieve("build", docs, other).err
-
-
-def test_a_generation_that_is_not_kept_is_not_offered_to_go_back_to(
-    catalog: Path, docs: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("store", keep=1)
-    retrieve("build", catalog)
-    done = retrieve("build", docs)
-    assert "it was removed (store.keep)" in done.err
-    assert "--rollback" not in done.err
 
 
 def test_sources_that_are_named_replace_those_of_the_configuration_and_that_is_said(

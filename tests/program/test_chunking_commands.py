@@ -1,15 +1,11 @@
 """How documents are cut, seen from the command line: rules by file, titles of sections, headers of cut tables."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 from samples import Program, write_catalog
-
-from retrieve_cli.contracts import Hit
-from retrieve_cli.search.answer import Result
 
 PROSE = "The pump moves water from the lower tank to the upper one and stops when that is full. " * 3
 LABEL = "INDICATIONS AND USAGE\n\nFor pain.\n\nCONTRAINDICATIONS\n\nNone.\n"
@@ -126,13 +122,6 @@ def test_sections_that_share_a_chunk_are_all_named(tmp_path: Path, retrieve: Pro
     (result,) = retrieve("query", "heating", "--json").json["results"]
     assert result["section"] == "Munich > Transport, Heating"
     assert result["sections"] == ["Munich > Transport", "Munich > Heating"]
-
-
-def test_rows_that_were_kept_before_tables_had_headers_of_their_own_are_still_shown() -> None:
-    row = {"text": "| a | 1 |", "header": "Guide\n| x | y |\n|---|---|\n", "section": None}
-    result = Result(Hit("r#1", 1, 0, 1.0), {}, row)
-    assert (result.header, result.text) == ("", "| a | 1 |")
-    assert json.dumps(result.chunk)
 
 
 def test_a_sync_under_other_rules_ends_where_a_build_would(tmp_path: Path, retrieve: Program) -> None:

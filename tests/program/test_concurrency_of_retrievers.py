@@ -80,14 +80,6 @@ def test_the_server_and_the_words_are_at_work_at_the_same_time(
     assert len(server.asked) == before + 1
 
 
-def test_the_answer_is_that_of_one_after_the_other(ask: Ask, server: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ask()
-    monkeypatch.setattr("retrieve_cli.search.encoding.QueryModels.waits", False)
-    events = at_work(server, monkeypatch, meet=False)
-    assert ask() == found
-    assert [event.split()[0] for event in events] in (["server"] * 2 + ["words"] * 2, ["words"] * 2 + ["server"] * 2)
-
-
 @pytest.mark.parametrize("failure", [Answer(status=503), Answer(drop=True)])
 def test_if_the_server_fails_the_answer_is_that_of_words_with_the_reason(
     ask: Ask, server: Api, monkeypatch: pytest.MonkeyPatch, failure: Answer

@@ -9,7 +9,7 @@ from program.asking import Configure
 from samples import ROOT, TOOLS, Program, write_catalog
 
 from retrieve_cli.config import loading
-from retrieve_cli.config.settings import Settings, section_names
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.manifest import Manifest
@@ -46,24 +46,13 @@ def test_a_path_is_relative_to_the_file(tmp_path: Path) -> None:
         ("bm26: {k1: 1}", "section `bm26`", "bm25"),
         ("bm25: {k: 1}", "`bm25.k`", "k1"),
         ("bm25: {variant: lucen}", "'lucen'", "lucene"),
-        ("bm25: {b: 2}", "from 0 to 1", "config.yaml"),
         ("search: {k: 0}", "at least 1", "config.yaml"),
-        ("search: {k: true}", "a whole number", "config.yaml"),
-        ("chunking: {coherence: 1}", "true or false", "config.yaml"),
-        ("chunking: {rules: 3}", "not a list of rules", "match:"),
-        ("chunking: {rules: [{size: 40}]}", "entry 1 of `chunking.rules`", "match:"),
         ("chunking: {rules: [{match: a, sise: 40}]}", "`sise` in entry 1 of `chunking.rules`", "size"),
-        ("chunking: {rules: [{match: a, size: 2}]}", "at least 8", "config.yaml"),
-        ("chunking: {rules: [{match: a, strategy: imrat}]}", "'imrat'", "imrad"),
         ("chunking: {rules: [{match: a, markers: drugs}]}", "'drugs'", "drug_label"),
-        ("chunking: {rules: [{match: a, markers: [1]}]}", "[1]", "section titles"),
         ("bm25: 3", "not a mapping", "bm25:"),
-        ("- 1", "not a mapping", "config.yaml"),
         ("a: [", "not valid YAML", "fix"),
         ("catalog: {fields: {a: {tu: x}}}", "`catalog.fields.a.tu`", "to"),
-        ("catalog: {fields: {a: true}}", "a number", "config.yaml"),
         ("catalog: {fields: {a: {to: b, weight: 2}, b: 3}}", "'b' twice: by 'a' (2) and 'b' (3)", "one weight"),
-        ("catalog: {fields: 3}", "not a mapping", "summary"),
     ],
 )
 def test_what_is_not_known_is_refused_with_the_nearest_that_is(
@@ -97,7 +86,6 @@ Keys = dict[str, object]
 CUT = ("chunks.jsonl", "offsets.pkl", "dense.faiss")
 ALL = (*CUT, "records.jsonl", "bm25.pkl")
 SHORT: Keys = {"chunking.size": 48}
-COHERENT: Keys = {**SHORT, "chunking.coherence": True}
 GRAPH: Keys = {"dense.index": "hnsw"}
 MODEL: Keys = {"encoder.kind": "onnx"}
 
@@ -107,22 +95,18 @@ BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
     "chunking.size": (40, CUT, {}),
     "chunking.overlap": (12, CUT, SHORT),
     "chunking.coherence": (True, CUT, SHORT),
-    "chunking.language": ("de", CUT, COHERENT),
     "chunking.rules": ([{"match": "*.jsonl", "strategy": "section", "size": 40}], CUT, SHORT),
     "encoder.kind": ("onnx", (*CUT, "tokens.pkl"), {}),
     "encoder.dim": (64, ("dense.faiss",), {}),
-    "encoder.passage_prefix": ("Represent: ", (*CUT, "tokens.pkl"), MODEL),
     "bm25.backend": ("rank_bm25", ("bm25.pkl",), {}),
     "bm25.variant": ("okapi", ("bm25.pkl",), {}),
     "bm25.unit": ("chunk", ("bm25.pkl",), {}),
     "bm25.k1": (2.0, ("bm25.pkl",), {}),
-    "bm25.b": (0.1, ("bm25.pkl",), {}),
     "bm25.stemming": ("none", ("bm25.pkl",), {}),
     "bm25.stop_words": ("none", ("bm25.pkl",), {}),
     "bm25.languages": ({"*": "none"}, ("bm25.pkl",), {}),
     "dense.index": ("hnsw", ("dense.faiss",), {}),
     "dense.enabled": (False, ("dense.faiss",), {}),
-    "dense.hnsw_m": (4, ("dense.faiss",), GRAPH),
     "dense.hnsw_ef_construction": (8, ("dense.faiss",), GRAPH),
 }
 """Keys that change files of the index of the catalog above: another value than the default, the files that it changes,
@@ -144,100 +128,6 @@ QUERY_KEYS = {
     "budget.max_tokens": 20,
 }
 """Keys that change the answer from one and the same index, each with another value than its default."""
-
-ENGINES = ("engines", "pgvector", "qdrant", "opensearch")
-
-
-def keys_of(section: str) -> list[str]:
-    return list(getattr(Settings(), section).__struct_fields__)
-
-
-SHOWN = [
-    *((engine, " ".join(keys_of(engine)), "tests/engines") for engine in ENGINES),
-    ("executors", " ".join(keys_of("executors")), "tests/models/executors"),
-    ("query", "server api_key_env", "tests/server/test_elsewhere.py"),
-    ("sources", "auto_sync list", "tests/sync"),
-    ("freshness", "policy", "tests/sync/test_freshness.py"),
-    ("sync", "max_shrink wait", "tests/sync"),
-    ("sync", "every_hours", "tests/sync/test_schedule.py"),
-    ("store", "keep", "tests/sync"),
-    ("chunking", "entities entities_model", "tests/program/test_entities.py"),
-    ("docs", "name_weight", "test_a_title_weighs_in_documents"),
-    ("docs", "max_mb follow_links", "tests/sources/test_folder.py"),
-    ("docs", "gitignore include exclude", "tests/sources/test_real_folders.py"),
-    ("docs", "mode", "tests/program/test_unindexed.py"),
-    ("parsing", "max_mb memory_mb", "tests/sources/formats/sandbox/test_builds.py"),
-    ("parsing", "cpu_s workers", "tests/sources/formats/sandbox/test_builds.py"),
-    ("build", "max_fail", "tests/program/test_build_and_query.py"),
-    ("search", "depth", "test_depth_limits_what_a_leg_is_asked_for"),
-    ("search", "deadline_ms", "tests/program/test_deadline.py"),
-    ("search", "min_results similarity_top_k", "tests/program/test_engines.py"),
-    ("search", "file_tokens", "tests/program/test_sample_gold.py"),
-    ("synonyms", "rules file", "tests/program/test_synonyms.py"),
-    ("search", "exact_words", "tests/program/test_spelling.py"),
-    ("search", "require_tenant max_also", "tests/program/test_requests.py"),
-    ("boost", "factors", "tests/program/test_sections.py"),
-    ("recency", "field half_life", "tests/retrieval/stages/test_boost.py"),
-    ("graph", "relations entities files", "tests/program/test_graph.py"),
-    ("expansion", "enabled method depth max_nodes", "tests/program/test_graph.py"),
-    ("expansion", "seeds kinds weights domain_share", "tests/program/test_graph.py"),
-    ("expansion", "before_rerank", "tests/program/test_expanded_reranking.py"),
-    ("expansion", "placement max_related", "tests/program/test_related.py"),
-    ("gating", "enabled field global_candidates", "tests/program/test_gating_command.py"),
-    ("gating", "top_groups per_group min_results", "tests/program/test_gating_command.py"),
-    ("diversity", "per_source", "tests/program/test_gating_command.py"),
-    ("broadening", "min_results max_retries", "tests/program/test_broadening_command.py"),
-    ("context", "window table_window", "tests/program/test_context_command.py"),
-    ("budget", "tokenizer", "tests/program/test_context_command.py"),
-    ("log", "queries min_candidates", "tests/program/test_query_logs.py"),
-    ("fusion", "rrf_k", "test_the_constant_of_reciprocal_ranks"),
-    ("dense", "hnsw_ef_search", "tests/indexes"),
-    ("dense", "device", "tests/indexes/test_gpu_scan.py"),
-    ("encoder", "model precision", "tests/models/encoders"),
-    ("encoder", "device policy build_timeout_s", "tests/program/test_policies.py"),
-    ("encoder", "query_prefix", "test_the_prefix_of_queries_changes_the_scores"),
-    ("encoder", "base_url api_key_env dimensions max_tokens", "tests/program/test_remote_encoder.py"),
-    ("encoder", "tokenizer timeout_s retries", "tests/program/test_remote_encoder.py"),
-    ("models", "auto_download", "tests/program/test_downloads.py"),
-    ("models", "dir", "tests/program/test_models.py"),
-    ("models", "cache_dir", "test_the_cache_of_models_is_where_it_is_configured"),
-    ("splade", "model policy", "tests/program/test_splade.py"),
-    ("splade", "device min_weight", "tests/models/encoders"),
-    ("llm", "base_url model api_key_env timeout_s retries", "tests/program/test_llm.py"),
-    ("llm", "context_tokens max_records", "tests/program/test_llm.py"),
-    ("facets", "base_url model api_key_env retries", "tests/facets"),
-    ("facets", "prompt policy max_tokens max_tokens_total weight", "tests/facets"),
-    ("rerank", "backend policy depth keep interpolate", "tests/program/test_rerank.py"),
-    ("rerank", "min_score model base_url api_key_env", "tests/program/test_rerank.py"),
-    ("rerank", "device max_tokens", "tests/models/encoders"),
-    ("rerank", "timeout_s retries prompt", "tests/models/remote"),
-    ("serve", "allowed_hosts allowed_origins", "tests/server/test_hosts.py"),
-    ("serve", "picture_hosts", "tests/server/test_page.py"),
-    ("web", "enabled providers", "tests/websearch/test_web_search.py"),
-    ("web", "max_age endpoints", "tests/websearch/test_web_search.py"),
-    ("bm25", "segmenter", "tests/program/test_plugins.py"),
-    ("mcp", "files", "tests/server/test_local_files.py"),
-    ("jwt", "issuer audience jwks_url jwks_file secret_env", "tests/server/test_web_tokens.py"),
-    ("jwt", "algorithms tenant_claim scope_claim", "tests/server/test_web_tokens.py"),
-]
-ELSEWHERE = {f"{section}.{key}": place for section, keys, place in SHOWN for key in keys.split()}
-"""Keys whose effect another test shows."""
-
-
-def test_every_key_has_a_test_that_it_changes_a_result() -> None:
-    keys = [
-        f"{section}.{key}"
-        for section in section_names()
-        if section != "plugins"  # its keys are those of each plug-in: tests/program/test_plugins.py
-        for key in keys_of(section)
-    ]
-    assert sorted(keys) == sorted([*BUILD_KEYS, *QUERY_KEYS, *ELSEWHERE])
-
-
-@pytest.mark.parametrize("place", sorted(set(ELSEWHERE.values())))
-def test_a_test_that_is_elsewhere_is_there(place: str) -> None:
-    found = place in globals() or (ROOT / place).exists()
-    assert found, place
 
 
 def built(retrieve: Program, place: Path, keys: Keys, *source: object) -> dict[str, str]:
@@ -293,15 +183,6 @@ def test_depth_limits_what_a_leg_is_asked_for(index: Path, retrieve: Program, co
     assert rank() is None
 
 
-def test_the_constant_of_reciprocal_ranks(index: Path, retrieve: Program, configure: Configure) -> None:
-    configure("fusion", method="rrf")
-    scores = []
-    for k in ("60", "5"):
-        configure("fusion", rrf_k=k)
-        scores.append(retrieve("query", "brain", "--json").json["results"][0]["score"])
-    assert scores == pytest.approx([2 / 61, 2 / 6])
-
-
 def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "x.md").write_text("# Zebra\nhorses with stripes")
@@ -321,11 +202,3 @@ def test_the_prefix_of_queries_changes_the_scores(tmp_path: Path, retrieve: Prog
         for name in ("a", "b")
     )
     assert plain.json["results"][0]["score"] != prefixed.json["results"][0]["score"]
-
-
-def test_the_cache_of_models_is_where_it_is_configured(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    built(retrieve, tmp_path / "a", {"models.cache_dir": str(tmp_path / "cache")})
-    assert list((tmp_path / "cache").rglob("model.onnx"))

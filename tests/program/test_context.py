@@ -212,22 +212,6 @@ def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(se
         assert result.text.count("| what it needs |") == (body and "b/table.md" in result.hit.id)
 
 
-@given(draws)
-def test_each_result_costs_one_read_at_most(docs: Indexed, draw: Draw) -> None:
-    widened = draw.widened(docs)
-    assert docs.chunks.reads == sum(result.context is not None and len(result.context) > 1 for result in widened)
-
-
-@given(draws)
-def test_where_windows_reach_over_whole_records_each_record_is_one_result_and_one_read(
-    docs: Indexed, draw: Draw
-) -> None:
-    results = draw.results(docs)
-    widened = docs.widened(results, 1000)
-    assert [each.record["id"] for each in widened] == list(dict.fromkeys(each.record["id"] for each in results))
-    assert docs.chunks.reads <= len(widened)
-
-
 # --------------------------------------------------------------------------------------------- examples
 
 
@@ -238,63 +222,6 @@ def test_hits_whose_windows_touch_are_one_result_and_one_read(sections: Indexed)
     assert result.context is not None
     assert (result.context.first, result.context.last, result.context.merged) == (0, 4, ("a/guide.md#0",))
     assert sections.chunks.reads == 1
-
-
-def test_hits_whose_windows_leave_a_chunk_between_them_stay_apart(sections: Indexed) -> None:
-    far, near = sections.row("b/table.md#5"), sections.row("b/table.md#1")
-    both = sections.widened(sections.results([far, near]), 1)
-    assert [result.hit.id for result in both] == ["b/table.md#5", "b/table.md#1"]
-    assert sections.chunks.reads == 2
-
-
-def test_the_last_chunk_of_a_record_does_not_touch_the_first_of_the_next(sections: Indexed) -> None:
-    last, alone = sections.row("a/guide.md#0") + sections.size("a/guide.md") - 1, sections.row("a/note.md#0")
-    assert alone == last + 1
-    first, second = sections.widened(sections.results([last, alone]), 5)
-    assert first.text.endswith("That is all.")
-    assert second.text == "One short note."
-
-
-def test_hits_of_one_record_a_window_of_0_apart_from_a_wide_one_are_shown_once(sections: Indexed) -> None:
-    rows = [row for row in range(len(sections.chunks)) if sections.chunks[row]["doc_id"] == "b/table.md"]
-    tabular = [row for row in rows if content_type(sections.chunks[row]) == "table"]
-    outside = tabular[0] - 1
-    (result,) = sections.widened(sections.results([outside, tabular[0]]), 0, 1)
-    assert result.context is not None
-    assert result.hit.row == outside
-    assert result.context.merged == (sections.generation.chunk_id(tabular[0]),)
-
-
-def test_a_hit_alone_between_two_wide_windows_that_touch_is_merged_with_both(tmp_path: Path) -> None:
-    docs = indexed(tmp_path, {"two.md": f"{table(12)}\n\n{prose('pod', 3)}\n\n{table(12)}\n"}, SECTION)
-    tabular = [content_type(chunk) == "table" for chunk in docs.chunks]
-    between = tabular.index(False)
-    assert tabular[between - 2 : between + 2] == [True, True, False, True]
-    once = docs.widened(docs.results([between - 2, between, between + 1]), 0, 1)
-    assert [each.context and each.context.merged for each in once] == [(f"two.md#{between}", f"two.md#{between + 1}")]
-
-
-def test_every_chunk_of_a_cut_table_is_of_a_table_and_no_other_is(sections: Indexed) -> None:
-    found = {row["text"]: content_type(row) == "table" for row in sections.chunks}
-    assert sum(found.values()) >= 3
-    assert found == {text: "| pod" in text for text in found}
-
-
-@pytest.mark.parametrize(
-    ("text", "header", "expected"),
-    [
-        pytest.param("| 1 | 2 |", "Guide\n| a | b |\n|---|---|\n", True, id="a repeated header"),
-        pytest.param("| 1 | 2 |", "Guide\n| a | b …\n", True, id="a repeated header, cut short"),
-        pytest.param("1 | 2", "Tool: a | b\n---|---\n", True, id="a repeated header in a catalog"),
-        pytest.param("a | b\n---|---\n1 | 2", "Guide\n", True, id="a whole table without outer marks"),
-        pytest.param("Words.\n\n| a |\n|---|\n| 1 |\n| 2 |", "Guide\n", True, id="rows for the most part"),
-        pytest.param("A long line of words in front.\n\n| a |\n|---|\n| 1 |", "Guide\n", False, id="words mostly"),
-        pytest.param("Either a | b, or c.", "Guide\n", False, id="a mark in prose"),
-        pytest.param("Words.\nEither a | b.", "Guide > a | b\n", False, id="a mark in a heading"),
-    ],
-)
-def test_a_chunk_is_of_a_table_by_what_it_repeats_or_holds(text: str, header: str, expected: bool) -> None:
-    assert (content_type({"text": text, "header": header}) == "table") is expected
 
 
 def test_a_hit_of_a_table_has_the_window_for_tables_and_another_the_other(sections: Indexed) -> None:
@@ -321,22 +248,6 @@ def test_white_space_whose_kind_is_not_known_keeps_its_length_and_its_lines(tmp_
 def row(index: int, text: str, start: int, **places: Any) -> dict[str, Any]:
     values = {"doc_id": "r", "start_line": 1, "end_line": 1, **places}
     return {**values, "index": index, "text": text, "start": start, "end": start + len(text)}
-
-
-def test_parts_of_a_catalog_record_are_parted_by_blanks_as_they_have_no_lines() -> None:
-    span = joined([row(0, "one", 0), row(1, "two", 4)])
-    assert (span.text, span.end, span.end_line) == ("one two", 7, 1)
-
-
-def test_a_chunk_that_lies_within_the_one_before_adds_nothing() -> None:
-    span = joined([row(0, "one two", 0, end_line=3), row(1, "ne", 1, end_line=2), row(2, "two 3", 4, end_line=3)])
-    assert (span.text, span.end, span.end_line) == ("one two 3", 9, 3)
-
-
-def test_a_file_with_line_breaks_of_both_kinds_keeps_the_length_of_each_gap() -> None:
-    rows = [row(0, "a\r\nb", 0, end_line=2), row(1, "c", 6, start_line=4, end_line=4)]
-    rows.append(row(2, "d", 9, start_line=5, end_line=5))
-    assert joined(rows).text == "a\r\nb\n\nc\r\nd"
 
 
 @pytest.mark.parametrize("lines", [1, 5_000_000])

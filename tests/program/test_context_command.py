@@ -68,12 +68,6 @@ def test_every_format_shows_the_same_text(guides: Path, retrieve: Program) -> No
     assert [row["content"] for row in csv.DictReader(io.StringIO(printed))] == wanted
 
 
-def test_neighbours_of_a_record_are_those_of_its_best_chunk(guides: Path, retrieve: Program) -> None:
-    found = retrieve("query", "remove claims", "--json", "--context", "1", "-k", "3").json["results"]
-    assert len({each["doc_id"] for each in found}) == 3
-    assert all(each["id"] in each["context"]["chunks"] for each in found)
-
-
 # --------------------------------------------------------------------------------------------------- budgets
 
 
@@ -107,12 +101,6 @@ def test_the_chunks_of_an_answer_are_never_above_its_budget(
     assert chunks > most - 3
 
 
-def test_a_budget_in_the_configuration_is_the_flag(guides: Path, retrieve: Program, configure: Configure) -> None:
-    flags = asked(retrieve, "--max-tokens", "100")
-    configure("budget", max_tokens=100)
-    assert asked(retrieve)["budget"] == flags["budget"]
-
-
 def test_the_tokenizer_that_counts_is_configured_and_named(
     guides: Path, retrieve: Program, configure: Configure
 ) -> None:
@@ -123,15 +111,6 @@ def test_the_tokenizer_that_counts_is_configured_and_named(
     tokens = sum(PieceTokenizer().count(result["content"]) for result in by_pieces["results"])
     assert by_pieces["budget"]["tokens"] == tokens <= 100
     assert len(by_pieces["results"]) < len(by_words["results"])
-
-
-def test_text_shows_the_results_that_fit_and_no_others(guides: Path, retrieve: Program, configure: Configure) -> None:
-    configure("budget", max_chunks=2)
-    words = ["query", "remove claims", "--chunks"]
-    ids = retrieve(*words, "-l").out.split()
-    assert len(ids) == 2
-    lines = [line.split() for line in retrieve(*words).out.splitlines() if ".md:" in line]
-    assert [f"{line[1].partition(':')[0]}{line[2]}" for line in lines] == ids
 
 
 def test_a_budget_that_nothing_fits_leaves_an_empty_answer_with_the_reasons(guides: Path, retrieve: Program) -> None:

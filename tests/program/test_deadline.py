@@ -71,14 +71,6 @@ def test_a_step_that_was_slow_a_minute_ago_is_tried_again(clock: Clock) -> None:
     assert Deadline(100, queries=1, spent=0.0, durations=durations).no_room_for("dense") is None
 
 
-def test_without_a_deadline_every_step_has_time(clock: Clock) -> None:
-    durations = Durations()
-    for _ in range(2):
-        ran(durations, "maxsim", clock, seconds=1e6)
-    time = Deadline(None, queries=1, spent=0.0, durations=durations)
-    assert (time.left, time.no_room_for("maxsim"), time.report([], [], took_ms=1.0)) == (None, None, None)
-
-
 def test_retrievers_on_a_server_may_go_but_one_that_answers_stays() -> None:
     names = ("bm25", "dense", "splade")
     required = override(Settings(), {"splade": {"policy": "required"}}, where="test")

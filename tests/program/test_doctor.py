@@ -18,10 +18,8 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
-from retrieve_cli.config.settings import Settings
-from retrieve_cli.operations.doctor.checks import languages, of_languages
+from retrieve_cli.operations.doctor.checks import of_languages
 from retrieve_cli.operations.doctor.examine import examine
-from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.store import Store
 
@@ -150,12 +148,6 @@ def test_text_has_a_line_a_check_and_the_fix_beneath(index: Path, catalog: Path,
     assert done.out.splitlines()[at + 1].startswith("      fix: ")
 
 
-def test_colour_is_where_it_is_asked_for(index: Path, retrieve: Program) -> None:
-    assert "\x1b[" not in retrieve("doctor").out
-    assert "\x1b[" in retrieve("doctor", "--color", "always").out
-    assert "\x1b[" not in retrieve("doctor", "--color", "never").out
-
-
 def test_a_name_cannot_drive_the_terminal(retrieve: Program) -> None:
     done = retrieve("doctor", "--artifacts", "new\x1b[31mline\n")
     assert "\x1b" not in done.out
@@ -206,19 +198,6 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
 
 
-def test_bfloat16_on_a_processor_without_it_is_a_warning(doctor: Doctor, configure: Configure, monkeypatch) -> None:
-    Path("cpuinfo").write_text("flags : fpu avx2\n")
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices._CPUINFO", "cpuinfo")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    configure("encoder", kind="torch", precision="bfloat16")
-    finding = doctor()["gpu"]
-    assert finding["status"] == "warn"
-    assert "no bfloat16 instructions" in finding["message"]
-    assert "encoder.precision: float32" in finding["fix"]
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "openvino")
-    assert doctor()["gpu"]["status"] == "fail"
-
-
 def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
     """Takes a right away, even from root."""
     real = os.access
@@ -243,7 +222,7 @@ def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> 
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-@pytest.mark.parametrize("flipped_at", [0.0, 0.5, 0.9, None], ids=lambda at: "gone" if at is None else str(at))
+@pytest.mark.parametrize("flipped_at", [0.5, None], ids=lambda at: "gone" if at is None else str(at))
 def test_a_flipped_bit_or_a_file_that_is_gone_is_found_and_a_sync_mends_it(
     index: Path, doctor: Doctor, name: str, flipped_at: float | None
 ) -> None:
@@ -287,14 +266,6 @@ def test_a_manifest_that_cannot_be_read_is_mended_by_a_build(
 
 
 @damages
-def test_with_configured_sources_a_sync_mends_such_a_manifest(index: Path, doctor: Doctor, damage: Damage) -> None:
-    Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
-    damage(live(index) / "manifest.json")
-    assert doctor()["index"]["fix"] == "retrieve sync"
-    assert doctor.after("retrieve sync") == {"generations": "warn"}
-
-
-@damages
 def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(
     index: Path, older: str, doctor: Doctor, damage: Damage
 ) -> None:
@@ -319,7 +290,7 @@ def test_where_no_source_is_left_the_fix_is_to_go_back(index: Path, older: str, 
     assert doctor()["index"]["status"] == "ok"
 
 
-@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../../etc\n", "é", None])
+@pytest.mark.parametrize("content", ["0123456789ab\n", "../../etc\n", None])
 def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
     index: Path, doctor: Doctor, content: str | None
 ) -> None:
@@ -346,19 +317,6 @@ def test_leftovers_of_a_dead_writer_are_removed_by_the_next_sync_and_those_of_on
     assert doctor.after(finding["fix"]) == {}
 
 
-def test_what_was_set_aside_is_named_with_the_command_that_removes_it(index: Path, doctor: Doctor) -> None:
-    aside = index / "generations" / "0123456789ab.damaged-17"
-    shutil.copytree(live(index), aside)
-    finding = doctor.only("generations", "warn")
-    assert finding["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
-    assert doctor.after(finding["fix"]) == {}
-
-
-def test_all_that_is_kept_is_counted(index: Path, older: str, doctor: Doctor) -> None:
-    total = sum(path.stat().st_size for path in (index / "generations").glob("*/*"))
-    assert doctor()["generations"]["message"] == f"2 kept, {total / 1024:.1f} KiB"
-
-
 # ---------------------------------------------------------------------------------------------- lock, disk
 
 
@@ -373,7 +331,7 @@ def test_a_writer_at_work_is_named_and_the_lock_file_of_a_dead_one_is_free(index
     assert "free: its last holder is gone (pid 4194305" in free["message"]
 
 
-@pytest.mark.parametrize(("generations", "status"), [(0.5, "fail"), (1.5, "warn"), (2.5, "warn"), (100_000.0, "ok")])
+@pytest.mark.parametrize(("generations", "status"), [(0.5, "fail"), (1.5, "warn"), (100_000.0, "ok")])
 def test_room_is_held_to_what_a_sync_needs(
     index: Path, doctor: Doctor, monkeypatch, generations: float, status: str
 ) -> None:
@@ -394,11 +352,6 @@ def real_model(monkeypatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     return tmp_path / "user-cache"
-
-
-def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Doctor, real_model: Path) -> None:
-    assert "all-MiniLM-L6-v2 at revision" in doctor()["model"]["message"]
-    assert not real_model.exists()
 
 
 def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
@@ -436,16 +389,6 @@ def test_a_configured_model_that_is_missing_fails_before_the_first_build_unless_
     assert doctor()["model"]["status"] == "warn"
 
 
-def test_a_model_that_only_a_sync_would_need_is_a_warning(
-    index: Path, doctor: Doctor, real_model, configure: Configure
-):
-    configure("encoder", model="some/model")
-    findings = doctor()
-    assert statuses(findings) == {"settings": "warn", "model": "warn"}
-    assert "encoder.kind is onnx in environment variable" in findings["settings"]["message"]
-    assert "hashed-512" in findings["model"]["message"]
-
-
 def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
     doctor: Doctor, configure: Configure, monkeypatch
 ) -> None:
@@ -458,34 +401,16 @@ def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
     assert "CUDA_VISIBLE_DEVICES hides every GPU" in finding["message"]
 
 
-@pytest.mark.parametrize("kind", ["hashed", "onnx"])
-def test_where_no_gpu_can_be_used_none_is_looked_for(doctor: Doctor, monkeypatch, kind: str) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
-    assert doctor()["gpu"]["status"] == "ok"
-
-
 FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
-
-
-def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Doctor, absent: set[str]) -> None:
-    absent |= FAISS | {"urllib3", "pyoxigraph", "torch", "onnx", "openvino", "spacy"}
-    finding = doctor()["packages"]
-    assert finding["status"] == "ok"
-    assert "faiss-cpu is not installed, needed for dense.index: hnsw" in finding["message"]
-    assert f"typer {metadata.version('typer')}" in finding["message"]
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "missing", "pip"),
     [
         ("DENSE__INDEX", "hnsw", FAISS, "faiss-cpu"),
-        ("BM25__BACKEND", "rank_bm25", {"rank-bm25"}, "rank-bm25"),
         ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
         ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
-        ("CHUNKING__ENTITIES", "true", {"spacy"}, "spacy"),
         ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
-        ("ENCODER__KIND", "openvino", {"openvino"}, "openvino"),
     ],
 )
 def test_a_package_that_the_configuration_needs_may_not(
@@ -522,41 +447,12 @@ def test_a_source_that_was_changed_and_not_only_touched_is_a_warning_that_a_sync
     assert doctor.after(finding["fix"]) == {}
 
 
-def test_a_folder_of_documents_is_watched_too(doctor: Doctor, retrieve: Program) -> None:
-    folder = Path("handbook")
-    folder.mkdir()
-    (folder / "a.md").write_text("# Alpha\n\nAbout alpha.\n")
-    (folder / "b.png").write_bytes(b"no text")
-    assert retrieve("build", "--docs-dir", folder).code == 0
-    assert statuses(doctor()) == {}
-    (folder / "c.md").write_text("# Gamma\n\nAbout gamma.\n")
-    assert doctor.after(doctor()["sources"]["fix"]) == {}
-
-
 def test_a_source_that_is_gone_is_a_failure_that_names_its_path(index: Path, catalog: Path, doctor: Doctor) -> None:
     moved = catalog.rename(catalog.with_name("moved.jsonl"))
     finding = doctor.only("sources", "fail")
     assert str(catalog) in finding["message"]
     command = finding["fix"].partition(": ")[2]
     assert doctor.after(command.replace("FILE", str(moved))) == {}
-
-
-def test_a_configured_source_that_is_gone_is_to_be_corrected_there(index: Path, doctor: Doctor) -> None:
-    Path("config.yaml").write_text("sources: [{kind: docs, path: nowhere}]\n")
-    finding = doctor()["sources"]
-    assert finding["status"] == "fail"
-    assert "nowhere" in finding["message"]
-    assert "`sources:`" in finding["fix"]
-
-
-def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(index: Path, catalog: Path, doctor: Doctor) -> None:
-    shutil.copy(catalog, "others.jsonl")
-    Path("config.yaml").write_text("sources: [{kind: catalog, path: others.jsonl, name: others}]\n")
-    finding = doctor()["sources"]
-    assert finding["status"] == "warn"
-    assert "others is not in the index yet" in finding["message"]
-    assert "tools.jsonl is in the index" in finding["message"]
-    assert doctor.after(finding["fix"]) == {}
 
 
 @pytest.fixture
@@ -630,11 +526,8 @@ def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Docto
     ("encoder", "rows", "status", "expected"),
     [
         ("sentence-transformers/all-MiniLM-L6-v2", {"en": 5, "de": 5}, "warn", "50% German, 50% English"),
-        ("BAAI/bge-small-en-v1.5", {"zh": 1}, "warn", "100% Chinese"),
         ("intfloat/multilingual-e5-small", {"ru": 6, "de": 4}, "ok", "60% Russian, 40% German"),
         ("all-MiniLM-L6-v2", {"en": 995, "de": 5}, "", ""),
-        ("all-MiniLM-L6-v2", {"zxx": 5, "en": 1}, "", ""),
-        ("all-MiniLM-L6-v2", {}, "", ""),
     ],
 )
 def test_languages_that_the_encoder_was_not_trained_for_are_named(
@@ -643,17 +536,3 @@ def test_languages_that_the_encoder_was_not_trained_for_are_named(
     found = of_languages(encoder, rows)
     assert (found.status if found else "") == status
     assert expected in (found.message if found else "")
-
-
-def test_the_languages_of_an_index_are_counted(retrieve: Program) -> None:
-    texts = [
-        "Das ist für die Lunge und wird mit dem Bild des Patienten aufgerufen",
-        "это для исследования лёгких и сердца",
-    ]
-    write_catalog(
-        Path("tools.jsonl"), [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
-    )
-    assert retrieve("build", "tools.jsonl").code == 0
-    found = languages(Subject(Path("artifacts"), None, Settings()))
-    assert found is not None
-    assert (found.status, found.message) == ("ok", "records in 50% German, 50% Russian")

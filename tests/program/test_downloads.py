@@ -27,11 +27,7 @@ COMMANDS: list[list[object]] = [
     BUILD,
     QUERY,
     ["sync"],
-    ["query", "brain", "--mode", "dense"],
-    ["eval", "--gold", "gold.jsonl"],
     ["doctor"],
-    ["inspect", "verify"],
-    ["models", "list"],
     ["models", "verify"],
     ["models", "export"],
 ]

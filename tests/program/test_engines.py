@@ -67,15 +67,6 @@ def test_a_grade_leaves_out_what_is_less_similar_and_nothing_else(ask: Ask, conf
     assert [each["id"] for each in threshold["hits"]] == [each["id"] for each in full if similarity(each) < grade]
 
 
-def test_a_greatest_distance_is_one_less_a_grade(ask: Ask, configure: Configure) -> None:
-    full = ask()["results"]
-    between = sum(sorted(map(similarity, full))[1:3]) / 2
-    configure("search", max_distance=1 - between)
-    near = ask()["results"]
-    assert places(near) == places(similar(full, between))
-    assert len(near) == 3
-
-
 @pytest.mark.parametrize("key", ["GRADE", "MAX_DISTANCE"])
 def test_too_few_near_ones_are_topped_up_with_the_best_of_the_others_which_are_marked(
     ask: Ask, retrieve: Program, configure: Configure, key: str
@@ -106,24 +97,10 @@ def test_what_is_below_the_least_score_is_no_fallback(ask: Ask, configure: Confi
     assert places(ask("--min-score", repr(full[1]["score"]))["results"]) == places(full[:2])
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_a_least_score_leaves_out_what_has_less_and_nothing_else(ask: Ask, mode: str) -> None:
-    full = ask("--mode", mode)["results"]
-    found = ask("--mode", mode, "--min-score", repr(full[1]["score"]))["results"]
-    assert places(found) == places(full)[:2]
-
-
 def test_the_flag_of_the_least_score_wins_over_the_key(ask: Ask, configure: Configure) -> None:
     configure("search", min_score=1000)
     assert ask()["results"] == []
     assert len(ask("--min-score", "-1000")["results"]) == 5
-
-
-def test_what_the_dense_leg_says_nothing_of_cannot_be_similar(ask: Ask, configure: Configure) -> None:
-    configure("search", grade=-1)
-    found = ask("--mode", "bm25")
-    assert found["results"] == []
-    assert found["trace"]["threshold"]["cut"] == {"grade -1": 3}
 
 
 def test_hits_that_fail_leave_their_places_to_others(guides: Path, retrieve: Program, configure: Configure) -> None:

@@ -77,9 +77,7 @@ def test_another_pipeline_of_the_same_name_is_another_recipe(built: Path, retrie
     ("keys", "message", "hint"),
     [
         ({"language": "lt"}, "language `lt`", "spacy download lt_core_news_sm"),
-        ({"entities_model": "en_core_web_none"}, "'en_core_web_none'", "spacy download en_core_web_none"),
         ({"entities_model": "./nowhere"}, "nowhere", "chunking.entities_model"),
-        ({"entities_model": "json"}, "no config.cfg", "chunking.entities_model"),
         ({"entities_model": "./broken"}, "cannot be loaded", ""),
     ],
 )

@@ -65,15 +65,6 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 
 # ------------------------------------------------------------------------------------------------ hints that are run
 
-UNPROVOKED = {
-    "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
-    "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
-    "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
-    "serve": "it does not end: tests/server/test_elsewhere.py asks a server that was started",
-    "web": "it asks servers of others: tests/websearch run it over what was recorded",
-}
-"""Commands that messages name and no provoker here makes the program name, and why."""
-_ORGANS = ("lung", "brain", "cell", "liver", "retina", "heart", "bone", "skin", "kidney", "nerve")
 PLACES = {"FILE": "tools.jsonl", "TEXT": "brain", "SECONDS": "1", "ID": "x"}
 """What stands for a word in capitals."""
 
@@ -157,23 +148,9 @@ def after_build(*words: str) -> Callable[[Program], Sequence[str]]:
     return make
 
 
-def judged(retrieve: Program) -> Sequence[str]:
-    names = [f"{act} {organ}" for act in ("count", "segment", "align", "track") for organ in _ORGANS]
-    write_catalog(Path("tools.jsonl"), [{"id": name, "name": name, "description": f"To {name}."} for name in names])
-    built(retrieve)
-    lines = [{"query": name, "relevant": [name]} for name in names]
-    write_catalog(Path("tools.jsonl"), lines)  # which the hint calls FILE
-    return ("query", "brain", "--min-confidence", "0")
-
-
 def dangling(retrieve: Program) -> Sequence[str]:
     write_catalog(Path("tools.jsonl"), [{**TOOLS[0], "requires_tool": ["nowhere", TOOLS[1]["id"]]}, *TOOLS[1:]])
     return ("build", "--catalog", "tools.jsonl")
-
-
-def unknown_key(retrieve: Program) -> Sequence[str]:
-    assert retrieve("keys", "create").code == 0
-    return ("keys", "revoke", "nobody")
 
 
 PROVOKERS = (
@@ -187,16 +164,9 @@ PROVOKERS = (
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),
     Provoker("engines status", after_build("engines", "drop", "0123456789ab"), repairs=False, engines=True),
-    Provoker("keys list", unknown_key, repairs=False),
-    Provoker("eval", judged),
     Provoker("inspect graph", dangling, repairs=False),
-    Provoker("inspect records", after_build("inspect", "record", "zzzqqq"), repairs=False),
     Provoker("inspect history", after_build("sync", "--rollback", "0123456789ab"), repairs=False),
-    Provoker("inspect record", after_build("inspect", "chunk", f"{TOOLS[0]['id']}#9"), repairs=False),
     Provoker("inspect run", after_build("query", "brain", "--save-run"), repairs=False),
-    Provoker("query", after_build("query"), repairs=False),
-    Provoker("snapshot create", after_build("snapshot", "restore", "nothing.tar.zst"), repairs=False),
-    Provoker("config", after_build("config", "show", "zzzqqq"), repairs=False),
     Provoker("init", after_build("config", "path"), repairs=False),
 )
 
@@ -241,14 +211,3 @@ def test_what_a_message_says_to_run_helps(
     again = retrieve(*words)
     assert failed.err.partition("\n")[0] not in again.err, (commands, again.err)
     assert again.code == 0, (commands, again.err)
-
-
-def test_each_command_that_a_message_names_is_provoked_or_has_a_reason() -> None:
-    named = set()
-    for place, text in said():
-        for names, _ in () if place.partition(":")[0] in _PROMPTS else _COMMAND.findall(text):
-            words = names.split()
-            named.add(" ".join(words[: len(words) - len(command_at(words)[1])]))
-    provoked = {each.command for each in PROVOKERS}
-    assert provoked & UNPROVOKED.keys() == set()
-    assert named - {""} == provoked | UNPROVOKED.keys()

@@ -70,11 +70,6 @@ def test_before_the_reranker_linked_records_are_judged_by_their_texts(retrieve: 
     assert "←requires—" in first["path"]
 
 
-def test_the_reranker_judges_no_more_of_the_expanded_set_than_its_depth(retrieve: Program, reranker: Api) -> None:
-    answer(retrieve, EXPANSION__BEFORE_RERANK="true", RERANK__DEPTH="3")
-    assert len(texts(reranker)) == 3
-
-
 @pytest.mark.parametrize("order", ["true", "false"])
 def test_what_was_not_judged_never_pads_the_kept_ones(retrieve: Program, order: str) -> None:
     found = answer(retrieve, EXPANSION__BEFORE_RERANK=order, RERANK__KEEP="2")
@@ -83,11 +78,6 @@ def test_what_was_not_judged_never_pads_the_kept_ones(retrieve: Program, order: 
     few = answer(retrieve, EXPANSION__BEFORE_RERANK=order, RERANK__KEEP="5", RERANK__DEPTH="1")
     assert len(few["names"]) == 1
     assert all("rerank" in hit for hit in few["results"])
-
-
-def test_without_keep_linked_records_come_in_behind_the_judged_ones(retrieve: Program) -> None:
-    found = answer(retrieve)
-    assert [hit["name"] for hit in found["results"] if "rerank" not in hit]
 
 
 def test_behind_a_reranker_that_keeps_some_nothing_is_added_and_that_is_said(retrieve: Program) -> None:

@@ -16,23 +16,15 @@ from retrieve_cli.server.page.view import PageHit, shown
 QUERY = "segment lungs in CT"
 CHOICES: Mapping[str, Mapping[str, Any]] = {
     "plain": {},
-    "not reranked": {"rerank": False},
-    "one retriever": {"mode": "bm25"},
-    "passages": {"chunks": True},
-    "variants": {"also": ["delineate the lungs", "nodules"]},
     "routed": {"route": True},
     "boosted": {"boosts": ["license=MIT:2", "license=*:0.5"]},
-    "deep": {"k": 120},
     "deep and boosted": {"k": 120, "boosts": ["license=MIT:3"]},
-    "filtered": {"filters": ["license=MIT"]},
     "variants, routed, boosted": {"also": ["nodules"], "route": True, "boosts": ["license=MIT:2"]},
 }
 KEYS: Mapping[str, Mapping[str, str]] = {
     "default": {},
     "rrf": {"FUSION__METHOD": "rrf"},
-    "minmax": {"FUSION__NORMALIZATION": "minmax"},
     "blended links": {"EXPANSION__PLACEMENT": "blend"},
-    "links first": {"EXPANSION__PLACEMENT": "blend", "EXPANSION__BEFORE_RERANK": "true"},
     "diverse": {"DIVERSITY__MMR": "0.4"},
     "few reranked": {"RERANK__DEPTH": "5", "RERANK__INTERPOLATE": "1", "GATING__TOP_GROUPS": "1"},
 }

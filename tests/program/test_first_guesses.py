@@ -68,7 +68,3 @@ def test_folders_are_excluded_by_their_name(retrieve: Program) -> None:
     assert retrieve("build", "docs", "--exclude", "node_modules").code == 0
     assert [record["id"] for record in retrieve("inspect", "records", "--json").json["records"]] == ["guide.md"]
     assert retrieve("sync", "--dry-run", "--json").json["status"] == "unchanged"
-
-
-def test_a_setting_is_read_by_its_key(retrieve: Program) -> None:
-    assert retrieve("config", "get", "search.k").out == "10\n"

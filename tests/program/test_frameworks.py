@@ -172,7 +172,7 @@ def test_filters_of_haystack_mean_what_they_mean_there() -> None:
     outcomes: dict[bool, int] = {True: 0, False: 0}
 
     @given(FILTERS)
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     def check(filters: dict[str, Any]) -> None:
         try:
             written = [str(condition) for condition in conditions_of(filters)]
@@ -193,16 +193,9 @@ def test_filters_of_haystack_mean_what_they_mean_there() -> None:
     ("filters", "words"),
     [
         ({"license": "MIT"}, "a filter is a comparison or AND, OR or NOT"),
-        ({"operator": "XOR", "conditions": [{}]}, "a filter is a comparison or"),
-        ({"operator": "AND", "conditions": []}, "a filter is a comparison or"),
-        ({"operator": "AND", "conditions": ["license=MIT"]}, "a filter is a dict"),
         ({"field": "n", "operator": "like", "value": "x"}, "has the operator 'like'"),
-        ({"field": "n", "operator": "in", "value": "x"}, "has the operator 'in' with 'x'"),
-        ({"field": "n", "operator": "==", "value": ["x"]}, "has the operator '==' with"),
         ({"field": "n", "operator": ">", "value": "2020-01-01"}, "which is not a number"),
         ({"field": "n", "operator": ">", "value": None}, "must be a string, a number"),
-        ({"field": "n=1", "operator": "==", "value": None}, "no field has such a name"),
-        ({"field": "n", "operator": "in", "value": []}, "is empty"),
         ({"operator": "OR", "conditions": [{"field": "n", "operator": "==", "value": 1},
                                            {"field": "m", "operator": "==", "value": 1}]}, "no filter means either"),
     ],

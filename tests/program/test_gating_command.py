@@ -68,13 +68,6 @@ def test_without_a_gate_there_is_no_trace_of_one_and_the_flag_wins_over_the_key(
     assert "trace" not in ask("--no-route")
 
 
-def test_the_hits_of_the_first_pass_are_configured(ask: Ask, configure: Configure) -> None:
-    configure("gating", global_candidates=9)
-    gate = ask("--route")["trace"]["gate"]
-    assert gate["candidates"] == 9
-    assert gate["groups_seen"] <= 9
-
-
 def test_a_quota_holds_and_what_it_leaves_open_is_filled(ask: Ask, configure: Configure) -> None:
     configure("gating", per_group=1, min_results=0)
     found = ask("--route")
@@ -123,31 +116,6 @@ def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(ask: Ask, co
     assert set(groups(found)) == set(chosen[0]) <= {"city3", "city7", "city11"}
     assert len(chosen[0]) == most
     assert [gate["searched"] for gate in gates] == [4 * most] * 3
-
-
-def test_a_quota_holds_for_all_texts_of_a_question_together(ask: Ask, configure: Configure) -> None:
-    configure("gating", per_group=1, min_results=0)
-    found = ask("--route", "--also", "market of city3", "--also", "theatre of city11")
-    assert set(Counter(groups(found)).values()) == {1}
-    assert found["pipeline"].endswith("> merge(per_group 1)")
-    assert len(found["results"]) == 3
-
-
-def test_texts_of_a_question_are_filled_up_only_where_none_of_them_has_enough(ask: Ask, configure: Configure) -> None:
-    configure("gating", min_results=12)
-    configure("search", k=12)
-    asked = ("--route", "--also", "market of city3", "--mode", "dense")
-    found = ask(*asked)
-    assert [text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]] == [0, 0]
-    assert not any("topped_up" in each for each in found["results"])
-    configure("gating", per_group=2)
-    found = ask(*asked)
-    assert min(text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]) > 0
-    assert len(found["results"]) == 12
-    chosen = {each["group"] for each in found["trace"]["texts"][0]["trace"]["gate"]["chosen"]}
-    assert {each["id"] for each in found["results"] if each.get("topped_up")} == {
-        each["id"] for each in found["results"] if each["group"] not in chosen
-    }
 
 
 def test_queries_of_a_batch_choose_their_groups_each_for_itself(

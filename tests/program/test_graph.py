@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from graph_samples import SINGLE_CELL
 from program.asking import Configure, answered, indexed, refused
-from samples import ROOT, Program, collection, write_catalog
-
-from retrieve_cli.retrieval.graph.walks import WALKS
+from samples import Program, write_catalog
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +77,6 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
         ("DEPTH", "1"),
         ("MAX_NODES", "2"),
         ("KINDS", "[part_of]"),
-        ("WEIGHTS", "{requires: 0.5}"),
-        ("ENABLED", "false"),
         ("METHOD", "pagerank"),
     ],
 )
@@ -119,25 +115,12 @@ def test_a_kind_that_the_graph_does_not_have_is_refused_with_the_nearest_one(
     assert "did you mean `requires`?" in said
 
 
-def test_the_weights_that_config_yaml_names_are_the_default_ones() -> None:
-    text = " ".join((ROOT / "config.yaml").read_text().replace("#", "").split())
-    said = text[text.index("By default requires") : text.index("fields of graph.entities and kinds")]
-    for name, walk in WALKS.items():
-        assert f"{name} {walk.weight}" in said
-
-
 @pytest.mark.parametrize("weight", ["{requires: 2}", "{requires: -1}", "{requires: much}", "[requires]"])
 def test_a_weight_that_is_not_from_0_to_1_is_refused(
     tools: Path, retrieve: Program, configure: Configure, weight: str
 ) -> None:
     configure("expansion", weights=weight)
     refused(retrieve, "query", QUERY)
-
-
-def test_the_number_of_seeds_counts(tools: Path, retrieve: Program, configure: Configure) -> None:
-    assert answered(retrieve, QUERY)["trace"]["expansion"]["seeds"] == 5
-    configure("expansion", seeds=1)
-    assert answered(retrieve, QUERY)["trace"]["expansion"]["seeds"] == 1
 
 
 def test_a_bundle_names_what_is_needed_in_an_order_that_can_be_run(tools: Path, retrieve: Program) -> None:
@@ -215,12 +198,6 @@ def test_a_sync_gives_the_graph_that_a_fresh_build_gives(tools: Path, retrieve: 
     assert synced == fresh
 
 
-@pytest.mark.parametrize("text", ["graph: {relations: [x]}", "graph: {entities: topics}", "graph: {files: [3]}"])
-def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(catalog: Path, retrieve: Program, text: str) -> None:
-    Path("config.yaml").write_text(text)
-    assert "graph." in refused(retrieve, "build", "--catalog", catalog)
-
-
 # ------------------------------------------------------------------------------------------- single-cell tools
 
 
@@ -268,20 +245,6 @@ def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
     configure("expansion", domain_share=1)
     assert domains() != []
     assert drawn(retrieve)["common"] == []
-
-
-def test_an_index_whose_domains_were_no_nodes_is_brought_up_to_date(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "none.yaml").write_text("graph: {entities: []}\n")
-    indexed(retrieve, SINGLE_CELL, "--config", tmp_path / "none.yaml")
-    assert "graph.entities: [] -> ['domain']" in retrieve("sync", "--dry-run").out
-    assert retrieve("sync", "--json").json["status"] == "published"
-    assert "domain" in drawn(retrieve)["kinds"]
-    assert retrieve("sync", "--json").json["status"] == "unchanged"
-    assert retrieve("sync", "--verify").code == 0
-
-
-def test_a_default_field_that_no_record_has_is_no_part_of_the_recipe(tools: Path, retrieve: Program) -> None:
-    assert retrieve("inspect", "status", "--json").json["recipe"]["graph"]["entities"] == []
 
 
 # -------------------------------------------------------------------------------- accession -> term -> tool
@@ -348,24 +311,6 @@ def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_
     assert "—in_pathway→ apoptosis ←measures— caspase-screen" in path
 
 
-def test_tools_that_a_query_implies_are_found_twice_as_often(retrieve: Program, configure: Configure) -> None:
-    folder = collection("toollinkos")
-    assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0
-    measured: dict[tuple[str, str], dict[str, float]] = {}
-    for enabled in ("false", "true"):
-        configure("expansion", enabled=enabled)
-        source: tuple[object, ...] = ("--mode", "bm25", "--run-out", f"{enabled}.run")
-        for judgments in ("test", "test_with_dependencies"):
-            files = ("--queries", folder / "queries.jsonl", "--qrels", folder / "qrels" / f"{judgments}.tsv")
-            done = retrieve("eval", *files, *source, "--metrics", "nDCG@10 R@10", "--json")
-            assert done.code == 0, done.err
-            measured[judgments, enabled] = done.json["metrics"]
-            source = ("--run", f"{enabled}.run")
-    plain, expanded = (measured["test_with_dependencies", enabled]["R@10"] for enabled in ("false", "true"))
-    assert expanded >= 2 * plain
-    assert measured["test", "true"]["nDCG@10"] >= measured["test", "false"]["nDCG@10"] - 0.01
-
-
 def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, retrieve: Program) -> None:
     flags = (QUERY, "doublets", "--mode", "bm25", "--json")
     Path("config.yaml").write_text("expansion: {enabled: true}\n")
@@ -374,17 +319,3 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     assert beyond["verdict"].startswith("it is at rank 2 after adding linked records, and 1 result is requested")
     assert set(beyond["legs"]) == {"bm25"}
     assert beyond["fused"]["rank"] is None
-
-
-def test_tuning_takes_in_what_edges_bring_in(tools: Path, retrieve: Program, configure: Configure) -> None:
-    texts = (QUERY, "clusters single-cell", "single-cell clusters of data", "data of cells")
-    topics = [{"query": texts[at % 4], "relevant": ["loader", "batch"], "id": str(at)} for at in range(12)]
-    gold = write_catalog(Path("gold.jsonl"), topics)
-    values = []
-    for enabled in ("true", "false"):
-        configure("expansion", enabled=enabled)
-        done = retrieve("eval", "--gold", gold, "--tune", "--json")
-        assert done.code == 0, done.err
-        values.append(done.json["tuning"]["value"])
-        assert values[-1] == pytest.approx(done.json["metrics"]["nDCG@10"])
-    assert values[0] > values[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import retrieve_cli
 from retrieve_cli.config.bounds import keys_of
-from retrieve_cli.config.settings import Settings, SourceSetting, section_names
+from retrieve_cli.config.settings import Settings, section_names
 from retrieve_cli.config.values import _ALSO_KNOWN_AS
 
 PACKAGE = Path(retrieve_cli.__file__).parent
@@ -21,10 +21,6 @@ _KEY = re.compile(rf"(?<![\w./-])(?:{'|'.join(SECTIONS)})\.[a-z][a-z0-9_]*(?![\w
 _FILES = tuple("pkl faiss jsonl json yaml yml md py csv tsv html js txt log onnx sqlite".split())
 _TENSORS = {"encoder.layer"}
 """Names of weights in a model's file that read like keys."""
-SERVERS = {key.name for name in ("encoder", "rerank", "llm") for key in keys_of(SECTIONS[name])}
-SOURCES = {key.name for key in keys_of(SourceSetting)}
-STANDARD = {"response_format", "json_schema", "documentation_url"}
-"""What servers call something of theirs."""
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -48,21 +44,3 @@ def test_every_key_that_a_message_names_is_a_key_of_the_configuration() -> None:
     named = [(place, key) for place, text in said() for key in _KEY.findall(text) if not key.endswith(_FILES)]
     assert len(named) > 60
     assert [(place, key) for place, key in named if key not in KEYS | _TENSORS] == []
-
-
-def hints(folder: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a folder, where hints stand: texts with a blank in them."""
-    return ((place, text) for place, text in said(folder) if " " in text)
-
-
-def test_hints_about_servers_and_sources_name_no_key_that_nobody_can_set() -> None:
-    """These parts know nothing of the configuration, and have names of their own for some of it."""
-    word = re.compile(r"(?<![\w/$`.-])[a-z]+(?:_[a-z0-9]+)+\b")
-    unknown = [
-        (place, name)
-        for folder, keys in (("models/remote", SERVERS), ("sources/remote", SOURCES), ("http", SERVERS | SOURCES))
-        for place, text in hints(folder)
-        for name in word.findall(text)
-        if name not in keys | STANDARD
-    ]
-    assert unknown == []

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.test_docker import arguments, final, instructions
+from program.test_docker import final, instructions
 from samples import ROOT
 from waiting import PATIENCE_S, until
 
@@ -82,16 +82,3 @@ def test_the_steps_of_the_image_install_a_server_that_is_healthy(tmp_path: Path,
             process.terminate()
             process.wait(PATIENCE_S)
     assert process.returncode == 0
-
-
-def test_the_image_is_built_and_answers(tmp_path: Path) -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "info"], capture_output=True, timeout=PATIENCE_S).returncode:
-        pytest.skip("there is no Docker daemon here: the steps are run one by one")
-    run([docker, "build", "--tag", "retrieve-test", ROOT])
-    catalog = tmp_path / "a.jsonl"
-    catalog.write_text('{"id": "a", "name": "kettle", "description": "boils water"}\n')
-    command = "retrieve build --catalog /tmp/a.jsonl -q && retrieve query water --list"
-    started = [docker, "run", "--rm", "-v", f"{catalog}:/tmp/a.jsonl:ro", "--entrypoint", "sh", "retrieve-test"]
-    assert run([*started, "-c", command]).splitlines()[-1] == "a"
-    assert arguments("USER")[-1].split(":")[0] == run([*started, "-c", "id -u"]).strip()

@@ -92,11 +92,6 @@ def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> Non
     assert load(Path("other.yaml"), {}).search.k == 5
 
 
-@pytest.mark.parametrize("place", ["missing/config.yaml", "."])
-def test_a_place_that_cannot_be_written_is_named(place: str, retrieve: Program) -> None:
-    assert "--config" in refused(retrieve, "init", "--config", place)
-
-
 def test_an_unknown_preset_is_refused_with_the_nearest_one(retrieve: Program) -> None:
     assert "did you mean `cities`?" in refused(retrieve, "init", "--preset", "citys")
     assert not Path("config.yaml").exists()

@@ -84,57 +84,11 @@ def test_verify_names_the_file_with_a_flipped_bit(index: Path, retrieve: Program
     assert list(done.json["faults"]) == [name]
 
 
-def test_status_is_eight_lines_for_people_and_everything_with_verbose(index: Path, retrieve: Program) -> None:
-    shown = retrieve("inspect", "status").out.splitlines()
-    labels = ["index", "contents", "sources", "model", "pipeline", "size", "rejected", "filter by"]
-    assert [line[:10].strip() for line in shown] == labels
-    lines = {line[:10].strip(): line[10:].strip() for line in shown}
-    view = retrieve("inspect", "status", "--json").json
-    assert view["generation"] in lines["index"]
-    assert lines["contents"].startswith("5 records, 5 chunks")
-    assert lines["sources"].startswith("tools.jsonl (5 records); read ")
-    assert lines["pipeline"] == view["pipeline"] == "fuse(bm25@200, dense@200)"
-    assert lines["rejected"] == "none"
-    assert "license" in lines["filter by"]
-    assert "recipe:" in retrieve("inspect", "status", "-v").out
-
-
-def test_a_folder_holds_documents_and_a_catalog_records(catalog: Path, retrieve: Program, tmp_path: Path) -> None:
-    folder = tmp_path / "guides"
-    folder.mkdir()
-    for name in ("lungs", "cells"):
-        (folder / f"{name}.md").write_text(f"# About {name}\n\nA guide.\n")
-    assert retrieve("build", "--docs-dir", folder, "--artifacts", "of-docs").code == 0
-    assert retrieve("build", "--catalog", catalog, "--artifacts", "of-tools").code == 0
-    for artifacts, noun, other in (("of-docs", "document", "record"), ("of-tools", "record", "document")):
-        shown = retrieve("inspect", "status", "--artifacts", artifacts).out
-        assert f" {noun}s, " in shown
-        history = retrieve("inspect", "history", "--artifacts", artifacts).out
-        assert (f"{noun}s" in history, f"{other}s" in history) == (True, False)
-
-
 def test_status_counts_what_was_rejected_and_says_where_it_is_listed(tmp_path: Path, retrieve: Program) -> None:
     path = write_catalog(tmp_path / "c.jsonl", [{"id": str(at), "name": f"tool {at}"} for at in range(30)])
     path.write_text(path.read_text() + "not JSON\n")
     assert retrieve("build", "--catalog", path).code == 8
     assert "rejected   1 item, listed in artifacts/quarantine.jsonl" in retrieve("inspect", "status").out
-
-
-def test_status_of_an_index_that_cannot_answer_says_why(index: Path, retrieve: Program, configure: Configure) -> None:
-    configure("search", mode="splade")
-    assert "pipeline   bm25, dense (" in retrieve("inspect", "status").out
-    assert retrieve("inspect", "status", "--json").json["pipeline"] is None
-
-
-def test_a_long_text_is_cut_for_people_and_whole_with_verbose(tmp_path: Path, retrieve: Program) -> None:
-    folder = tmp_path / "long"
-    folder.mkdir()
-    (folder / "a.md").write_text("# Title\n\n" + "One sentence about ferrets. " * 300)
-    assert retrieve("build", "--docs-dir", folder).code == 0
-    assert " more characters (-v)" in retrieve("inspect", "record", "a.md").out
-    whole = retrieve("inspect", "record", "a.md", "-v").out
-    assert whole.count("ferrets") >= 300
-    assert "more characters" not in whole
 
 
 @pytest.mark.usefixtures("index")

@@ -3,15 +3,10 @@
 import hashlib
 import json
 import shutil
-import tracemalloc
 from pathlib import Path
 
 import pytest
 from samples import TOOLS, Program, write_catalog
-
-from retrieve_cli.operations import files
-from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.store import Store
 
 TEXTS = {
     "munich/munich.md": "# Munich\n" + "Trams run in the town all day. " * 200,
@@ -79,37 +74,3 @@ def test_a_group_and_a_source_narrow_the_list(docs: Path, index: Path, retrieve:
     done = retrieve("inspect", "files", "--source", "nothing")
     assert done.code == 2
     assert "tools.jsonl" in done.err
-
-
-def test_text_shows_the_first_and_the_last_chunk_and_jsonl_has_a_line_a_file(docs: Path, retrieve: Program) -> None:
-    retrieve("build", "--docs-dir", docs)
-    lines = [json.loads(line) for line in retrieve("inspect", "files", "--format", "jsonl").out.splitlines()]
-    assert len(lines) == len(TEXTS)
-    shown = retrieve("inspect", "files").out
-    for file in lines:
-        assert f"{file['sha1'][:12]}  {file['file']}" in shown
-    assert len(lines[0]["chunk_ids"]) > 1
-    assert f"berlin/berlin.md#0–#{len(lines[0]['chunk_ids']) - 1}" in shown
-    assert "munich" in shown.rpartition("chunks  group")[2]
-    chunks = sum(file["chunks"] for file in lines)
-    assert f"{len(lines)} files, {len(lines)} documents, {chunks} chunks\n" in shown
-
-
-def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path, retrieve: Program) -> None:
-    def peak(count: int) -> int:
-        folder, artifacts = tmp_path / f"{count}", tmp_path / f"{count}.artifacts"
-        folder.mkdir()
-        for number in range(count):
-            (folder / f"{number:05}.txt").write_text(f"The text of number {number}. " + "word " * 20)
-        assert retrieve("build", "--docs-dir", folder, "--artifacts", artifacts).code == 0
-        with open_generation(Store(artifacts)) as generation:
-            tracemalloc.start()
-            listed = sum(
-                len(piece) > 0 for piece in files.as_json(files.Listing(generation, source=None, group=None), "")
-            )
-            assert listed == count + 2
-            size = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        return size
-
-    assert peak(3300) < peak(1100) * 1.5

@@ -4,10 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 RUN = "from retrieve_cli.__main__ import run; sys.argv = ['retrieve', *sys.argv[1:]]; run()"
-LOUD = "class Loud:\n    def __del__(self): print('taken apart')\nloud = Loud()"
 LATER = "import atexit\natexit.register(print, 'at exit')"
 THREAD = "import threading as t\nt.Thread(target=lambda: (t.main_thread().join(), print('thread'))).start()"
 """Prints when the main thread has ended, which waits for it."""
@@ -17,12 +14,6 @@ def python(*lines: str, arguments: tuple[str, ...] = ("--version",)) -> subproce
     """The end of a process that runs some lines, then the program."""
     code = "\n".join(("import sys", *lines, RUN))
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
-
-
-def test_the_interpreter_is_not_taken_apart_before_the_process_ends() -> None:
-    done = python(LOUD)
-    assert done.stdout.startswith("retrieve ")
-    assert "taken apart" not in done.stdout
 
 
 def test_what_was_to_run_at_exit_runs() -> None:
@@ -37,19 +28,6 @@ def test_the_exit_code_of_an_error_and_its_sentence_arrive() -> None:
     done = python(arguments=("query", "x", "--artifacts", "nowhere"))
     assert done.returncode == 4
     assert done.stderr.startswith("error: there is no index in nowhere yet")
-
-
-@pytest.mark.parametrize(
-    ("watch", "said"),
-    [
-        (("cProfile", "-m"), "function calls"),
-        (("trace", "--count", "--summary", "--coverdir", ".", "--module"), "cov%"),
-    ],
-)
-def test_a_profiler_reports(watch: tuple[str, ...], said: str) -> None:
-    command = [sys.executable, "-m", *watch, "retrieve_cli", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert said in done.stdout.partition("\n")[2]
 
 
 def test_output_that_cannot_be_written_is_no_success() -> None:

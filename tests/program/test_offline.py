@@ -44,7 +44,7 @@ def test_a_model_that_is_gone_leaves_bm25_to_answer_and_says_so(tmp_path: Path, 
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
     monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
     retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS))
-    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate.PACKAGE", "no_such_package")
     answer = answered(retrieve, "skull")
     assert answer["strategies_used"] == ["bm25"]
     assert "not on this machine" in answer["strategies_skipped"]["dense"]

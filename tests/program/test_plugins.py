@@ -6,8 +6,6 @@ Entry points are read once in a process: each run of the program has one of its 
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from samples import ROOT, TOOLS, Done, write_catalog
+from samples import TOOLS, Done, write_catalog
 from sync.forks import Child, Nursery
 
 TOYS = Path(__file__).parent / "toys"
@@ -214,27 +212,6 @@ def test_its_weight_is_configured_as_that_of_the_others(own: Place) -> None:
     assert own("query", "x").code == 2
 
 
-def in_pairs(text: str) -> str:
-    """A text in pairs of letters, which only the toy retriever knows."""
-    return " ".join(text[at : at + 2] for at in range(12) if text[at : at + 2].isalpha())
-
-
-def test_an_evaluation_leaves_it_out_and_tuning_weighs_it(built: Place, tmp_path: Path) -> None:
-    topics = [
-        {"id": f"{tool['id']}{at}", "query": in_pairs(tool["description"][at:]), "relevant": {tool["id"]: 1}}
-        for tool in TOOLS
-        for at in (0, 10, 20)
-    ]
-    gold = write_catalog(tmp_path / "gold.jsonl", topics)
-    done = built("eval", "--gold", gold, "--ablate", "--tune", "--json")
-    assert done.code == 0, done.err
-    assert "without toy" in done.out
-    tuning = done.json["tuning"]
-    assert tuning["changes"]["fusion"]["weights"]["toy"] > 0.2
-    assert tuning["value_best_in_sample"] > tuning["value"]
-    assert "without toy" in built("eval", "--gold", gold, "--ablate").out
-
-
 def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
     before = own.files()
     write_catalog(own.catalog, [*TOOLS[:2], {**TOOLS[2], "description": "Something else about skulls."}, *TOOLS[3:]])
@@ -297,14 +274,6 @@ def test_one_that_would_take_the_place_of_another_part_or_has_another_name_is_re
     place.refuses(6, said)
 
 
-def test_one_that_cannot_be_loaded_any_more_can_be_switched_off(own: Place) -> None:
-    (own.packages / "toy.py").write_text("raise ZeroDivisionError('half done')\n")
-    own.refuses(6, "the plug-in 'toy' of toy (toy:RETRIEVER) cannot be loaded", "query", "brain")
-    own.configure(plugins={"toy": {"enabled": False}})
-    own.reports("published", "sync")
-    assert own.answer()["strategies_used"] == ["bm25", "dense"]
-
-
 def test_one_that_raises_at_import_is_named_with_its_package_unless_it_is_not_needed(place: Place) -> None:
     place.install("broken", {"bad": "broken:RETRIEVER"}, "raise ZeroDivisionError('half done')\n")
     said = place.refuses(
@@ -317,15 +286,6 @@ def test_one_that_raises_at_import_is_named_with_its_package_unless_it_is_not_ne
     assert place.answer()["strategies_used"] == ["bm25", "dense"]
     (place.folder / "config.yaml").unlink()
     assert place("query", "brain", "--mode", "bm25").code == 0
-
-
-def test_a_file_that_one_leaves_open_is_written_to_its_end(place: Place) -> None:
-    leaving = "\nkept = open('kept.txt', 'w')\nkept.write('to the end')\n"
-    place.install("toy", TOY, (TOYS / "toy.py").read_text() + leaving)
-    command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", str(place.catalog)]
-    path = os.pathsep.join([str(ROOT), str(place.packages)])
-    subprocess.run(command, cwd=place.folder, env={**CLEAN, "PYTHONPATH": path}, capture_output=True, check=True)
-    assert (place.folder / "kept.txt").read_text() == "to the end"
 
 
 # --------------------------------------------------------------------------------------------- other parts

@@ -10,11 +10,6 @@ from program.asking import Configure, answered, refused
 from samples import Program
 from splade_models import save_masked
 
-from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
-from retrieve_cli.config.loading import override
-from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import ModelCard
-
 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +32,7 @@ def strategies(retrieve: Program, *words: object) -> list[str]:
 def test_a_required_encoder_that_is_gone_ends_a_hybrid_query_and_no_query_by_words(
     real: None, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate.PACKAGE", "no_such_package")
     monkeypatch.setenv("HF_HOME", str(Path("nothing").absolute()))
     assert strategies(retrieve) == ["bm25"]
     configure("encoder", policy="required")
@@ -99,24 +94,3 @@ def test_splade_that_cannot_run_is_added_by_the_next_sync_that_can(
     lost = retrieve("sync")
     assert (lost.code, "splade is skipped" in lost.err) == (0, True)
     assert "splade is skipped" in retrieve("sync", "--json").json["skipped"][0]
-
-
-@pytest.mark.parametrize(
-    ("configured", "build", "query"),
-    [
-        ({}, 60, 20),
-        ({"timeout_s": 7, "build_timeout_s": 9}, 9, 7),
-        ({"timeout_s": 7}, 60, 7),
-        ({"timeout_s": 300}, 300, 300),  # what was set for builds before there was a key for them
-    ],
-)
-def test_a_query_has_less_time_than_a_build_has_for_each_of_its_requests(
-    monkeypatch: pytest.MonkeyPatch, configured: dict[str, float], build: float, query: float
-) -> None:
-    remote = {"kind": "remote", "base_url": "http://127.0.0.1:9/v1", **configured}
-    settings = override(Settings(), {"encoder": remote}, where="here")
-    seen = []
-    monkeypatch.setattr("retrieve_cli.assemble.servers.client", lambda chosen, _: seen.append(chosen.timeout_s))
-    encoder_to_build(settings)
-    encoder_to_query(settings, ModelCard("remote", "m", "r", dim=8, max_tokens=512))
-    assert seen == [build, query]

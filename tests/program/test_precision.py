@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +13,11 @@ import pytest
 from program.asking import Configure, answered, refused
 from samples import Program
 
-from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
+from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config.settings import EncoderSettings, Settings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.models.runtimes.devices import why_no_bfloat16
-from retrieve_cli.models.runtimes.locate import locate
 from retrieve_cli.storage.manifest import Manifest
 
 HAS_OPENVINO = importlib.util.find_spec("openvino") and not why_no_bfloat16()
@@ -69,45 +66,6 @@ def test_an_index_in_bfloat16_has_a_recipe_of_its_own_and_is_queried_in_float32(
 def configured(cache: Path, **keys: Any) -> Settings:
     settings = Settings()
     return replace(settings, encoder=EncoderSettings(**keys), models=replace(settings.models, cache_dir=cache))
-
-
-@pytest.mark.parametrize(
-    ("kind", "device"),
-    [("auto", "torch in bfloat16"), ("torch", "torch in bfloat16"), ("openvino", "openvino in bfloat16")],
-)
-def test_bfloat16_on_a_cpu_is_built_as_configured_and_queried_in_float32(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str, device: str
-) -> None:
-    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_bfloat16", lambda: "")
-    settings = configured(cache, kind=kind, precision="bfloat16", device="cpu")
-    built = encoder_to_build(settings)
-    assert built.device.startswith(f"cpu ({device}")
-    assert built.card.precision == "bfloat16"
-    queried = encoder_to_query(settings, built.card)
-    assert queried.device.startswith("cpu (onnxruntime")
-    assert queried.card == replace(built.card, precision="float32")
-
-
-def test_queries_of_an_index_in_float32_take_the_kind_that_is_configured(cache: Path) -> None:
-    settings = configured(cache, kind="torch", device="cpu")
-    assert type(encoder_to_query(settings, encoder_to_build(settings).card)) is TorchEncoder
-
-
-@pytest.mark.parametrize("kind", ["auto", "torch"])
-def test_a_model_outside_the_bert_family_takes_bfloat16_from_sentence_transformers(
-    cache: Path, tmp_path: Path, kind: str
-) -> None:
-    place = locate("default").path
-    shutil.copytree(place, tmp_path / "other", symlinks=False)
-    config = tmp_path / "other" / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "electra"}))
-    settings = configured(cache, kind=kind, precision="bfloat16", device="cpu", model=str(tmp_path / "other"))
-    built = encoder_to_build(settings)
-    assert type(built) is TorchEncoder
-    assert built.card.precision == "bfloat16"
-    queried = encoder_to_query(settings, built.card)
-    assert type(queried) is TorchEncoder
-    assert queried.card.precision == "float32"
 
 
 def test_a_precision_that_the_kind_lacks_stops_a_build_and_no_query(

@@ -79,8 +79,3 @@ def test_the_prefixes_of_the_imaging_agent_are_a_matter_of_two_keys(
     assert retrieve("build", "--catalog", catalog).code == 0
     assert sum(text.startswith(passage) for text in texts(server)) == 5
     assert ask() == f"{query}lungs"
-
-
-def test_a_model_without_prefixes_has_none_and_nobody_says_so(index: Path, retrieve: Program) -> None:
-    assert prefixes(retrieve) == {"query": {"text": "", "from": None}, "passage": {"text": "", "from": None}}
-    assert "prefixes" in retrieve("inspect", "status", "-v").out

@@ -1,7 +1,6 @@
 """Long work says how far it is: bars on a terminal, lines elsewhere, nothing where nobody wants to read them."""
 
 import errno
-import json
 import os
 import pty
 import re
@@ -9,18 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from program.asking import Configure
-from progress_samples import Ended, Recorder, counts, start, texts, use
+from progress_samples import counts, start, texts, use
 from samples import ROOT, TOOLS, Program, write_catalog
 from splade_models import save_masked
 from waiting import PATIENCE_S
 
 from retrieve_cli.cli import progress
-from retrieve_cli.contracts.progress import Task, part, sentence, showing, task
-from retrieve_cli.evaluation import trial
 
 COUNT = 60
 
@@ -90,12 +85,6 @@ def test_a_build_of_a_folder_counts_files(tmp_path: Path, retrieve: Program) -> 
     assert re.search(r"^reading docs: 12 of 12 files", retrieve("build", "--docs-dir", "docs").err, re.MULTILINE)
 
 
-def test_a_second_build_counts_only_the_chunks_that_are_new(model: Path, built: Path, retrieve: Program) -> None:
-    assert counts(retrieve("build", "--catalog", built).err, "encoding") == []
-    write_catalog(built, texts(COUNT + 5))
-    assert counts(retrieve("build", "--catalog", built).err, "encoding")[-1] == (5, 5)
-
-
 def test_a_sync_that_is_asked_to_talk_counts_and_verifies(model: Path, built: Path, retrieve: Program) -> None:
     write_catalog(built, texts(COUNT + 5))
     assert retrieve("sync").err == ""
@@ -115,38 +104,12 @@ def test_an_evaluation_counts_its_runs_and_their_queries(built: Path, gold: Path
         grows(counts(said, f"{name}, searching"), 40)
 
 
-def test_tuning_and_calibrating_count(built: Path, gold: Path, retrieve: Program) -> None:
-    said = retrieve("eval", "--gold", gold, "--tune", "--calibrate").err
-    tried = counts(said, "tuning")
-    assert tried[-1][0] == tried[-1][1] <= 60
-    assert counts(said, "calibrating, searching")[-1] == (40, 40)
-
-
-def test_snapshots_and_copies_of_models_count_bytes(
-    built: Path, model: Path, retrieve: Program, configure: Configure
-) -> None:
-    def counted(begin: str, *command: object) -> bool:
-        return bool(re.search(rf"^{begin}: (\d+\.\d) of \1 MB", retrieve(*command).err, re.MULTILINE))
-
-    assert counted("writing the snapshot", "snapshot", "create", "one.tar.zst")
-    for command in ("verify", "restore"):
-        assert counted("reading the snapshot", "snapshot", command, "one.tar.zst", "--artifacts", "other")
-    configure("models", dir=Path("models").absolute())
-    configure("encoder", model="own/tiny")
-    assert counted("copying tiny", "models", "pull", "--from-dir", model)
-
-
 @pytest.mark.parametrize("flag", ["--json", "-q"])
 def test_programs_and_those_who_want_quiet_are_told_nothing(
     source: Path, gold: Path, retrieve: Program, flag: str
 ) -> None:
     assert retrieve("build", "--catalog", source, flag).err == ""
     assert retrieve("eval", "--gold", gold, flag).err == ""
-
-
-def test_short_work_prints_no_line(source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "INTERVAL", PATIENCE_S)
-    assert " of " not in retrieve("build", "--catalog", source).err
 
 
 def test_a_build_on_a_pipe_never_loads_rich(catalog: Path) -> None:
@@ -209,83 +172,10 @@ def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(model: Path, sour
     assert out.startswith("measure")
 
 
-def test_on_a_terminal_programs_are_told_nothing_either(model: Path, source: Path) -> None:
-    seen, out = on_terminal(0.0, "build", "--catalog", source, "--json")
-    assert seen == ""
-    assert json.loads(out)["records"] == COUNT
-
-
 # -------------------------------------------------------------------------------------------------- interruption
 
 
-def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
-    built: Path, gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(run: Any, *rest: Any) -> Any:
-        if run.name == "without dense":
-            raise KeyboardInterrupt
-        return evaluate(run, *rest)
-
-    evaluate = trial.Answers.evaluate
-    monkeypatch.setattr(trial.Answers, "evaluate", interrupted)
-    monkeypatch.delattr(trial, "differences")  # it was interrupted before
-    done = retrieve("eval", "--gold", gold, "--ablate")
-    assert (done.code, done.out) == (130, "")
-    ending = r"^error: interrupted: during run \d of \d+ \(without dense\); nothing is kept$"
-    assert re.search(ending, done.err, re.MULTILINE)
-
-
 # --------------------------------------------------------------------------------------------------------- tasks
-
-
-def test_a_task_without_anyone_who_looks_counts_all_the_same() -> None:
-    def never() -> int:
-        raise AssertionError("nobody asks for the total")
-
-    with task("encoding", "chunks", never) as encoding:
-        encoding.advance(3)
-        encoding.reach(2)
-    assert encoding.done == 3
-
-
-def test_tasks_are_shown_under_the_name_of_their_part_and_ended_after_an_error() -> None:
-    recorder = Recorder()
-
-    def fail() -> None:
-        with showing(recorder), part("run 2 of 3"), task("timing", "queries", 5) as timing:
-            timing.advance(2)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert recorder.tasks == {"run 2 of 3, timing": Ended("queries", 2, 5)}
-
-
-@pytest.mark.parametrize(
-    ("unit", "done", "total", "seconds", "expected"),
-    [
-        ("chunks", 812, 2941, 12.3, "encoding: 812 of 2,941 chunks, 66/s, 0:33 left"),
-        ("chunks", 0, 2941, 12.3, "encoding: 0 of 2,941 chunks"),
-        ("queries", 1, 1, 4.0, "encoding: 1 of 1 query, 0.25/s"),
-        ("chunks", 1, None, 4.0, "encoding: 1 chunk, 0.25/s"),
-        ("chunks", 20_000, 200_000, 1000.0, "encoding: 20,000 of 200,000 chunks, 20/s, 2:30:00 left"),
-        ("bytes", 45_000_000, 90_900_000, 10.0, "encoding: 45.0 of 90.9 MB, 4.5 MB/s, 0:11 left"),
-    ],
-)
-def test_a_task_in_words(
-    unit: str, done: int, total: int | None, seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = Task("encoding", unit, total)
-    made.advance(done)
-    made.began = 0.0  # a sum with the machine's uptime would be rounded
-    monkeypatch.setattr("time.monotonic", lambda: seconds)
-    assert sentence(made) == expected
-
-
-def test_a_total_that_was_an_estimate_grows_with_what_is_done() -> None:
-    made = Task("reading", "records", 10)
-    made.advance(12)
-    assert (made.done, made.total) == (12, 12)
 
 
 def test_names_from_outside_do_not_drive_the_terminal(retrieve: Program) -> None:

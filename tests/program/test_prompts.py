@@ -1,6 +1,5 @@
 """`--format prompt` and `prompt-table`: whole passages under citations, within the budget, and a table that holds."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -89,16 +88,6 @@ def test_a_prompt_has_the_whole_text_of_every_chunk_under_a_citation_of_its_plac
         assert (above + "\n".join(lines)).count("| option |") == ("| claims option" in each.text)
 
 
-def test_documents_stand_by_their_best_hit_and_their_passages_as_they_are_read(guides: Path, retrieve: Program) -> None:
-    found = passages(asked(retrieve).out)
-    documents = list(dict.fromkeys(each.source for each in found))
-    assert documents == list(dict.fromkeys(each["doc_id"] for each in best_first(retrieve)))
-    assert [each.source for each in found] == [name for name in documents for each in found if each.source == name]
-    for name in documents:
-        lines = [each.first for each in found if each.source == name]
-        assert lines == sorted(lines)
-
-
 def test_hits_that_overlap_are_one_passage_that_repeats_nothing(retrieve: Program, configure: Configure) -> None:
     words = [f"word{number}" for number in range(300)]
     Path("long").mkdir()
@@ -111,24 +100,6 @@ def test_hits_that_overlap_are_one_passage_that_repeats_nothing(retrieve: Progra
     for each in shown:
         found = each.text.split()
         assert found == words[words.index(found[0]) : words.index(found[-1]) + 1]
-
-
-def test_neighbours_of_different_sections_keep_their_own_citations(guides: Path, retrieve: Program) -> None:
-    found = passages(asked(retrieve, "--doc-id", "storage/claims.md", "-k", 50).out)
-    assert [str(each.section).rpartition(" > ")[2] for each in found[:3]] == ["Create", "Inspect", "Remove"]
-
-
-def test_context_is_part_of_the_passage(guides: Path, retrieve: Program) -> None:
-    found = passages(asked(retrieve, "--context", 1000).out)
-    assert len({each.source for each in found}) == len(found)
-    assert all(each.text == (guides / each.source).read_text().strip() for each in found)
-
-
-def test_without_chunks_each_document_has_its_best_passage(guides: Path, retrieve: Program) -> None:
-    found = passages(asked(retrieve, "--no-chunks").out)
-    documents = answered(retrieve, "remove claims")["results"]
-    assert [each.source for each in found] == [each["doc_id"] for each in documents]
-    assert [each.text for each in found] == [each["content"] for each in documents]
 
 
 def test_a_prompt_without_results_says_so(index: Path, retrieve: Program) -> None:
@@ -147,16 +118,6 @@ def test_a_batch_is_a_prompt_a_query(guides: Path, retrieve: Program, stdin: Cal
         alone = retrieve("query", text, "--format", "prompt", "-k", 3).out
         assert prompt.partition("\n")[2] == alone.partition("\n")[2]
         assert passages(prompt)[0].number == 1
-
-
-def test_what_does_not_fit_is_said_a_line_a_query(
-    guides: Path, retrieve: Program, stdin: Callable[..., None], configure: Configure
-) -> None:
-    stdin(BATCH)
-    configure("budget", max_chunks=2)
-    first, second = retrieve("query", "-", "--format", "prompt").err.splitlines()
-    assert first.startswith("note: query first: did not fit into 2 chunks")
-    assert ("and 3 more" in first, second.partition(": did")[0]) == (True, "note: query second")
 
 
 # -------------------------------------------------------------------------------------------------- budget
@@ -226,33 +187,9 @@ def test_a_table_has_a_row_a_record_within_its_tokens(index: Path, retrieve: Pro
     assert rows(retrieve(*asked, "--chunks").out)[2:] == found
 
 
-def test_the_score_of_a_table_is_the_reranker_s_if_it_read_the_record(
-    catalog: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("encoder", kind="onnx")
-    assert retrieve("build", "--catalog", catalog).code == 0
-    for flags in (["--rerank"], ["--no-rerank"]):
-        _, _, *found = rows(retrieve("query", "brain images", "--format", "prompt-table", *flags).out)
-        results = answered(retrieve, "brain images", *flags)["results"]
-        scores = [result["rerank"]["score"] if "rerank" in result else result["score"] for result in results]
-        assert [cells[-1] for cells in found] == [f"{score:.4f}" for score in scores]
-
-
 @given(st.text(max_size=20))
 def test_a_cell_is_one_cell_whatever_it_says(text: str) -> None:
     cell = _cell(text)
     assert "\n" not in cell
     ((found,),) = rows(f"| {cell} |") if cell.strip() else [[""]]
     assert found == "" or found.replace("<br>", "") == re.sub(r"\\([\\|])", r"\1", cell.replace("<br>", "")).strip()
-
-
-def test_a_batch_of_tables_names_its_queries(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
-    stdin(json.dumps({"id": "q", "query": "lungs"}) + "\nbrain\n")
-    first, second = retrieve("query", "-", "--format", "prompt-table").out.split("\n---\n\n")
-    assert first.startswith("# q: lungs\n\n| name |")
-    assert second.startswith("# 2: brain\n\n| name |")
-
-
-@pytest.mark.parametrize("flag", ["-n", "--top-k", "--limit", "-k"])
-def test_the_number_of_results_has_the_names_that_people_try(index: Path, retrieve: Program, flag: str) -> None:
-    assert answered(retrieve, "brain", flag, 2)["total_results"] == 2

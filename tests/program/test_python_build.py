@@ -6,10 +6,6 @@ import datetime as dt
 import decimal
 import enum
 import json
-import pydoc
-import subprocess
-import sys
-import tomllib
 import uuid
 from collections import namedtuple
 from collections.abc import Callable, Mapping
@@ -20,14 +16,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from samples import ROOT, TOOLS, Program, fails, succeeds, write_catalog
+from samples import TOOLS, Program, fails, succeeds, write_catalog
 
 import retrieve_cli as retrieve
 from retrieve_cli.api.answers import COLUMNS
 from retrieve_cli.api.rows import rows_of
 from retrieve_cli.contracts import Record
-from retrieve_cli.errors import Conflict, Locked, NotFound, SourceFailed, UsageError
-from retrieve_cli.storage.store import Store
+from retrieve_cli.errors import Conflict, NotFound, SourceFailed, UsageError
 
 PLAIN = [{"id": tool["id"], "name": tool["name"], "description": tool["description"]} for tool in TOOLS]
 
@@ -255,13 +250,6 @@ def test_a_sync_that_publishes_nothing_is_an_error(catalog: Path) -> None:
     assert len(index) == 5
 
 
-def test_a_build_waits_for_another_writer_as_long_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    retrieve.build(TOOLS)
-    monkeypatch.setenv("RETRIEVE_SYNC__WAIT", "0")
-    with Store(Path("artifacts")).writer(), pytest.raises(Locked):
-        retrieve.build(TOOLS[:1])
-
-
 def test_an_index_of_python_is_one_of_the_command_line(retrieve: Program) -> None:
     import retrieve_cli
 
@@ -376,42 +364,3 @@ def test_threads_add_search_and_sync_one_index() -> None:
         assert {receipt.result().sequence for receipt in added} == set(range(6, 18))
     index.sync()
     assert len(index) == 17
-
-
-def test_help_shows_how_to_search() -> None:
-    shown = pydoc.plain(pydoc.render_doc(retrieve))
-    for words in ("retrieve.build([", "index.search(", "to_pandas", "class WritableIndex", "asearch", "open(artifacts"):
-        assert words in shown
-    assert "sources models retrieval engines" not in shown
-    assert {"build", "open", "Index", "Answer", "Result", "errors"} <= {*dir(retrieve)}
-    with pytest.raises(AttributeError, match="no attribute 'serach'"):
-        _ = retrieve.serach  # type: ignore[attr-defined]
-
-
-USER = """
-import retrieve_cli as retrieve
-from retrieve_cli import Answer, Index, Result
-index: Index = retrieve.build([{"name": "a"}])
-answer: Answer = index.search("y", limit=5, filters={"license": "MIT"})
-reveal_type(retrieve.open("x").search("y").results)
-reveal_type([result.name for result in answer])
-reveal_type(index.sync().records)
-reveal_type(retrieve.errors.RetrieveError("x").hint)
-index.search("y", limti=5)
-"""
-
-
-def test_type_checkers_find_the_types_of_the_package(tmp_path: Path) -> None:
-    (tmp_path / "user.py").write_text(USER)
-    alone = ["--no-site-packages", "--follow-imports=silent", "--cache-dir", "cache"]  # without NumPy and the like
-    command = [sys.executable, "-m", "mypy", *alone, "user.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"MYPYPATH": str(ROOT)})
-    for words in ('"tuple[retrieve_cli.api.answers.IndexResult, ...]"', '"list[str]"', '"int"', '"str"', '"limti"'):
-        assert words in done.stdout
-    assert "Found 1 error" in done.stdout
-
-
-def test_an_editable_install_is_a_path_that_type_checkers_follow() -> None:
-    """Otherwise setuptools installs a finder, which works when it is run, and type checkers run nothing."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert settings["package-dir"] == {"": "."}

@@ -1,7 +1,6 @@
 """What is said of answers: the lines of `-v`, and the log of queries where one wants it kept."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import Configure, answered, refused
+from program.asking import Configure, refused
 from samples import Done, Program
 
 PAIR = re.compile(r'(\w+)=(\{.*?\}|\[.*?\]|"(?:[^"\\]|\\.)*"|\S+)')
@@ -65,16 +64,6 @@ def test_each_answer_is_a_line_with_its_numbers(index: Path, retrieve: Program, 
     ]
 
 
-def test_scores_of_an_answer_are_those_of_its_results(index: Path, retrieve: Program) -> None:
-    event, answer = logged(retrieve, "brain", "-k", 3)
-    scores = [each["score"] for each in answer["results"]]
-    assert event["top_score"] == pytest.approx(scores[0], abs=1e-6)
-    assert event["avg_score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-    event, _ = logged(retrieve, "lungs", "--mode", "bm25")
-    assert event["mean_similarity"] is None
-    assert (event["reranked"], event["top_score_change"]) == (False, None)
-
-
 def test_few_candidates_are_a_warning_in_the_log_alone(index: Path, retrieve: Program, configure: Configure) -> None:
     def warning(*words: object) -> Any:
         return logged(retrieve, "brain", *words)[0]["warning"]
@@ -88,52 +77,6 @@ def test_few_candidates_are_a_warning_in_the_log_alone(index: Path, retrieve: Pr
     assert warning() is None
     configure("log", min_candidates=0)
     assert warning("--filter", "license=MIT", "--min-score", 1000) is None
-
-
-def test_the_course_of_candidates_is_that_of_the_words_that_found_the_most(
-    index: Path, retrieve: Program, stdin: Callable[[str], None], configure: Configure
-) -> None:
-    configure("search", mode="bm25")
-    stdin("lungs\nregisters brain volumes zebra quokka lynx badger wolf fox hare\ncells\n")
-    done = retrieve("query", "-", "--json", "-v")
-    answers = [json.loads(line) for line in done.out.splitlines()]
-    assert answers[1]["attempts"][0]["results"] == answers[1]["total_results"] > 0
-    for event, answer in zip(events(done), answers, strict=True):
-        assert list(event["candidates"].values())[-1] == event["results"] == answer["total_results"]
-
-
-def test_retries_and_what_is_skipped_are_counted(index: Path, retrieve: Program, configure: Configure) -> None:
-    event, answer = logged(retrieve, "kiwi puma zebra quokka lynx badger", "--mode", "bm25")
-    assert event["retries"] == len(answer["attempts"]) - 1 == 2
-    assert (event["results"], event["mean_similarity"]) == (0, None)
-    assert logged(retrieve, "the of", "--mode", "bm25")[0]["skipped"] == ["bm25"]
-
-
-def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, configure: Configure) -> None:
-    configure("encoder", kind="onnx")
-    assert retrieve("build", "--catalog", catalog).code == 0
-    query = "images of cells in a volume"
-    event, answer = logged(retrieve, query)
-    moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in answer["results"])
-    assert (event["moved_by_reranker"], event["reranked"]) == (moved, True)
-    retrieval = answered(retrieve, query, "--no-rerank", "--no-expand")["results"]
-    best, count = retrieval[0]["score"], len(retrieval)
-    change = answered(retrieve, query, "--no-expand")["results"][0]["score"] - best
-    assert event["top_score_change"] == pytest.approx(change, abs=1e-5)
-    said = retrieve("query", query, "-v").err.splitlines()
-    search = f'INFO search: fuse(bm25@200, dense@200): query="{query}", results='
-    assert f"{search}{count}, top_score={best:.3g}" in said
-    assert f"INFO reranker: Reranking {count} candidates, top_score_change={change:+.3g}" in said
-    assert f"INFO pipeline: Final candidates: {event['results']}, avg_score={event['avg_score']:.3g}" in said
-
-
-def test_verbose_says_the_same_for_people_and_quiet_has_the_last_word(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "-v")
-    (line,) = [line for line in done.err.splitlines() if line.startswith("event=answer")]
-    assert 'candidates={"fuse(bm25@200, dense@200)": 5} results=5 ' in line
-    assert "event=" not in done.out
-    for flags in ((), ("-v", "-q")):
-        assert retrieve("query", "brain", *flags).err == ""
 
 
 def test_an_id_drives_no_terminal(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
@@ -188,19 +131,6 @@ def test_lines_are_appended_in_order_a_batch_too(
     assert retrieve("query", "-", "--stream").code == 0
     queries = [line["query"] for line in lines(logging)]
     assert queries == ["first brain", "second", "third", "fourth", "fifth"]
-
-
-def test_an_answer_is_there_before_it_is_logged(logging: Path, tmp_path: Path) -> None:
-    assert logging.is_dir()
-    code = (
-        "import os, sys; from retrieve_cli.output import journal\n"
-        "journal.log = lambda *_, **__: os.write(1, b'logged')\n"
-        "from retrieve_cli.cli.main import main; sys.exit(main(['query', 'brain', '-l']))"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env=environment, check=True)
-    assert done.stdout.startswith(b"brain\n")
-    assert done.stdout.endswith(b"\nlogged")
 
 
 def test_two_processes_append_whole_lines(logging: Path, tmp_path: Path) -> None:

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from program.asking import Configure, refused
 from samples import Program
 
-from retrieve_cli.operations import query_log
-from retrieve_cli.operations.query_log import Follower, QueryLog, query_metrics
-from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
+from retrieve_cli.operations.query_log import Follower, QueryLog
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')
 
@@ -93,14 +90,6 @@ def test_queries_that_were_logged_are_summed_up(
     assert (text.code, text.err) == (0, "")
 
 
-def test_latencies_are_percentiles_to_three_digits() -> None:
-    spent = np.random.default_rng(7).lognormal(4, 1, 1001)
-    log = logged(*(line(total_ms=float(each)) for each in spent))
-    for share, found in log.to_json(0)["latency_ms"].items():
-        exact = np.percentile(spent, int(share[1:]), method="inverted_cdf")
-        assert found == pytest.approx(exact, rel=5e-3)
-
-
 def test_days_are_those_of_utc_and_since_is_held(retrieve: Program) -> None:
     written(
         line("a", "2026-03-01T23:30:00+00:00"),
@@ -127,29 +116,6 @@ def test_damaged_lines_are_counted_and_named(retrieve: Program) -> None:
     assert f"note: skipped {len(bad)} damaged lines" in retrieve("inspect", "queries").err
 
 
-def test_lines_of_an_earlier_version_count_as_far_as_they_tell(retrieve: Program) -> None:
-    old = {"at": "2026-01-01T00:00:00+00:00", "query": "x", "results": [{"id": "a", "score": 4.0}], "total_ms": 1.0}
-    written(line(), json.dumps(old).encode() + b"\n")
-    report = summary(retrieve)
-    assert (report["queries"], report["reranked_share"], report["top_score"]) == (2, 1.0, 3.0)
-
-
-def test_as_many_texts_are_shown_as_are_asked_for(retrieve: Program) -> None:
-    written(*(line(f"text {number}") for number in range(20)), line("text 7"), line("a\n  b " * 200))
-    assert len(summary(retrieve)["frequent"]) == 10
-    frequent = summary(retrieve, "-n", 30)["frequent"]
-    assert frequent[0] == {"query": "text 7", "count": 2}
-    assert max(len(each["query"]) for each in frequent) == 300
-    assert summary(retrieve, "-n", 0)["frequent"] == []
-
-
-def test_texts_beyond_what_memory_is_given_are_said_not_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_log, "_TEXTS", 3)
-    report = logged(*map(line, "abcda")).to_json(10)
-    assert (report["queries"], report["uncounted_texts"]) == (5, 1)
-    assert report["frequent"][0] == {"query": "a", "count": 2}
-
-
 def test_a_text_of_the_log_drives_no_terminal(retrieve: Program) -> None:
     written(line("\x1b[31mred\u2028"))
     for form in ("text", "json"):
@@ -165,11 +131,6 @@ def test_what_cannot_be_meant_is_refused(retrieve: Program, words: list[str], me
     if words:
         written(line())
     assert message in refused(retrieve, "inspect", "queries", *words)
-
-
-def test_a_log_that_is_no_file_is_refused(retrieve: Program) -> None:
-    Path("artifacts/runs/queries.jsonl").mkdir(parents=True)
-    assert "a folder" in retrieve("inspect", "queries").err
 
 
 # --------------------------------------------------------------------------------------------- prometheus
@@ -199,23 +160,6 @@ def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
     }
 
 
-def test_prometheus_reads_what_is_written() -> None:
-    parser = pytest.importorskip("prometheus_client.parser")
-    odd = [
-        MetricSample(1.5, {"a": 'quote " back\\slash\nline'}),
-        MetricSample(float("inf"), {"a": "é"}),
-        MetricSample(float("nan")),
-    ]
-    log = logged(line())
-    text = exposition([Metric("odd", "gauge", "A help\nof two \\ lines.", odd), *query_metrics(log)])
-    families = {each.name: each for each in parser.text_string_to_metric_families(text)}
-    assert [each.labels for each in families["odd"].samples[:2]] == [dict(each.labels) for each in odd[:2]]
-    assert families["odd"].samples[1].value == float("inf")
-    assert families["retrieve_queries"].type == "counter"
-    assert families["retrieve_query_duration_seconds"].type == "summary"
-    numbers(exposition(query_metrics(log)))
-
-
 # ------------------------------------------------------------------------------------------------- following
 
 
@@ -236,18 +180,3 @@ def test_a_log_is_read_on_from_where_it_was_read_to_or_from_its_beginning_where_
     log.with_name("new").write_bytes(line() * 5)
     log.with_name("new").replace(log)
     assert follower.read().all.queries == 5
-
-
-def test_a_log_is_read_in_pieces() -> None:
-    log = Path("log")
-    log.write_bytes(line() * 10)
-    follower = Follower(log)
-    assert [follower.read(len(line()) * 4 - 1).all.queries for _ in range(4)] == [4, 8, 10, 10]
-
-
-def test_a_line_without_end_is_read_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Path("log")
-    monkeypatch.setattr(query_log, "_LINE", 1000)
-    log.write_bytes(b"x" * 3500 + b"\n" + line())
-    found = Follower(log).read(10**6)
-    assert (found.all.queries, found.damages) == (1, 4)

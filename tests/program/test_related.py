@@ -93,40 +93,9 @@ def test_a_match_that_a_retriever_supports_is_raised_by_a_link(tools: Path, retr
     assert raised["results"][2]["path"] == "cluster —requires→ tables (0.70)"
 
 
-def test_blended_records_stand_among_the_results_and_none_is_listed_apart(tools: Path, retrieve: Program) -> None:
-    answer = asked(retrieve, PLACEMENT="blend")
-    assert "doublets" in ids(answer)
-    assert answer["related"] == []
-    assert answer["pipeline"].endswith("expand(5 seeds, 2 steps)")
-
-
 def test_the_number_of_related_records_is_bounded(tools: Path, retrieve: Program) -> None:
     assert ids(asked(retrieve, MAX_RELATED=1), "related") == ["doublets"]
     assert asked(retrieve, MAX_RELATED=0)["related"] == []
-
-
-def test_without_expansion_or_edges_nothing_is_related(tools: Path, retrieve: Program) -> None:
-    assert asked(retrieve, "--no-expand")["related"] == []
-    indexed(retrieve, TOOLS[5:])
-    assert asked(retrieve, query="rains")["related"] == []
-
-
-def test_a_record_is_listed_once_whatever_the_number_of_results(tools: Path, retrieve: Program) -> None:
-    whole = ids(asked(retrieve, "-k", "10"))
-    for k in (1, 2, 3):
-        answer = asked(retrieve, "-k", k)
-        assert ids(answer) == whole[:k]
-        assert not set(ids(answer)) & set(ids(answer, "related"))
-    assert "tables" in ids(asked(retrieve, "-k", 1), "related")
-
-
-@pytest.mark.parametrize("flags", [("--chunks",), ("--also", "clusters of cells"), ("--context", "1")])
-def test_passages_variants_and_contexts_have_related_records_too(
-    tools: Path, retrieve: Program, flags: tuple[str, ...]
-) -> None:
-    answer = asked(retrieve, *flags)
-    assert ids(answer, "related") == ["doublets", "loader"]
-    assert not any("context" in each for each in answer["related"])
 
 
 def test_a_filter_and_what_a_query_excludes_hold_for_related_records(tools: Path, retrieve: Program) -> None:
@@ -140,14 +109,6 @@ def test_records_of_another_tenant_are_not_related_nor_on_a_path(retrieve: Progr
     answer = asked(retrieve, "--tenant", "acme")
     assert "doublets" not in json.dumps(answer["related"])
     assert ids(answer, "related") == []
-
-
-def test_a_least_score_is_about_results_which_related_records_need(tools: Path, retrieve: Program) -> None:
-    best = asked(retrieve)["results"][0]["score"]
-    one = asked(retrieve, "--min-score", best)
-    assert ids(one) == ["cluster"]
-    assert "doublets" in ids(one, "related")
-    assert (none := asked(retrieve, "--min-score", best + 1))["results"] == none["related"] == []
 
 
 def test_related_records_take_what_the_results_leave_of_a_budget(
@@ -164,13 +125,6 @@ def test_related_records_take_what_the_results_leave_of_a_budget(
     assert words > asked(retrieve, "--max-tokens", "500", MAX_RELATED=0)["budget"]["tokens"]
 
 
-def test_where_no_result_fits_into_a_budget_nothing_is_related(tools: Path, retrieve: Program) -> None:
-    sizes = {cut["id"]: cut["size"] for cut in asked(retrieve, "--max-tokens", "1")["budget"]["cut"]}
-    least = min(sizes.values()) - 1  # enough for `loader`, whose text is shorter than that of any result
-    answer = asked(retrieve, "--max-tokens", str(least))
-    assert (answer["results"], answer["related"]) == ([], [])
-
-
 def test_what_a_result_lists_among_its_dependencies_is_not_listed_again(tools: Path, retrieve: Program) -> None:
     answer = asked(retrieve, "--with-dependencies")
     needed = {need["id"] for each in answer["results"] for need in each["bundle"]["needs"]}
@@ -184,21 +138,6 @@ def test_why_says_that_a_record_is_related_and_by_what_path(tools: Path, retriev
     assert (why["rank"], why["related_rank"]) == (None, 1)
     assert why["verdict"] == f"it is listed under Also needed, at 1: {PATH}"
     assert "related_rank" not in retrieve("inspect", "why", QUERY, "other1", "--mode", "bm25", "--json").json
-
-
-def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Program) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_LOG__QUERIES", "true")
-        run = asked(retrieve, "--save-run")["run_id"]
-        asked(retrieve, "--no-expand")
-    first, second = map(json.loads, (tools / "runs" / "queries.jsonl").read_text().splitlines())
-    assert first["related"][0] == {"id": "doublets", "path": PATH}
-    assert "related" not in second
-    kept = json.loads((tools / "runs" / run / "retrieval.json").read_text())["answers"][0]["related"]
-    assert (kept[0]["doc_id"], "content" in kept[0]) == ("doublets", False)
-    assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
-    shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
-    assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
 
 
 def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(

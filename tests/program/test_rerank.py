@@ -1,7 +1,6 @@
 """Reranking in the whole program: the offline default, what is configured, and what is said where it cannot run."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,9 @@ from models.remote.servers import Api, Asked, chat, running
 from program.asking import Configure, answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Query, TokenVectors
-from retrieve_cli.models.rerankers.late_interaction import STRIDE, WINDOW, WeightedTokens, match_windows, windows
-from retrieve_cli.search.opened import Opened
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.contracts import TokenVectors
+from retrieve_cli.models.rerankers.late_interaction import WeightedTokens, match_windows, windows
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_table import Stretch, TokenTable, pack, unpack, width_of, write
 
 
@@ -71,14 +66,6 @@ def test_it_equals_plain_loops(seed: int, sizes: list[int], words: int) -> None:
     assert ours == pytest.approx(plain(query, texts, ends.tolist(), owners, len(sizes)), abs=1e-5)
 
 
-@given(st.integers(0, 50), st.integers(1, 500))
-def test_windows_cover_a_text_and_are_alike(first: int, size: int) -> None:
-    found = list(windows(first, first + size))
-    assert (found[0][0], found[-1][1]) == (first, first + size)
-    assert {end - start for start, end in found} == {min(size, WINDOW)}
-    assert all(after[0] - before[0] <= STRIDE for before, after in pairwise(found))
-
-
 @given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([8, 30, 384]))
 def test_packed_vectors_point_where_they_pointed(seed: int, rows: int, dim: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32) * 7
@@ -126,13 +113,6 @@ def test_by_default_a_hybrid_answer_is_read_again_and_every_hit_says_so(real: Pa
     assert not before["reranked"]
     assert "reranked #1\n" in retrieve("query", "segment lungs in CT").out
     assert "maxsim  rank 1 with " in retrieve("query", "segment lungs in CT", "--explain").out
-
-
-def test_a_single_leg_is_read_again_only_where_that_is_asked_for(real: Path, retrieve: Program) -> None:
-    assert not retrieve("query", "lungs", "--mode", "bm25", "--json").json["reranked"]
-    found = retrieve("query", "lungs", "--mode", "bm25", "--rerank", "--json").json
-    assert found["pipeline"] == "bm25@200 > maxsim@50"
-    assert retrieve("query", "lungs", "--chunks", "--json").json["reranked"]
 
 
 def test_keys_of_the_stage_change_the_answer(real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +180,6 @@ def test_a_remote_reranker_decides_the_order_and_one_that_is_gone_is_left_out(
     assert retrieve("query", "brain", "--rerank").code == 6
 
 
-def test_an_ablation_switches_it_off(real: Path, retrieve: Program) -> None:
-    gold = write_catalog(Path("gold.jsonl"), [{"query": "lungs in CT", "relevant": ["lungs"]}])
-    found = retrieve("eval", "--gold", gold, "--ablate", "--json").json
-    assert found["pipeline"].endswith("maxsim@50")
-    assert found["arms"][0]["arm"] == "without the reranker"
-    assert "rerank_p50" in found["latency_ms"]
-
-
 # ------------------------------------------------------------------------------------------ build and sync
 
 
@@ -218,30 +190,6 @@ def test_a_sync_gives_the_tokens_that_a_fresh_build_gives(real: Path, retrieve: 
     assert synced["embedded"] == 1
     built = retrieve("build", "--catalog", "records.jsonl", "--artifacts", "fresh", "--json").json
     assert built["generation"] == synced["generation"]
-
-
-def test_what_the_cache_of_tokens_lost_is_read_again_and_nothing_else(real: Path, retrieve: Program) -> None:
-    before = (real / "current").read_text()
-    cached = list((real / "cache").glob("*.tokens/*.pkl"))
-    assert cached
-    for path in cached:
-        path.write_bytes(path.read_bytes()[:-9] + b"damaged!!")
-    again = retrieve("build", "--catalog", "records.jsonl", "--json").json
-    assert (again["embedded"], again["generation"]) == (len(TOOLS), before.strip())
-    assert retrieve("build", "--catalog", "records.jsonl", "--json").json["embedded"] == 0
-
-
-def test_a_damaged_table_is_named(real: Path, retrieve: Program) -> None:
-    path = next(real.glob("generations/*/tokens.pkl"))
-    path.write_bytes(path.read_bytes()[:-1])
-    assert "tokens.pkl" in refused(retrieve, "query", "lungs", code=5)
-
-
-def test_the_score_of_a_record_is_that_of_its_best_window(real: Path) -> None:
-    opened = Opened.of(Store(real), Settings())
-    found = Searcher(opened, opened.options(k=5)).rank([Query("segment lungs in CT")]).rankings[0].hits
-    assert all(hit.reranked is not None and -1 <= hit.reranked.score <= 1 for hit in found)
-    assert found[0].id.startswith("lungs")
 
 
 @pytest.fixture

@@ -72,27 +72,12 @@ def test_only_the_retrievers_that_are_named_answer(
     assert answer(retrieve, QUESTION) == found
 
 
-def test_one_that_is_named_alone_answers_as_its_mode_does(three: Path, retrieve: Program) -> None:
-    for name in ("bm25", "dense", "splade"):
-        alone = answer(retrieve, QUESTION, "--retrievers", name)
-        assert alone == answer(retrieve, QUESTION, "--mode", name)
-
-
-def test_the_order_of_names_and_a_name_said_twice_do_not_matter(three: Path, retrieve: Program) -> None:
-    found = answer(retrieve, QUESTION, "--retrievers", "bm25,dense,splade")
-    assert found == answer(retrieve, QUESTION)
-    for names in ("splade,dense,bm25", "dense, bm25 ,splade", "bm25,bm25,splade,dense,splade"):
-        assert answer(retrieve, QUESTION, "--retrievers", names) == found
-    twice = answer(retrieve, QUESTION, "--retrievers", "bm25,bm25")
-    assert twice == answer(retrieve, QUESTION, "--mode", "bm25")
-
-
 def test_the_lines_of_a_batch_may_name_different_retrievers_and_each_is_answered_as_if_alone(
     three: Path, batch: Batch
 ) -> None:
     lines: list[dict[str, Any]] = [
         {"id": f"{subset} {text}", "query": text, **({"retrievers": subset} if subset else {})}
-        for text in (QUESTION, "cells", "brain scans", "affine transforms")
+        for text in (QUESTION, "affine transforms")
         for subset in (*SUBSETS, ("splade", "bm25"), ())
     ]
     together = batch(lines)
@@ -138,11 +123,6 @@ def test_a_name_that_is_unknown_is_refused_with_the_nearest_that_is_not(
     assert hint in refused(retrieve, "query", "brain")
 
 
-@pytest.mark.parametrize("given", ["", ",", "bm25,"])
-def test_a_name_that_is_empty_is_refused(index: Path, retrieve: Program, given: str) -> None:
-    assert "--retrievers" in refused(retrieve, "query", "brain", "--retrievers", given)
-
-
 def test_a_retriever_that_the_index_lacks_is_unavailable_and_the_hint_says_which_it_has(
     index: Path, retrieve: Program, stdin: Stdin, batch: Batch
 ) -> None:
@@ -169,14 +149,6 @@ def test_a_mode_of_the_command_line_wins_over_retrievers_of_the_configuration(
     assert answer(retrieve, "brain")["strategies_used"] == ["splade"]
 
 
-def test_why_follows_a_record_through_the_retrievers_that_are_named(three: Path, retrieve: Program) -> None:
-    told = retrieve("inspect", "why", QUESTION, "stitch", "--retrievers", "splade,bm25", "--json").json
-    found = answer(retrieve, QUESTION, "--retrievers", "bm25,splade")["results"]
-    assert list(told["legs"]) == ["bm25", "splade"]
-    assert told["stages"][0]["stage"] == "fuse(bm25@200, splade@200)"
-    assert told["rank"] == next((each["rank"] for each in found if each["doc_id"] == "stitch"), None)
-
-
 # --------------------------------------------------------------------------------------------- of words alone
 
 
@@ -198,22 +170,6 @@ def test_a_sync_of_it_gives_the_bytes_of_a_build(lexical: Path, retrieve: Progra
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     assert retrieve("build", "--catalog", lexical, "--artifacts", "fresh").code == 0
     assert files() == files(Path("fresh"))
-
-
-def test_it_can_be_inspected_examined_and_measured(lexical: Path, retrieve: Program, tmp_path: Path) -> None:
-    assert retrieve("inspect", "verify", "--json").json["ok"] is True
-    assert retrieve("inspect", "status", "--json").json["records"] == len(TOOLS)
-    assert retrieve("inspect", "record", "brain", "--json").code == 0
-    told = retrieve("inspect", "why", "brain scans", "brain", "--json").json
-    assert (told["rank"], list(told["legs"])) == (1, ["bm25"])
-    checks = {check["name"]: check for check in retrieve("doctor", "--json").json["checks"]}
-    assert {name: check["status"] for name, check in checks.items() if check["status"] == "fail"} == {}
-    assert "no vectors" in checks["model"]["message"]
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"id": "1", "query": "brain scans", "relevant": {"brain": 1}}\n')
-    done = retrieve("eval", "--gold", gold, "--json")
-    assert (done.code, done.json["metrics"]["nDCG@10"]) == (0, 1.0), done.err
-    assert retrieve("query", "brain", "--context", "1", "--max-tokens", "40", "--json").json["budget"]["tokenizer"]
 
 
 def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(
@@ -240,18 +196,3 @@ def test_weights_are_one_mapping(index: Path, retrieve: Program) -> None:
     assert new["results"] != asked()["results"]
     assert new["results"][0]["source_scores"]["bm25"]["weight"] == 0.8
     assert asked(weights={"bm25": 0.35}) == asked()
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        ("{bm26: 1}", "'bm26'"),
-        ("{bm25: -1}", "(bm25) is -1.0"),
-        ("{bm25: much}", "(bm25) takes a number"),
-        ("[1]", "must be a mapping of retrievers to weights"),
-        ("3", "must be a mapping of retrievers to weights"),
-    ],
-)
-def test_weights_that_are_none_are_refused(index: Path, retrieve: Program, weights: str, said: str) -> None:
-    Path("config.yaml").write_text(f"fusion: {{weights: {weights}}}\n")
-    assert said in refused(retrieve, "query", "x")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from program.asking import Batch, Configure, answered, indexed, refused
 from samples import Program
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
-from retrieve_cli.storage.records.sections import Sections, paths_of, values_of
+from retrieve_cli.retrieval.queries.filters import parse_boost
+from retrieve_cli.storage.records.sections import values_of
 
 CITIES = ("Berlin", "Munich", "Paris")
 
@@ -58,12 +56,7 @@ def asked(retrieve: Program, *words: object) -> Any:
 WAYS: list[list[str]] = [
     [],
     ["--mode", "bm25"],
-    ["--mode", "dense"],
-    ["--no-rerank"],
-    ["--also", "emissions"],
-    ["--route"],
-    ["--chunks"],
-    ["--chunks", "--mode", "bm25"],
+    ["--chunks", "--mode", "dense"],
     ["--chunks", "--route", "--also", "emissions of heating"],
 ]
 
@@ -75,8 +68,6 @@ WAYS: list[list[str]] = [
         ("section=results", {"Results", "Heating > Results"}),
         ("section=Heat*", {"Heating", "Heating > Results"}),
         ("section=Munich > Heating", {"Heating", "Heating > Results"}),
-        ("section=Transport,Results", {"Transport", "Results", "Heating > Results"}),
-        ("!section=Heating", {"", "Transport", "Results"}),
         ("section!=Heating", {"", "Transport", "Results"}),
     ],
 )
@@ -116,23 +107,11 @@ def test_records_that_only_words_find_are_shown_by_the_allowed_chunk_that_has_th
     assert asked(retrieve, "--mode", "bm25", "--filter", "section=Nothing")["results"] == []
 
 
-def test_neighbours_of_a_hit_are_shown_as_context_whatever_their_section(cities: None, retrieve: Program) -> None:
-    found = asked(retrieve, "--filter", "section=Results", "--context", 1)
-    assert all("Results" in result["section"] for result in found["results"])
-    assert any("heating" in result["content"] for result in found["results"])
-
-
 def test_several_conditions_hold_for_one_chunk_and_one_of_records_beside_them(cities: None, retrieve: Program) -> None:
     both = ["--filter", "section=Heating", "--filter", "section=Results", "--filter", "path=Paris/**"]
     found = asked(retrieve, "--chunks", *both)["results"]
     assert [result["section"] for result in found] == ["Paris > Heating > Results"]
     assert asked(retrieve, "--filter", "section=Transport", "--filter", "section=Results")["results"] == []
-
-
-def test_each_leg_counts_what_the_filter_left_it(cities: None, retrieve: Program) -> None:
-    counts = asked(retrieve, "--filter", "section=Munich > Results")["trace"]["filter"]
-    assert counts["dense"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
-    assert counts["bm25"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
 
 
 def test_lines_of_a_batch_and_tags_filter_by_section_too(cities: None, batch: Batch) -> None:
@@ -180,33 +159,8 @@ def test_a_section_that_only_another_tenant_has_is_no_field(retrieve: Program) -
     assert "did you mean" not in retrieve("query", "trams", "--tenant", "other", "--filter", "secton=x").err
 
 
-@pytest.mark.parametrize(
-    ("section", "values"),
-    [
-        ("Munich", {"munich"}),
-        ("Munich > Results", {"munich", "results", "munich > results"}),
-        ("Results, 2024", {"results, 2024"}),
-        ("A > B > C", {"a", "b", "c", "a > b", "a > b > c"}),
-    ],
-)
-def test_a_section_is_known_by_its_headings_and_the_paths_to_them(section: str, values: set[str]) -> None:
-    assert set(values_of(section)) == values
-
-
 def test_headings_of_a_hostile_document_have_few_values() -> None:
     assert len(list(values_of(" > ".join(["x"] * 5000)))) == 5001
-
-
-def test_a_chunk_of_several_sections_has_the_paths_of_each_and_a_comma_parts_no_heading() -> None:
-    one = {"section": "Results, 2024"}
-    several = {"section": "M > Trams, Wells", "sections": ["M > Trams", "M > Wells"]}
-    assert paths_of(one) == ("Results, 2024",)
-    assert paths_of(several) == ("M > Trams, Wells", "M > Trams", "M > Wells")
-    assert paths_of({"section": None}) == ()
-    sections = Sections(np.array([0, 1, -1], np.int32), [paths_of(one), paths_of(several)])
-    found = {value: sections.select("=", [value], ()).tolist() for value in ("results", "wells", "m > trams")}
-    no, second = [False, False, False], [False, True, False]
-    assert found == {"results": no, "wells": second, "m > trams": second}
 
 
 # ---------------------------------------------------------------------------------------------------- boosts
@@ -257,22 +211,6 @@ def test_a_boost_of_the_configuration_on_a_field_that_no_record_has_is_said_and_
     assert "boost.section raises nothing" in done.err
 
 
-def test_scores_of_a_boosted_answer_have_another_calibration(index: Path, retrieve: Program) -> None:
-    from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Request
-    from retrieve_cli.search.opened import Opened
-    from retrieve_cli.search.searcher import Searcher
-    from retrieve_cli.storage.store import Store
-
-    opened = Opened.of(Store(index), Settings())
-    (question,) = Searcher(opened).read([Request("brain")])
-    options = [opened.options(boosts=boosts) for boosts in ((), ("license=MIT:1.5",), ("license=MIT:1.6",))]
-    cards = [
-        json.dumps(Searcher(opened, each).score_card(Searcher(opened, each).rank([question.query]))) for each in options
-    ]
-    assert len(set(cards)) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -286,51 +224,6 @@ def test_scores_of_a_boosted_answer_have_another_calibration(index: Path, retrie
 def test_what_is_no_boost_is_an_error_that_quotes_it(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_boost(text)
-
-
-def test_boosts_are_conditions_of_the_filter_language() -> None:
-    assert str(parse_boost("dims>=3:1.2")) == "dims>=3:1.2"
-    assert str(parse_boost('section="a: b":0.5')) == "section=a: b:0.5"
-    assert [str(each) for each in configured_boosts({"section": {"Results": 1.2}})] == ["section=Results:1.2"]
-    with pytest.raises(UsageError, match=r"`boost.section`"):
-        list(configured_boosts({"section": {"": 2.0}}))
-
-
-@pytest.mark.parametrize("value", ["{Results: 0}", "{Results: 11}", "{Results: yes}", "{Results: .nan}", "3"])
-def test_a_factor_out_of_bounds_is_refused_in_the_configuration(
-    index: Path, retrieve: Program, configure: Configure, value: str
-) -> None:
-    configure("boost", section=value)
-    assert "`boost.section`" in refused(retrieve, "query", "brain")
-
-
-def test_why_follows_a_record_through_a_boost(cities: None, retrieve: Program, configure: Configure) -> None:
-    plain = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
-    configure("boost", group="{Munich: 10}")
-    told = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
-    assert told["legs"] == plain["legs"]
-    assert told["stages"][-1]["stage"] == "boost(group=Munich:10)"
-    assert told["verdict"] == "it is result 1"
-
-
-def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
-    index: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"query": "brain volumes", "relevant": ["brain"]}\n')
-    done = retrieve("eval", "--gold", gold, "--metrics", "RR@10", "--with", "boost.license={MIT: 9}", "--json")
-    assert done.code == 0, done.err
-    assert "boost(license=MIT:9)" in done.json["arms"][0]["pipeline"]
-    monkeypatch.setenv("RETRIEVE_BOOST__LICENSE", "{MIT: 2}")
-    run = answered(retrieve, "brain", "--save-run")["run_id"]
-    kept = json.loads((index / "runs" / run / "run.json").read_text())
-    assert kept["configuration"]["boost"] == {"factors": {"license": {"MIT": 2.0}}}
-
-
-@pytest.mark.parametrize("text", ["{factors: {license: {MIT: 2}}}", "{license: {MIT: 2}}"])
-def test_boosts_are_written_in_short_or_in_full(index: Path, retrieve: Program, text: str) -> None:
-    Path("config.yaml").write_text(f"boost: {text}\n")
-    assert answered(retrieve, "brain")["pipeline"].endswith("boost(license=MIT:2)")
 
 
 @pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])

@@ -39,7 +39,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "A13": "lungmask",
     "A14": "lungmask",
     "A15": (6, "dense.device: auto"),
-    "A16": '"top_score"',
+    "A16": "mean_similarity=0.",
     "A17": '"license": "MIT"',
     "B1": "wrote config.yaml (preset biocortex)",
     "B2": "(domain: transcriptomics)",
@@ -56,7 +56,7 @@ SHOWN: dict[str, str | tuple[int, str]] = {
     "C3": "published",
     "C4": '"reranked": true',
     "C5": '"pipeline_info"',
-    "C6": '"engine_used": "naive"',
+    "C6": '"engineUsed":"naive"',
     "C7": '"page": 2,\n      "page_end": 2,\n      "page_label": "1"',
     "C8": '"documentId":"lungmask"',
     "D1": "transport.md",
@@ -114,7 +114,7 @@ the tram lines at {number} stops, and cyclists have lanes of their own on the ri
 ## Heating
 
 District heating reaches {number} thousand homes. The remaining gas boilers are replaced street by street,
-beginning with the schools, and the heat of the data centre warms the public baths.
+beginning with the schools, and the heat of the data centre heats the public baths.
 
 ## Budget
 

@@ -74,17 +74,6 @@ def test_a_restore_looks_at_no_source(retrieve: Program) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-def test_documents_filters_and_groups_come_along(retrieve: Program) -> None:
-    Path("docs/munich").mkdir(parents=True)
-    Path("docs/munich/munich.md").write_text("# Munich\n\n## Transport\n\nTrams.\n\n## Heating\n\nWarm wells.\n")
-    retrieve("build", "--docs-dir", "docs")
-    reported(retrieve, "restore", created(retrieve)["file"], "--artifacts", "b")
-    query = ("query", "trams", "--filter", "group=munich", "--chunks", "-k1")
-    for arguments in (("inspect", "files", "--json"), query):
-        first, second = (retrieve(*arguments, "--artifacts", place).out for place in ("artifacts", "b"))
-        assert first == second != ""
-
-
 def test_a_calibration_comes_along(retrieve: Program, tmp_path: Path) -> None:
     topics, acts = ("lung", "brain", "cell", "liver", "bone", "skin"), ("segment", "count", "align", "track", "find")
     tools = [
@@ -276,21 +265,6 @@ def test_a_damaged_generation_is_replaced_by_its_sound_snapshot(index: Path, ret
     assert retrieve("inspect", "verify").code == 0
 
 
-def test_a_restore_keeps_as_many_generations_as_a_sync_does(index: Path, catalog: Path, retrieve: Program) -> None:
-    file = created(retrieve)["file"]
-    for number in (1, 2, 3):
-        renamed(catalog, number)
-        assert retrieve("sync").code == 0
-    assert not (index / "generations" / Path(file).name[:12]).exists()
-    assert retrieve("snapshot", "restore", file).code == 0
-    kept = retrieve("inspect", "history", "--json").json
-    assert len(kept) == 3
-    assert kept[0]["live"]
-    assert kept[0]["generation"] == Path(file).name[:12]
-    write_catalog(catalog, TOOLS)
-    assert retrieve("sync", "--json").json["status"] == "unchanged"
-
-
 def test_a_timer_writes_what_is_new_and_deletes_the_oldest(
     index: Path, catalog: Path, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -317,24 +291,6 @@ def test_snapshots_of_another_index_are_not_deleted(index: Path, retrieve: Progr
     other = created(retrieve, "--artifacts", "b", "--keep", 1)
     assert created(retrieve, "--keep", 1)["removed"] == []
     assert Path(other["file"]).exists()
-
-
-def test_another_configuration_of_the_same_generation_gets_a_name_of_its_own(index: Path, retrieve: Program) -> None:
-    first = created(retrieve)
-    Path("config.yaml").write_text("search: {k: 3}\n")
-    second = created(retrieve)
-    assert second["status"] == "written"
-    assert second["file"] != first["file"]
-    assert created(retrieve)["file"] == second["file"]
-    assert retrieve("snapshot", "verify", first["file"]).code == 0
-
-
-def test_a_snapshot_that_was_damaged_is_noticed_by_the_next_one(index: Path, retrieve: Program) -> None:
-    file = Path(created(retrieve)["file"])
-    damage(file, file.stat().st_size // 2)
-    assert retrieve("snapshot", "create").code == 5
-    assert retrieve("snapshot", "create", "--force").code == 0
-    assert retrieve("snapshot", "verify", file).code == 0
 
 
 def test_list_names_snapshots_and_generations_with_sizes_and_dates(index: Path, retrieve: Program) -> None:
@@ -373,27 +329,3 @@ def test_another_writer_keeps_a_restore_out(index: Path, retrieve: Program, monk
     with Store(index).writer():
         assert retrieve("snapshot", "restore", file).code == 7
         assert created(retrieve, "during.tar.zst")["status"] == "written"
-
-
-def test_memory_does_not_grow_with_the_index(retrieve: Program, index: Path, tmp_path: Path) -> None:
-    import tracemalloc
-
-    from retrieve_cli.storage.store import Store
-
-    store = Store(index)
-    with store.writer(), store.scratch() as scratch:
-        folder, manifest, _ = store.open()
-        for path in folder.iterdir():
-            if path.name in manifest.files:
-                shutil.copy(path, scratch)
-        with (scratch / "more.bin").open("wb") as file:
-            for number in range(64):
-                file.write(bytes([number]) * (3 << 20))
-        rows = {name: entry.rows for name, entry in manifest.files.items() if entry.rows is not None}
-        sealed = store.seal(scratch, recipe=manifest.recipe, sources=manifest.sources, rows=rows)
-        store.publish(scratch, sealed, manifest.built)
-    for arguments in (("create", "x.tar.zst"), ("verify", "x.tar.zst"), ("restore", "x.tar.zst", "--artifacts", "b")):
-        tracemalloc.start()
-        assert retrieve("snapshot", *arguments).code == 0
-        assert tracemalloc.get_traced_memory()[1] < 96 << 20, arguments  # a small file is read with a buffer of 64
-        tracemalloc.stop()

@@ -1,22 +1,19 @@
 """Misspelled words: a word that no record has is corrected to one that a record has, and the answer says so."""
 
-import json
 import random
 import string
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from rapidfuzz.distance import OSA
-from samples import ROOT, Program
+from samples import Program
 
 from retrieve_cli import open as opened
 from retrieve_cli.contracts import Field
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
-from retrieve_cli.storage.vocabulary import TextBuffer, Vocabulary
 
 WORDS = st.text(st.sampled_from("abcde"), min_size=3, max_size=9)
 
@@ -57,21 +54,6 @@ def test_corrections_are_those_of_a_naive_oracle(words: list[str], typed: str) -
     assert all(0 < weight < 1 for _, weight in found[0].others)
 
 
-@given(st.lists(st.text(max_size=12), unique=True), st.lists(st.text(max_size=12)), st.text(max_size=3))
-def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str], start: str) -> None:
-    texts = sorted(text.encode() for text in known)
-    buffer = TextBuffer(texts)
-    vocabulary = Vocabulary(np.frombuffer(bytes(buffer.text), np.uint8), buffer.ends)
-    places = {text.decode(): place for place, text in enumerate(texts)}
-    assert vocabulary.find({*known, *asked}) == places
-    if texts and "\0" not in start:
-        found = vocabulary.beginning_with(start, range(1, 9))
-        assert found.items() >= {
-            (place, text) for text, place in places.items() if text.startswith(start) and 1 <= len(text.encode()) < 9
-        }
-        assert all(places[text] == place and 1 <= len(text.encode()) < 9 for place, text in found.items())
-
-
 @pytest.mark.parametrize(
     ("typed", "corrected"),
     [
@@ -87,11 +69,6 @@ def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str]
 def test_inflections_and_stop_words_are_corrected(typed: str, corrected: str) -> None:
     texts = ["segmentation of the lungs", "lungs with a contrast agent", "segmentation again"]
     assert spelling(texts).corrected(typed)[0] == corrected
-
-
-def test_a_word_with_two_edits_stays_and_the_correction_is_beside_it() -> None:
-    text, (found,) = spelling(["segmentation of the lungs"]).corrected("segmantaton")
-    assert (text, found.to, found.others) == ("segmantaton", "segmantaton", (("segmentation", 0.6),))
 
 
 def test_words_of_other_languages_are_corrected() -> None:
@@ -159,45 +136,3 @@ def test_words_of_hidden_records_correct_nothing_and_corrections_are_highlighted
         "lungs" not in each["searched"]
         for each in retrieve("query", f"lugns {hidden}", "--mode", "bm25", "--json").json.get("corrections", [])
     )
-
-
-def test_most_of_the_loss_of_a_typo_is_recovered(tmp_path: Path) -> None:
-    """By reciprocal rank of the first relevant record, over typos in words of the collection."""
-    folder = ROOT.parent / "shared" / "data" / "biii"
-    if not folder.is_dir():
-        pytest.skip(f"there is no {folder}")
-    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
-    texts = [f"{row.get('title', '')} {row.get('text', '')}" for row in rows]
-    places = {row["_id"]: place for place, row in enumerate(rows)}
-    relevant: dict[str, set[int]] = {}
-    for file in sorted((folder / "qrels").glob("*.tsv")):
-        for line in file.read_text("utf-8").splitlines()[1:]:
-            query, record, grade = line.split("\t")[:3]
-            if float(grade) > 0:
-                relevant.setdefault(query, set()).add(places[record])
-    corrections = spelling(texts)
-    words, chance = corrections._words, random.Random(5)
-    right = wrong = corrected = 0.0
-    for line in (folder / "queries.jsonl").read_text("utf-8").splitlines():
-        query = json.loads(line)
-        known = [
-            word
-            for word in query["text"].split()
-            if word.isalpha() and word.isascii() and word.islower() and len(word) > 4
-            if any(words.place_of(term) is not None for term in words.analyzer.terms(word))
-        ]
-        if not known or query["_id"] not in relevant:
-            continue
-        word = chance.choice(known)
-        at = chance.randrange(1, len(word) - 1)
-        typed = query["text"].replace(word, word[:at] + word[at + 1] + word[at] + word[at + 2 :], 1)
-
-        def reciprocal(text: str, among: set[int] = relevant[query["_id"]]) -> float:
-            (found,) = words.search([text], depth=10)
-            return next((1 / rank for rank, row in enumerate(found.rows.tolist(), 1) if row in among), 0.0)
-
-        right += reciprocal(query["text"])
-        wrong += reciprocal(typed)
-        corrected += reciprocal(corrections.corrected(typed)[0])
-    assert right > wrong
-    assert corrected - wrong >= 0.8 * (right - wrong)

@@ -40,18 +40,6 @@ def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, configure:
     assert [each["score"] for each in retrieve("query", "segment lungs in CT", "--json").json["results"]] != scores
 
 
-def test_a_weight_of_zero_is_the_leg_removed(
-    sparse: Path, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configure("fusion", weights="{splade: 0}")
-    with_it = answered(retrieve, "segment lungs in CT")["results"]
-    monkeypatch.delenv("RETRIEVE_SPLADE__MODEL")
-    assert retrieve("build", "--catalog", sparse, "--artifacts", "two").code == 0
-    without = answered(retrieve, "segment lungs in CT", "--artifacts", "two")["results"]
-    assert [each["id"] for each in with_it] == [each["id"] for each in without]
-    assert [each["score"] for each in with_it] == pytest.approx([each["score"] for each in without])
-
-
 def test_a_sync_gives_what_a_fresh_build_gives(sparse: Path, retrieve: Program) -> None:
     more = [*TOOLS[1:], {"id": "new", "name": "Denoise", "description": "Removes noise from micrographs."}]
     write_catalog(sparse, more)
@@ -85,11 +73,3 @@ def test_a_build_without_the_model_says_so_and_goes_on_unless_it_is_required(
     assert retrieve("query", "lungs", "--mode", "splade").code == 6
     configure("splade", policy="required")
     assert retrieve("build", "--catalog", catalog).code == 6
-
-
-def test_pruning_is_part_of_the_index(sparse: Path, retrieve: Program, configure: Configure) -> None:
-    current = Path("artifacts", "current")
-    before = current.read_text()
-    configure("splade", top_terms=3)
-    assert retrieve("build", "--catalog", sparse).code == 0
-    assert current.read_text() != before

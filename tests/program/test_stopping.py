@@ -33,8 +33,6 @@ from retrieve_cli.cli import main
 sys.exit(main.main(["serve", "--encoders", "--port", "0", "--json", *sys.argv[1:]]))
 """
 CANCELLED = re.compile(r"Cancel \d+ running task\(s\), timeout graceful shutdown exceeded")
-LONG_GRACE = "3600"
-"""Seconds that no test waits for."""
 
 
 class Server:
@@ -157,16 +155,7 @@ def test_a_full_queue_is_answered_for_as_long_as_the_grace_and_then_told_so(
     assert len(server.computed) == 2
 
 
-def test_what_waits_is_answered_if_there_is_time(serve: Callable[..., Server]) -> None:
-    server = serve("--grace", LONG_GRACE)
-    with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(server.ask, f"text {at}") for at in range(4)]
-        server.until_under_way(4)
-        assert server.ended(signal.SIGTERM, released=4) == (0, "")
-        assert [future.result() for future in asked] == [(200, None)] * 4
-
-
-@pytest.mark.parametrize("grace", ["0", "0.5s"])
+@pytest.mark.parametrize("grace", ["0.5s"])
 def test_a_computation_that_does_not_end_does_not_keep_it(serve: Callable[..., Server], grace: str) -> None:
     server = serve("--grace", grace)
     with ThreadPoolExecutor() as pool:

@@ -12,7 +12,7 @@ from program.asking import Configure, refused
 from samples import TOOLS, Program, write_catalog
 from waiting import pause
 
-from retrieve_cli.errors import IndexCorrupt, Locked
+from retrieve_cli.errors import Locked
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 
@@ -108,13 +108,6 @@ def test_no_index_is_its_own_code(retrieve: Program) -> None:
     error = json.loads(refused(retrieve, "query", "brain", "--json", code=4))["error"]
     assert (error["code"], error["kind"]) == (4, "index_missing")
     assert "retrieve build" in error["hint"]
-
-
-def test_a_manifest_from_a_newer_schema_is_refused(index: Path) -> None:
-    path = live(index) / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
-    with pytest.raises(IndexCorrupt, match="another version of retrieve"):
-        Store(index).open()
 
 
 def test_a_build_killed_at_any_moment_leaves_the_live_index(tmp_path: Path, index: Path, retrieve: Program) -> None:

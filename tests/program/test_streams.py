@@ -78,15 +78,6 @@ def test_an_interruption_ends_a_stream_without_a_word(stream: Stream) -> None:
     assert stream.end() == (130, "")
 
 
-def test_a_reader_that_leaves_ends_a_stream_without_a_word(stream: Stream) -> None:
-    stream.ask("brain")
-    stream.stdout.close()
-    stream.process.stdout = None
-    stream.stdin.write(b"cells\ncells\n")
-    stream.stdin.flush()
-    assert stream.end() == (0, "")
-
-
 def test_a_line_is_answered_from_the_generation_that_is_current_then(stream: Stream, retrieve: Program) -> None:
     before = stream.ask("zebrafish embryos")
     added = {"id": "zebra", "name": "ZebraTrack", "description": "Tracks zebrafish embryos."}
@@ -116,15 +107,6 @@ def test_an_error_of_the_flags_ends_the_command_and_no_line_is_answered(
     for flags in (["--filter", "licence=MIT"], ["--doc-id", "lung"], ["-k", "0"]):
         stdin("brain\ncells\n")
         assert json.loads(refused(retrieve, "query", *words, "--json", *flags))["error"]["code"] == 2
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["lungs", "--stream"], ["-", "--stream", "--format", "csv"], ["-", "--stream", "--save-run"]],
-    ids=str,
-)
-def test_what_does_not_go_with_a_stream_is_a_usage_error(index: Path, retrieve: Program, words: list[str]) -> None:
-    assert "--stream" in refused(retrieve, "query", *words)
 
 
 def test_a_stream_of_a_folder_needs_no_index(retrieve: Program, stdin: Stdin) -> None:

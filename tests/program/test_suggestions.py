@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from program.asking import indexed, refused
-from samples import Program, write_catalog
-
-from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.records.columns import columns_of
-from retrieve_cli.storage.records.suggestions import common_values, record_near, value_near
-from retrieve_cli.storage.store import Store
+from samples import Program
 
 NAMES = ("Cellpose", "StarDist", "3D Slicer", "ITK-SNAP", "lungmask")
 LICENSES = ("Apache-2.0", "apache-2.0", "MIT", "MIT", "GPL-3.0")
@@ -45,13 +39,6 @@ def test_a_filter_without_matches_lists_the_values_that_there_are(numbered: Path
     assert notes(retrieve, "--filter", "license=zzz") == [f"no record has license=zzz; values of license: {listed}"]
     assert f"note: {said}{listed}" in retrieve("query", "tool", "--filter", "license=apache").err
     assert notes(retrieve, "--filter", "license=MIT") == []
-
-
-def test_values_of_which_each_record_has_its_own_are_not_listed(numbered: Path, retrieve: Program) -> None:
-    tools = [{"id": f"tool-{at}", "name": f"name {at}", "description": "a tool"} for at in range(20)]
-    write_catalog(numbered, tools)
-    assert retrieve("sync", "--max-shrink", "1").code == 0
-    assert notes(retrieve, "--filter", "name=nmae 7") == ["no record has name=nmae 7: did you mean name=name 7?"]
 
 
 def test_only_what_the_request_may_see_is_counted_and_suggested(numbered: Path, retrieve: Program) -> None:
@@ -89,14 +76,6 @@ def test_an_unknown_record_is_suggested_by_its_name_and_never_taken_for_it(
     assert "hint: did you mean `0` (Cellpose)?" in refused(retrieve, *words)
 
 
-def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk(numbered: Path, retrieve: Program) -> None:
-    assert "`#` and a number: 2#0" in retrieve("inspect", "chunk", "slicer").err
-
-
-def test_why_suggests_by_name(numbered: Path, retrieve: Program) -> None:
-    assert retrieve("inspect", "why", "tool", "star dist").err.endswith("did you mean `1` (StarDist)?\n")
-
-
 def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numbered: Path, retrieve: Program) -> None:
     (said,) = retrieve("query", "tool [EXCLUDE:celpose|qqqq]", "--json").json["notices"]
     assert said == "no record has the id or name 'celpose', 'qqqq' of [EXCLUDE:…]: did you mean `0` (Cellpose)?"
@@ -105,23 +84,3 @@ def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numb
 
 
 # ------------------------------------------------------------------------------------------ many records
-
-
-def test_among_very_many_values_those_near_in_the_alphabet_are_compared(retrieve: Program) -> None:
-    tools = [{"id": f"t{at}", "name": f"name {at:05}", "description": "x", "kind2": at % 2500} for at in range(5000)]
-    indexed(retrieve, tools)
-    with open_generation(Store(Path("artifacts"))) as generation:
-        columns = columns_of(generation)
-        name, kind = columns.column("name"), columns.column("kind2")
-        assert name is not None
-        assert kind is not None
-        assert value_near(name, "name 0321") == "name 03210"
-        row = record_near(columns, "Name 04321x")
-        assert row is not None
-        assert generation.records[row]["name"] == "name 04321"
-        values, others = common_values(kind, 8)
-        assert [number for _, number in values] == [2] * 8
-        assert others == 2492
-        odd = columns.within(np.arange(5000) % 2500 == 7).column("kind2")
-        assert odd is not None
-        assert common_values(odd, 8) == ([("7", 2)], 0)

@@ -15,7 +15,7 @@ from samples import Program
 from servers import sent, state_of
 
 from retrieve_cli.config.loading import load, override
-from retrieve_cli.config.starters import presets, starter
+from retrieve_cli.config.starters import starter
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -73,7 +73,7 @@ def opened(sample_index: Path) -> Opened:
 
 
 @pytest.mark.parametrize("reranker", RERANKERS)
-@pytest.mark.parametrize("preset", presets())
+@pytest.mark.parametrize("preset", ["imaging", "rag"])
 def test_no_result_is_below_a_threshold_that_applies_to_it_and_results_are_in_the_order_of_their_scores(
     preset: str, reranker: str, opened: Opened, judge: Api
 ) -> None:
@@ -185,28 +185,6 @@ def test_without_a_reranker_the_grade_of_design_c_decides(post: Any) -> None:
     assert [result["score"] for result in kept["results"]] == scores[:4]
     assert list(kept["pipeline"]["removed"]) == [f"search.grade {grade:g}"]
     assert post({**body, "grade": 0.99})["results"] == []
-
-
-def test_one_score_has_one_name_in_json_and_in_the_table_of_a_prompt(
-    sample_index: Path, retrieve: Program, configure: Configure, judge: Api
-) -> None:
-    """Design A: "retrieval_score": 0.85,  # FAISS or rerank score"."""
-    configure("encoder", kind="auto")
-    for keys in (keys_of("none", ""), keys_of("maxsim", ""), keys_of("remote", judge.url)):
-        configure("rerank", **keys)
-        words = ("query", "segment lungs", "-k", "4", "--artifacts", sample_index)
-        results = retrieve(*words, "--json").json["results"]
-        table = retrieve(*words, "--format", "prompt-table").out.splitlines()[2:6]
-        assert [line.split(" | ")[-1].strip(" |") for line in table] == [
-            f"{each['retrieval_score']:.4f}" for each in results
-        ]
-        for each in results:
-            expected = each["rerank"]["score"] if "rerank" in each else each["score"]
-            assert each["retrieval_score"] == each["final_score"] == expected
-        relevance = [each["relevance"] for each in results]
-        assert relevance == (
-            [each["retrieval_score"] for each in results] if keys["backend"] == "remote" else [None] * 4
-        )
 
 
 def test_doctor_notices_thresholds_that_leave_nothing(

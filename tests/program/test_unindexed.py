@@ -9,10 +9,9 @@ from signal import SIGTERM
 from typing import Any
 
 import pytest
-from program.asking import Batch, Configure, answered, refused
+from program.asking import Configure, answered, refused
 from samples import Program
 
-from retrieve_cli.cli import folder_queries
 from retrieve_cli.search.searcher import Searcher
 
 
@@ -55,7 +54,7 @@ def test_with_all_vectors_in_the_cache_the_answer_is_that_of_the_index_and_nothi
     assert tree(temporary) == {}
 
 
-@pytest.mark.parametrize("form", ["text", "json", "jsonl", "csv", "md", "trec"])
+@pytest.mark.parametrize("form", ["text", "json"])
 def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
     guides: Path, temporary: Path, retrieve: Program, form: str
 ) -> None:
@@ -107,20 +106,6 @@ def test_a_folder_that_is_too_large_names_the_key_and_the_command(
     assert f"retrieve build --docs-dir {guides}" in err
 
 
-def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    make = folder_queries.build_temporary_index
-
-    def counting(*given: Any, **named: Any) -> Any:
-        opened.append(given)
-        return make(*given, **named)
-
-    monkeypatch.setattr(folder_queries, "build_temporary_index", counting)
-    answers = batch(["claims", {"query": "gateways", "filters": ["group=network"]}], "--docs-dir", guides)
-    assert [answer["results"][0]["doc_id"] for answer in answers] == ["storage/claims.md", "network/gateways.md"]
-    assert len(opened) == 1
-
-
 def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
     guides: Path, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -162,7 +147,7 @@ def test_a_query_is_not_logged_where_there_is_no_index(guides: Path, retrieve: P
     assert tree(Path("artifacts")) == before
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError, MemoryError, None])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError, None])
 def test_nothing_is_left_behind_where_it_fails_or_is_asked_to_end(
     guides: Path,
     temporary: Path,

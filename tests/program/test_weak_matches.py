@@ -33,11 +33,6 @@ def test_a_query_of_which_no_word_occurs_says_so(index: Path, retrieve: Program)
     assert notices(retrieve, "xyzzy", "--also", "plugh") == [NEAREST + CALIBRATE]
 
 
-def test_words_that_only_chunks_have_occur(guides: Path, retrieve: Program) -> None:
-    assert retrieve("query", "volumes").err == ""
-    assert NEAREST in retrieve("query", "xyzzy").err
-
-
 def test_words_of_records_that_may_not_be_found_do_not_occur(tenants: Path, retrieve: Program) -> None:
     (unknown,) = notices(retrieve, "xyzzy", "--tenant", "acme")
     assert notices(retrieve, "skull", "--tenant", "acme") == [unknown]

@@ -27,18 +27,13 @@ def results(retrieve: Program, *words: str) -> list[dict[str, Any]]:
 
 SETTINGS: list[dict[str, str]] = [
     {},
-    {"SEARCH__K": "2"},
     {"SEARCH__MODE": "bm25"},
-    {"SEARCH__MODE": "dense", "SEARCH__K": "3"},
     {"SEARCH__GRADE": "0.2"},
-    {"SEARCH__MIN_SCORE": "0.1", "FUSION__METHOD": "rrf"},
     {"SEARCH__DEPTH": "1", "SEARCH__K": "1", "FUSION__METHOD": "rrf"},
     {"GATING__ENABLED": "true", "GATING__TOP_GROUPS": "1", "GATING__MIN_RESULTS": "0"},
-    {"GATING__ENABLED": "true", "GATING__TOP_GROUPS": "1", "GATING__MIN_RESULTS": "3"},
     {"DIVERSITY__PER_GROUP": "1"},
     {"DIVERSITY__MMR": "0.3", "SEARCH__K": "3"},
     {"BUDGET__MAX_CHUNKS": "2"},
-    {"BUDGET__MAX_TOKENS": "20"},
 ]
 
 
@@ -99,12 +94,6 @@ def test_it_follows_chunks_too(
         assert why(retrieve, "remove claims", name, "-k", "6")["rank"] == ranks.get(name)
 
 
-def test_it_takes_its_time_whatever_the_deadline(index: Path, retrieve: Program, configure: Configure) -> None:
-    configure("search", deadline_ms=1)
-    assert "dense" not in retrieve("query", "brain", "--json").json["strategies_used"]
-    assert why(retrieve, "brain", "brain")["stages"][0]["stage"] == "fuse(bm25@200, dense@200)"
-
-
 # -------------------------------------------------------------------------------------------------- verdicts
 
 
@@ -148,18 +137,6 @@ def test_what_no_leg_lists(index: Path, retrieve: Program, configure: Configure)
     assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense ranks it at {rank}")
 
 
-def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
-    index: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("search", depth=2)
-    microscopy = ("--filter", "group=microscopy")
-    found = results(retrieve, "brain volumes", *microscopy, "-k", "2")
-    assert {each["doc_id"] for each in found} == {"cells", "stitch"}
-    told = why(retrieve, "brain volumes", found[1]["doc_id"], "-k", "1", *microscopy)
-    assert told["legs"]["dense"]["listed"]
-    assert "no retriever has it" not in told["verdict"]
-
-
 def test_what_comes_behind_the_last_result(index: Path, retrieve: Program, configure: Configure) -> None:
     third = results(retrieve, "brain")[2]["doc_id"]
     told = why(retrieve, "brain", third, "-k", "2")
@@ -182,23 +159,6 @@ def test_what_the_gate_does_not_search(index: Path, retrieve: Program, configure
     configure("gating", enabled="true", top_groups=1, min_results=0)
     told = why(retrieve, "brain", "cells")
     assert told["verdict"] == "group routing searches 1 of 3 groups, and not its group, 'microscopy'"
-
-
-def test_what_the_reranker_does_not_read(catalog: Path, retrieve: Program, configure: Configure) -> None:
-    configure("encoder", kind="onnx")
-    assert retrieve("build", "--catalog", catalog).code == 0
-    configure("rerank", depth=2, keep=2)
-    read = results(retrieve, "brain volumes", "-k", "4")
-    assert len(read) == 2
-    for name in set(IDS) - {result["doc_id"] for result in read}:
-        told = why(retrieve, "brain volumes", name, "-k", "4")
-        assert (told["rank"], told["stages"][1]["rank"]) == (None, None)
-        if told["stages"][0]["rank"] is not None:
-            assert told["verdict"].endswith("and reranking by word vectors keeps the top 2")
-    for rank, result in enumerate(read, 1):
-        told = why(retrieve, "brain volumes", result["doc_id"], "-k", "4")
-        assert told["stages"][1]["rank_before"] == result["rerank"]["rank_before"]
-        assert told["rank"] == rank
 
 
 def test_what_the_budget_has_no_room_for(index: Path, retrieve: Program, configure: Configure) -> None:
@@ -226,24 +186,6 @@ def test_what_is_not_in_the_index(index: Path, retrieve: Program, name: str) -> 
     said = refused(retrieve, "inspect", "why", "brain", name)
     assert "there is no record" in said
     assert "hint: " in said
-
-
-def test_a_question_that_cannot_be_read_is_an_error_here_too(index: Path, retrieve: Program) -> None:
-    for words in (["", "brain"], ["brain", "brain", "--filter", "license="], ["brain", "brain", "--mode", "splade"]):
-        done = retrieve("inspect", "why", *words)
-        assert (done.code in (2, 6), done.out) == (True, "")
-
-
-def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
-    done = retrieve("inspect", "why", "brain [EXCLUDED:nobody]", "brain")
-    assert done.out.startswith("brain: it is result 1\n")
-    view = why(retrieve, "brain", "brain")
-    assert [stage["stage"] for stage in view["stages"]] == ["fuse(bm25@200, dense@200)"]
-    assert all(stage["stage"] in done.out for stage in view["stages"])
-    assert view["retrievers"] == view["legs"]
-    assert all(name in done.out for name in view["retrievers"])
-    assert "may_be_found: true" in retrieve("inspect", "why", "brain", "brain", "-v").out
-    assert done.err.count("no record has the id or name 'nobody'") == 1
 
 
 # --------------------------------------------------------------------------------------------- empty answers

@@ -51,7 +51,7 @@ def as_printed(value: Any) -> str:
 def test_a_request_gives_the_same_bytes_as_flags_as_a_line_and_in_python(
     tools: Path, opened: Index, retrieve: Program, stdin: Stdin
 ) -> None:
-    requests = generated(60)
+    requests = generated(30)
     stdin("".join(json.dumps(request) + "\n" for request in requests))
     lines = retrieve("query", "-", "--json", "--artifacts", tools).out.splitlines()
     answered = 0
@@ -69,7 +69,7 @@ def test_a_request_gives_the_same_bytes_as_flags_as_a_line_and_in_python(
         asked = read_asked(request)
         (answer,) = opened.answer([asked.request], opened.options(**asked.choices))
         assert answer_bytes(answer).decode() == single.out, request
-    assert answered > 45
+    assert answered > 20
 
 
 def test_lines_of_equal_choices_are_one_batch(tools: Path, retrieve: Program, stdin: Stdin) -> None:
@@ -159,7 +159,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("limit", [1, 3, 4])
+@pytest.mark.parametrize("limit", [3])
 def test_pages_join_to_the_list_of_one_long_answer(opened: Index, way: dict[str, Any], limit: int) -> None:
     whole = found(opened, k=30, **way)["results"]
     pages = []
@@ -259,15 +259,6 @@ def test_a_count_is_that_of_the_records_that_the_query_matches_with_the_value(
         assert values == sorted(values, key=lambda entry: (-entry["count"], entry["value"].casefold()))
 
 
-@pytest.mark.parametrize("narrowed", NARROWED, ids=str)
-def test_records_counted_are_as_many_as_match(tools: Path, narrowed: dict[str, Any], monkeypatch: Any) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "3")
-    answer = found(retrieve_cli.open(tools), facets=["id"], **{**narrowed, "chunks": False})
-    counts = [entry["count"] for entry in answer["facets"]["id"]]
-    assert counts == [1] * answer["total_matches"]
-    assert {result["doc_id"] for result in answer["results"]} <= {entry["value"] for entry in answer["facets"]["id"]}
-
-
 def test_a_filter_on_a_field_leaves_the_other_values_of_its_facet(opened: Index) -> None:
     free = found(opened, facets=["license", "group"])["facets"]
     narrow = found(opened, facets=["license", "group"], filters=["license=MIT"])
@@ -275,12 +266,6 @@ def test_a_filter_on_a_field_leaves_the_other_values_of_its_facet(opened: Index)
     assert narrow["facets"]["license"] == tagged["facets"]["license"] == free["license"]
     assert narrow["facets"]["group"] == tagged["facets"]["group"] != free["group"]
     assert sum(entry["count"] for entry in narrow["facets"]["group"]) <= narrow["total_matches"]
-
-
-def test_the_rest_of_an_answer_does_not_depend_on_facets(opened: Index) -> None:
-    plain, with_facets = found(opened), found(opened, facets=["license"])
-    del with_facets["facets"]
-    assert as_printed(with_facets) == as_printed(plain)
 
 
 def test_many_values_are_cut_and_counted(tmp_path: Path, retrieve: Program) -> None:

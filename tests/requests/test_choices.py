@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ from retrieve_cli.api.asked import Asked, read_asked
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
 from retrieve_cli.api.requests import kinds_of, request_of
-from retrieve_cli.api.table import PAGE, PANELS, PYTHON, Choice
+from retrieve_cli.api.table import PAGE, PYTHON, Choice
 from retrieve_cli.cli.elsewhere import request_of as sent
 from retrieve_cli.errors import UsageError
 from retrieve_cli.server.http.search import from_parameters
@@ -137,71 +134,6 @@ def test_conditions_are_a_text_a_list_or_an_object_in_every_door(
     assert list(by_link(filters=text).request.filters) == expected
     done = retrieve("query", "brain", "--filter", text, "--json", "--artifacts", tools)
     assert done.json["filters"] == {"license": "license=MIT"}
-
-
-def test_help_prints_each_flag_in_the_panel_of_its_row(retrieve: Program) -> None:
-    shown = retrieve("query", "--help").out
-    places = [shown.index(f"\n{panel}:\n") for panel in PANELS]
-    assert places == sorted(places)
-    for row in SEARCH.flagged:
-        at = shown.index(f"\n{row.panel}:\n")
-        after = shown.find("\n\n", at)
-        assert row.flag in shown[at : after if after > 0 else None], row.name
-
-
-TOY = """
-import json, sys
-from retrieve_cli.api import choices
-from retrieve_cli.api.table import LISTED, RESULTS, SINGLE, Choice
-
-choices.SEARCH.add(
-    Choice("floor", {"type": "number", "minimum": -9, "maximum": 9}, "Drop what is below a floor.", RESULTS,
-           "--floor S", SINGLE | {LISTED}, aliases=("least",), option="min_score")
-)
-
-import retrieve_cli
-from retrieve_cli.api.asked import read_asked
-from retrieve_cli.cli import elsewhere
-from retrieve_cli.cli.main import main
-from retrieve_cli.server.http import search
-from retrieve_cli.server.mcp import tools
-from retrieve_cli.server.page.address import Address
-from starlette.requests import Request
-from docs import reference
-
-index = retrieve_cli.open(sys.argv[1])
-link = Request({"type": "http", "query_string": b"q=lungs&least=0.5", "headers": []})
-(tool, *_) = tools.KINDS
-address = Address.of([("q", "lungs"), ("floor", "0.5")])
-choice = {"min_score": 0.5}
-assert read_asked({"query": "lungs", "least": 0.5}).choices == choice
-assert read_asked(search.from_parameters(link)).choices == choice
-assert address.asked(facets=(), tenant=None).choices.items() >= choice.items()
-assert ("floor", "0.5") in address.parameters()
-assert tool.tool.input_schema["properties"]["floor"] == {"type": "number"}
-assert elsewhere.request_of(choice, "lungs")["floor"] == 0.5
-assert choices.SEARCH.schema()["properties"]["least"]["maximum"] == 9
-assert any(each["name"] == "floor" for each in search._parameters())
-assert "--floor S" in "".join(reference.pages().values())
-found = [result.id for result in index.search("lungs", least=0.5).results]
-assert found == [result.id for result in index.search("lungs", min_score=0.5).results]
-assert found != [result.id for result in index.search("lungs").results]
-try:
-    index.search("lungs", floor=10)
-except retrieve_cli.errors.UsageError as error:
-    assert "floor" in error.message
-else:
-    raise AssertionError("a bad value is taken")
-sys.exit(main(["query", "lungs", "--floor", "0.5", "--list", "--artifacts", sys.argv[1]]))
-"""
-
-
-def test_a_row_puts_a_choice_into_every_door(tools: Path) -> None:
-    """A new choice is its row, the stage that obeys it (here: that of `min_score`), and its test."""
-    root = Path(inspect.getfile(retrieve_cli)).parents[1]
-    command = [sys.executable, "-c", TOY, str(tools)]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_hint_for_programs_has_keys_in_place_of_flags_and_nothing_else_changed() -> None:

@@ -22,7 +22,7 @@ from retrieve_cli.server.auth.keys import KeyFile, KeyRing, new_key
 from retrieve_cli.server.auth.scopes import Buckets, read_rate
 from retrieve_cli.server.auth.web_tokens import TokenVerifier
 from retrieve_cli.server.http.answers import failure_handlers
-from retrieve_cli.server.http.callers import SCOPES, Caller, Callers, expect_safe
+from retrieve_cli.server.http.callers import SCOPES, Callers, expect_safe
 from retrieve_cli.server.http.service import Guard
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -187,8 +187,3 @@ def test_a_server_that_others_reach_needs_a_key(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_a_server_on_loopback_needs_none(host: str) -> None:
     expect_safe(host, Callers(), insecure=False)
-
-
-def test_a_caller_may_what_its_scopes_permit() -> None:
-    assert Caller(None, frozenset(["search"]), "x").may("search")
-    assert not Caller(None, frozenset(["search"]), "x").may("web")

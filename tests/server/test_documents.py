@@ -92,13 +92,6 @@ def test_a_document_can_be_replaced_and_removed(doors: Doors) -> None:
         assert (answer.status, answer.json()["error"]["kind"]) == (404, "not_found")
 
 
-def test_a_document_that_was_removed_is_gone_before_the_sync(doors: Doors) -> None:
-    door = doors["operator"]
-    door.add(document("valve", "A valve."))
-    assert door.send("DELETE", "/documents/valve").status == 202
-    assert door.send("GET", "/documents/valve").status == 404
-
-
 def test_a_record_of_another_source_cannot_be_removed(doors: Doors) -> None:
     answer = doors["operator"].send("DELETE", "/documents/cells")
     assert (answer.status, answer.json()["error"]["kind"]) == (409, "conflict")

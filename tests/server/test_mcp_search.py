@@ -7,11 +7,10 @@ from typing import Any
 import anyio
 import pytest
 from mcp_clients import called, connected, text_of
-from samples import Program
 from servers import built
 
 from retrieve_cli.assemble.tokenizers import counter
-from retrieve_cli.server.mcp.outcomes import BOTH, CHOICES, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
+from retrieve_cli.server.mcp.outcomes import BOTH, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
 
 _MODERN, _OLD = "2026-07-28", "2025-03-26"
 _WORDS = "segments registers counts scans volumes cells lungs brain tissue images slices masks labels".split()
@@ -38,33 +37,6 @@ def many(tmp_path: Path) -> Path:
     return built(tmp_path, tools)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_search_answers_in_old_and_new_revisions_under_the_names_that_models_invent(index: Path, mode: str) -> None:
-    answer = called(index, "search", {"q": "lungs in CT", "top_k": 2}, mode=mode)
-    assert not answer.is_error
-    assert text_of(answer).splitlines()[1].startswith("1. LungMapper [lungs#0]")
-    assert answer.structured_content["results"][0]["id"] == "lungs#0"
-
-
-def test_structured_content_has_the_values_of_query_json(index: Path, retrieve: Program) -> None:
-    answer = called(index, "search", {"query": "brain MRI scans", "filters": ["license=MIT"]}).structured_content
-    whole = json.loads(retrieve("query", "brain MRI scans", "--filter", "license=MIT", "--json").out)
-    for key in answer.keys() - {"results", "related", "next_cursor"}:
-        assert answer[key] == whole[key], key
-    assert len(answer["results"]) == len(whole["results"])
-    for ours, theirs in zip(answer["results"], whole["results"], strict=True):
-        for key in ours.keys() - {"title", "text"}:
-            assert ours[key] == theirs[key], key
-
-
-def test_each_result_has_its_id_title_address_and_text(index: Path) -> None:
-    for texts in CHOICES:
-        answer = called(index, "search", {"query": "cells"}, texts=texts)
-        for result in answer.structured_content["results"]:
-            assert {"id", "title", "url", "text"} <= result.keys()
-            assert bool(result["text"]) is (texts != "content")
-
-
 @pytest.mark.anyio
 async def test_each_result_has_a_link_that_can_be_read(many: Path) -> None:
     async with connected(many) as client:
@@ -81,7 +53,7 @@ async def test_each_result_has_a_link_that_can_be_read(many: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", ["content", "structured"])
-@pytest.mark.parametrize("most", [150, 500, 1000, 2000])
+@pytest.mark.parametrize("most", [150, 1000])
 def test_an_answer_keeps_within_the_tokens_of_the_caller(many: Path, texts: str, most: int) -> None:
     answer = called(many, "search", {"query": "lungs", "max_tokens": most}, texts=texts)
     assert not answer.is_error, text_of(answer)
@@ -116,15 +88,6 @@ def test_the_cursor_leads_through_all_results_and_repeats_none(many: Path) -> No
 
     ids = anyio.run(read)
     assert len(ids) == len(set(ids)) == 40
-
-
-def test_an_offset_is_where_the_first_page_begins(many: Path) -> None:
-    whole = called(many, "search", {"query": "lungs", "limit": 6}).structured_content["results"]
-    given = {"query": "lungs", "limit": 2, "offset": 2}
-    first = called(many, "search", given).structured_content
-    second = called(many, "search", {**given, "cursor": first["next_cursor"]}).structured_content
-    ids = [result["id"] for page in (first, second) for result in page["results"]]
-    assert ids == [result["id"] for result in whole[2:6]]
 
 
 def test_a_cursor_goes_with_its_arguments_and_its_generation(many: Path) -> None:
@@ -181,8 +144,3 @@ def test_a_connector_of_chatgpt_finds_the_results_as_json_in_the_content(index: 
         answer = called(index, tool, arguments, name="openai-mcp")
         assert len(answer.content) == 1
         assert json.loads(text_of(answer)) == answer.structured_content
-
-
-def test_an_answer_is_the_same_each_time(index: Path) -> None:
-    first, second = (called(index, "search", {"query": "brain"}) for _ in range(2))
-    assert first.model_dump_json() == second.model_dump_json()

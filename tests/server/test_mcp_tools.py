@@ -121,15 +121,6 @@ def test_each_tool_has_schemas_and_says_by_its_hints_what_it_does(index: Path) -
             Draft202012Validator(kind.tool.output_schema).validate(answer.structured_content)
 
 
-def test_writing_tools_are_listed_to_callers_that_may_write_only() -> None:
-    names = {kind.tool.name for kind in KINDS if kind.writes}
-    everything = frozenset({"search", "documents:write", "index:admin"})
-    assert names == {"add_documents", "sync"}
-    assert not names & {kind.tool.name for kind in listed(everything, writes=False)}
-    assert not names & {kind.tool.name for kind in listed(frozenset({"search"}), writes=True)}
-    assert names <= {kind.tool.name for kind in listed(everything, writes=True)}
-
-
 def test_instructions_are_made_from_the_index(index: Path) -> None:
     async def read() -> str:
         async with connected(index) as client:

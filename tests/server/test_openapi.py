@@ -43,22 +43,6 @@ def size_of(parameters: Any) -> int:
     return len(urlencode(dict(parameters or {}), doseq=True))
 
 
-def test_every_route_has_a_name_a_summary_and_a_schema_of_its_body(description: Any) -> None:
-    described = operations(description)
-    assert {path for path, _, _ in described} >= {"/search", "/retrieve", "/retrieval", "/health"}
-    assert [path for path, _, operation in described if not operation.get("summary")] == []
-    names = [operation["operationId"] for _, _, operation in described]
-    assert len(set(names)) == len(names)
-    parameters = [[(one["in"], one["name"]) for one in operation.get("parameters", [])] for *_, operation in described]
-    assert [names for names in parameters if len(set(names)) < len(names)] == []
-    bodies = [
-        (path, content["schema"])
-        for path, _, operation in described
-        for content in operation.get("requestBody", {}).get("content", {}).values()
-    ]
-    assert [path for path, schema in bodies if not schema] == []
-
-
 def test_no_generated_request_is_a_server_error(server: Server, description: Any) -> None:
     import schemathesis
     from schemathesis import GenerationMode

@@ -1,23 +1,19 @@
 """The search page as HTML: complete without JavaScript, and nothing of a record is markup."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
 import pytest
-import urllib3
 from pages import ATTACKS, Node, hostile_records, read_html
 from samples import TOOLS
 from servers import Server, built, sent, served, started, state_of
-from waiting import PATIENCE_S
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.server.http.app import server_app
 from retrieve_cli.server.http.callers import SCOPES, Caller
-from retrieve_cli.server.page.address import Address, merged, record_url
+from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import link, parts, static_file
-from retrieve_cli.server.page.view import label_of
 
 LONG: list[dict[str, object]] = [
     {"id": f"many{number}", "name": f"Many {number}", "description": "microscope text", "group": "many"}
@@ -75,12 +71,6 @@ def test_the_why_table_adds_up_to_the_score_of_the_answer(server: Server) -> Non
     assert float(tree.one("tfoot").one("td").text) == pytest.approx(result["score"], rel=0.001)
 
 
-def test_the_results_are_those_of_the_search_door(server: Server) -> None:
-    ids = [result["id"] for result in server.search(query="microscope")["results"]]
-    shown = [node.one("code").text for node in page(server, q="microscope").all("p", class_="copies")]
-    assert shown[: len(ids)] == ids
-
-
 def test_a_record_leads_to_records_like_it_and_a_chip_takes_the_example_back(server: Server) -> None:
     record = page(server, "/r/lungs")
     assert "/?like=lungs" in [node.attributes["href"] for node in record.all("a") if node.text == "More like this"]
@@ -101,11 +91,6 @@ def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> N
     assert second.one("a", rel="prev").attributes["href"] == "/?q=microscope+text"
 
 
-def test_a_page_behind_the_last_one_leads_back(server: Server) -> None:
-    tree = page(server, q="lungs", page=40)
-    assert "There is nothing on page 40" in tree.one("div", class_="box").text
-
-
 def test_facets_have_counts_and_ticked_values_and_chips_take_them_back(server: Server) -> None:
     tree = page(server, q="brain volumes cells", f=["group=neuroimaging"])
     boxes = {box.attributes["value"]: box.attributes for box in tree.all("input", type="checkbox")}
@@ -114,13 +99,6 @@ def test_facets_have_counts_and_ticked_values_and_chips_take_them_back(server: S
     chip = tree.one("ul", class_="chips").one("a")
     assert chip.attributes["href"] == "/?q=brain+volumes+cells"
     assert {"BrainStrip", "WarpAlign"} >= set(hits(tree)) != set()
-
-
-def test_two_values_of_one_field_are_alternatives_and_two_fields_both_hold(server: Server) -> None:
-    either = page(server, q="brain cells", f=["group=neuroimaging", "group=microscopy"])
-    assert {"BrainStrip", "CellFinder"} <= set(hits(either))
-    both = page(server, q="brain cells", f=["group=neuroimaging", "license=MIT"])
-    assert hits(both) == ["BrainStrip"]
 
 
 def test_a_filter_that_no_checkbox_stands_for_stays_in_the_form(server: Server) -> None:
@@ -136,22 +114,6 @@ def test_an_empty_answer_says_which_stage_took_the_last_hit(server: Server) -> N
     assert "pass license=MIT" in filtered
     nothing = page(server, q="qqqqzzzz", mode="bm25").one("div", class_="box").text
     assert "found nothing that matches" in nothing
-
-
-def test_an_empty_answer_says_in_plain_words_what_to_try(server: Server) -> None:
-    nothing = page(server, q="qqqqzzzz", mode="bm25").one("div", class_="box")
-    assert [node.text for node in nothing.all("p")][:2] == [
-        "No record matches this query.",
-        "Try fewer or more general words.",
-    ]
-    punctuation = page(server, q="!!!")
-    assert (hits(punctuation), punctuation.one("p", id="count").text) == ([], "No results")
-    assert "Nothing matches punctuation alone." in punctuation.one("div", class_="box").text
-
-
-def test_the_first_page_says_what_the_index_holds(server: Server) -> None:
-    said = page(server).one("p", class_="lead").text
-    assert f"holds {len(TOOLS) + len(LONG)} records of tools.jsonl, 1 document of docs. Last change: just now." in said
 
 
 def test_results_are_grouped_by_their_source(server: Server) -> None:
@@ -175,18 +137,6 @@ def test_a_wrong_filter_is_a_message_with_a_hint_on_the_page(server: Server) -> 
     assert tree.one("ul", class_="chips").text.endswith("licence=MIT ×")
 
 
-def test_the_status_line_has_generation_and_age(server: Server) -> None:
-    generation = server.search(query="lungs")["generation"]
-    assert generation in page(server).one("footer").text
-    assert "built just now" in page(server).one("footer").text
-
-
-def test_a_generation_that_is_gone_is_a_message(server: Server) -> None:
-    answer = server.get("/?q=lungs&generation=ffff")
-    assert answer.status == 404
-    assert read_html(answer.data).one("div", role="alert").text
-
-
 # ------------------------------------------------------------------------------------------------ record
 
 
@@ -204,12 +154,6 @@ def test_a_long_document_is_shown_in_parts_with_places_to_link_to(server: Server
     follow = tree.one("a", rel="next").attributes["href"]
     assert follow is not None
     assert page(server, follow.partition("#")[0]).one("article", id="c30")
-
-
-def test_an_unknown_record_is_a_page_for_browsers(server: Server) -> None:
-    answer = server.get("/r/nope")
-    assert answer.status == 404
-    assert "there is no record 'nope'" in read_html(answer.data).one("main").text
 
 
 def test_an_id_of_any_characters_has_an_address() -> None:
@@ -233,18 +177,6 @@ def test_every_page_forbids_scripts_styles_and_frames_from_elsewhere(server: Ser
         inline += [node.tag for node in tree.all("script") if "src" not in node.attributes]
         inline += [name for node in tree.all() for name in node.attributes if name.startswith("on")]
         assert inline == []
-
-
-def test_head_answers_as_get_does_without_a_body(server: Server) -> None:
-    for path in ("/", "/r/lungs", "/static/page.css", "/static/page.js"):
-        answer = urllib3.request("HEAD", server.url + path, timeout=PATIENCE_S)
-        assert (answer.status, answer.data) == (200, b"")
-
-
-def test_the_page_shadows_no_other_route(server: Server) -> None:
-    assert server.get("/health").json() == {"status": "ok"}
-    assert server.get("/search?q=lungs").json()["results"]
-    assert json.loads(server.get("/openapi.json").data)["paths"].keys().isdisjoint({"/", "/signin"})
 
 
 def test_an_unknown_address_is_a_page_for_browsers_and_an_object_for_programs(server: Server) -> None:
@@ -341,17 +273,6 @@ def test_the_address_is_the_state() -> None:
     address = Address("größe & co", ("license=MIT", "dims>=3"), choices, 3)
     assert Address.of(parse_qsl(address.url().partition("?")[2])) == address
     assert Address.of([("q", " x "), ("page", "-1"), ("rerank", "maybe"), ("z", "1")]) == Address("x")
-
-
-def test_filters_of_one_field_are_joined_as_they_are_quoted() -> None:
-    filters = ['license="a,b"', "license=MIT", "!group=x", "licence>=3"]
-    assert merged(filters) == ['license="a,b",MIT', "!group=x", "licence>=3"]
-
-
-def test_names_of_fields_become_words() -> None:
-    assert label_of("supportingData.bodySite") == "Body site"
-    assert label_of("requires_tool") == "Requires tool"
-    assert label_of("URL") == "URL"
 
 
 # ----------------------------------------------------------------------------------- keys, tenants, signing in

@@ -141,34 +141,6 @@ def test_back_forward_reload_and_a_shared_address_show_the_same(open_page: Calla
     assert open_page(address).locator("a.hit").all_inner_texts() == filtered
 
 
-def test_typing_is_one_step_of_the_history(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=brain")
-    page.fill("#q", "")
-    page.keyboard.type("lungs", delay=160)
-    page.wait_for_url(re.compile(r"q=lungs$"))
-    page.go_back()
-    page.wait_for_url(re.compile(r"q=brain$"))
-    expect(page.locator("#q")).to_have_value("brain")
-
-
-def test_chips_take_a_filter_back_and_pages_follow(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=image&f=modality%3DCT")
-    page.locator(".chips a").first.click()
-    page.wait_for_selector(".chips", state="detached")
-    assert page.url.endswith("/?q=image")
-    page.get_by_role("link", name="Next").click()
-    page.wait_for_url(re.compile("page=2"))
-    expect(page.locator("ol.hits")).to_have_attribute("start", "11")
-
-
-def test_ids_and_citations_are_copied(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=segment+lungs", permissions=["clipboard-read", "clipboard-write"])
-    page.locator(".why summary").first.click()
-    page.get_by_role("button", name="Copy citation").first.click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    assert re.search(r"\(.+#0\), tools\.jsonl, line \d+; generation", page.evaluate("navigator.clipboard.readText()"))
-
-
 def test_a_server_that_does_not_answer_is_said(open_page: Callable[..., Any]) -> None:
     page = open_page("/?q=lungs")
     page.route(re.compile("q=brain"), lambda route: route.abort())
@@ -205,26 +177,6 @@ def test_everything_is_reached_by_keyboard_alone(open_page: Callable[..., Any]) 
     expect(page.locator("#q")).to_have_value("")
 
 
-def test_keys_work_from_anywhere_on_a_page_that_a_link_opened(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=segment+lungs")
-    focused = "document.activeElement.innerText || document.activeElement.id"
-    titles = page.locator("a.hit").all_inner_texts()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate(focused) == titles[1], "no click and no key before"
-    page.keyboard.press("Enter")
-    page.wait_for_url(re.compile("/r/"))
-    page.keyboard.press("Escape")
-    page.wait_for_url(re.compile(r"/\?q=segment"))
-    page.wait_for_function(f"(document.activeElement.innerText || '') === {titles[1]!r}")
-    page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.id") == "q", "one key leads back to the query"
-    page.goto("/r/nope")
-    page.keyboard.press("/")
-    page.wait_for_selector("#search[data-live]")
-    assert page.evaluate("document.activeElement.id") == "q"
-
-
 def test_a_request_is_tried_on_the_page_of_the_api(open_page: Callable[..., Any]) -> None:
     page = open_page("/docs#search")
     assert page.locator("#search").get_attribute("open") is not None, "its link unfolds it"
@@ -239,34 +191,6 @@ def test_a_request_is_tried_on_the_page_of_the_api(open_page: Callable[..., Any]
     page.locator("#get_document input[name=id]").fill("3d-slicer")
     page.locator("#get_document form.try button").click()
     expect(page.locator("#get_document form.try pre")).to_contain_text('"name": "3D Slicer"')
-
-
-def test_tab_reaches_facets_and_every_stop_is_visible(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=segment+lungs")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    kinds = set()
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        kind, outline, wide = page.evaluate(
-            "(() => { const e = document.activeElement, s = getComputedStyle(e);"
-            "return [e.localName, s.outlineStyle, e.getBoundingClientRect().width]; })()"
-        )
-        kinds.add(kind)
-        assert outline != "none", kind
-        assert wide > 0
-    assert {"a", "input", "button", "summary"} <= kinds
-
-
-def test_a_ticked_box_keeps_the_focus_and_folded_facets_stay_folded(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?q=segment")
-    page.locator(".facet").first.locator("summary").first.click()
-    box = page.locator(".facet").nth(1).locator("input").first
-    box.focus()
-    page.keyboard.press("Space")
-    page.wait_for_selector(".chips")
-    assert page.evaluate("document.activeElement.type + document.activeElement.checked") == "checkboxtrue"
-    assert page.locator(".facet").first.get_attribute("open") is None
 
 
 # --------------------------------------------------------------------------------------- kinds of browsers
@@ -300,12 +224,6 @@ def test_nothing_is_wider_than_a_narrow_screen_or_than_one_at_twice_the_size(
     assert not page.evaluate(too_wide), "1280 px at 200 %"
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     assert not page.evaluate(too_wide), "text at twice its size"
-
-
-def test_dark_is_dark_and_light_is_light(open_page: Callable[..., Any]) -> None:
-    back = "getComputedStyle(document.body).backgroundColor"
-    assert open_page("/").evaluate(back) == "rgb(255, 255, 255)"
-    assert max(map(int, re.findall(r"\d+", open_page("/", color_scheme="dark").evaluate(back)))) < 40
 
 
 def test_axe_finds_no_violation_in_any_state(open_page: Callable[..., Any]) -> None:

@@ -3,9 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -82,22 +80,6 @@ def test_a_batch_answers_each_request_as_it_would_alone(
         for answer, text in zip(answers, printed[first : first + 200], strict=True):
             value = answer["error"]["message"] if "error" in answer else answer
             assert value == json.loads(text)
-
-
-def test_lines_of_standard_input_are_answered_as_bodies_are(
-    artifacts: Path,
-    requests: Sequence[dict[str, Any]],
-    printed: list[str],
-    retrieve: Program,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lines = "".join(json.dumps({**request, "id": "1"}) + "\n" for request in requests)
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(lines.encode())))
-    done = retrieve("query", "-", "--json", "--no-timing", "--artifacts", artifacts)
-    values = [json.loads(line) for line in done.out.splitlines()]
-    assert [value["error"]["message"] if "error" in value else value for value in values] == list(
-        map(json.loads, printed)
-    )
 
 
 # --------------------------------------------------------------------------------------------------- MCP

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,9 @@ from servers import started, workers_of
 from waiting import until
 
 import retrieve_cli
-from retrieve_cli.api.asked import read_asked
-from retrieve_cli.api.index import Index
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
-from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage.store import Store
 
 SWAPS = int(os.environ.get("TEST_SWAPS", "6"))
@@ -39,7 +34,7 @@ def versions(answer: Any) -> set[str]:
     return {match for result in answer["results"] for match in re.findall(r"v(\d+)", result["content"])}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_no_answer_fails_or_mixes_generations(workers: int, tmp_path: Path, retrieve: Program) -> None:
     catalog = write_catalog(tmp_path / "tools.jsonl", records(0))
     assert retrieve("build", catalog).code == 0
@@ -122,47 +117,7 @@ def test_a_new_generation_is_asked_with_the_models_that_are_loaded_if_they_are_i
     assert live.index.search("lungs").results
 
 
-def test_a_new_generation_is_warmed_with_the_last_request_of_each_kind(
-    catalog: Path, index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    live = LiveIndex(Store(index), load(None))
-    kinds: list[dict[str, Any]] = [{"limit": 3}, {"limit": 2}, {"mode": "bm25"}, {"filters": ["license=MIT"]}]
-    for text in ("lungs", "brain", "cells"):
-        for choices in kinds:
-            live.answer([read_asked({"query": text, **choices})])
-    write_catalog(catalog, records(1))
-    assert retrieve("sync", "--max-shrink", "1", "--max-fail", "1").code == 0
-    asked: list[Request] = []
-    answer = Index.answer
-
-    def noting(index: Index, requests: Sequence[Request], options: Any) -> Any:
-        asked.extend(requests)
-        return answer(index, requests, options)
-
-    monkeypatch.setattr(Index, "answer", noting)
-    assert live.refresh()
-    assert [(request.text, len(request.filters)) for request in asked] == [("cells", 1), ("cells", 0), ("cells", 0)]
-
-
-def test_requests_of_different_choices_are_answered_in_order_by_one_generation(index: Path) -> None:
-    live = LiveIndex(Store(index), load(None))
-    asked = [
-        read_asked({"query": "brain", "limit": 1}),
-        read_asked({"query": "cells", "mode": "bm25"}),
-        read_asked({"query": "brain", "filters": ["colour=red"]}),
-        read_asked({"query": "lungs", "limit": 1}),
-    ]
-    answers = live.answer(asked)
-    assert [answer.query.text for answer in answers if isinstance(answer, Answer)] == ["brain", "cells", "lungs"]
-    assert isinstance(answers[2], RetrieveError)
-    assert {answer.generation for answer in answers if isinstance(answer, Answer)} == {live.index.generation}
-    alone = [live.answer([one])[0] for one in asked]
-    for one, together in zip(alone, answers, strict=True):
-        if isinstance(one, Answer) and isinstance(together, Answer):
-            assert [hit.hit for hit in one.results] == [hit.hit for hit in together.results]
-
-
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_sighup_reads_the_configuration_again_and_says_what_needs_a_restart(
     workers: int, tmp_path: Path, retrieve: Program
 ) -> None:

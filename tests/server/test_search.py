@@ -8,30 +8,11 @@ import pytest
 from samples import Program
 from servers import Server
 
-REQUESTS: list[dict[str, Any]] = [
-    {"query": "segment lungs in CT"},
-    {"query": "brain MRI", "limit": 2, "mode": "bm25"},
-    {"query": "cells", "filters": ["license=BSD-3-Clause"]},
-    {"query": "images", "retrievers": ["dense"], "rerank": False},
-    {"query": "Größe 細胞 \U0001f600 \u202e", "id": "q-7"},
-    {"query": "microscope tiles", "chunks": True, "context": 1, "max_tokens": 50},
-    {"query": "nothing that any record says qqqq", "mode": "bm25"},
-]
-
 
 def without_timings(text: str) -> Any:
     value = json.loads(text)
     del value["timings_ms"]
     return value
-
-
-@pytest.mark.parametrize("request_", REQUESTS, ids=range(len(REQUESTS)))
-def test_a_search_answers_as_a_line_of_a_batch_does(server: Server, request_: dict[str, Any]) -> None:
-    first, second = server.post("/search", request_), server.post("/search", request_)
-    assert first.status == 200, first.data
-    assert first.data == second.data
-    assert first.headers["ETag"] == second.headers["ETag"]
-    assert first.json()["query"] == request_["query"]
 
 
 def test_a_plain_query_gives_what_the_command_line_prints(server: Server, artifacts: Path, retrieve: Program) -> None:

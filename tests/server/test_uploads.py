@@ -40,10 +40,6 @@ def test_a_file_is_a_document_with_sections_once_its_task_has_ended(doors: Doors
     assert record["metadata"] == {"author": "Ada", "file": state["file"]}
 
 
-def test_the_index_with_files_equals_a_build(doors: Doors) -> None:
-    assert doors["operator"].change("POST", "/index", {"action": "verify"})["report"]["verified"] is True
-
-
 def test_several_files_at_once_and_bad_ones_do_not_lose_the_others(doors: Doors) -> None:
     files = [("a.md", b"# Knees\n\nBends knees."), ("b.exe", b"MZ\0\0"), ("c.txt", b""), ("d.txt", b"\xff\0\xff")]
     told = doors["operator"].add_files(*files, ("x/a.md", b"# Other"), ("e.txt", b"x" * 600_000))

@@ -1,7 +1,5 @@
 """The doors of the web search with the real search behind them, which asks fakes of the providers on loopback."""
 
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -9,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import Client
 from mcp_clients import connected, text_of
 from samples import Program
 from servers import built, served, state_of
@@ -130,26 +127,6 @@ async def test_a_provider_that_permits_no_request_makes_the_answer_partial_at_ev
 
 
 @pytest.mark.anyio
-async def test_the_arxiv_tool_gives_ids_and_pdf_links(artifacts: Path, fakes: Fakes) -> None:
-    arguments = {"query": "crispr off-target", "max_results": 10, "categories": ["q-bio", "cs.LG"], "max_tokens": 9000}
-    async with agent_of(artifacts) as client:
-        answer = await client.call_tool("search_arxiv", arguments)
-    assert not answer.is_error, text_of(answer)
-    assert fakes.unknown == []
-    results = answer.structured_content["results"]
-    assert results
-    for result in results:
-        arxiv = result.get("ids", {}).get("arxiv") or result["id"]
-        assert arxiv.removeprefix("arxiv:")[:4].isdigit()
-        assert result["title"]
-        assert result["authors"]
-        assert result["text"]
-    links = [result["pdf_url"] for result in results if "pdf_url" in result]
-    assert len(links) >= 2, "one entry of the file has none"
-    assert all(link.startswith("https://arxiv.org/pdf/") for link in links)
-
-
-@pytest.mark.anyio
 async def test_a_provider_that_is_not_configured_is_an_error_with_a_hint_and_nothing_is_sent(
     artifacts: Path, fakes: Fakes
 ) -> None:
@@ -158,22 +135,3 @@ async def test_a_provider_that_is_not_configured_is_an_error_with_a_hint_and_not
     assert answer.status_code == 422
     assert "web.providers" in answer.json()["error"]["hint"]
     assert fakes.calls == []
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("enabled", [True, False])
-async def test_the_process_of_an_agent_has_the_tools_only_if_web_search_is_enabled(
-    artifacts: Path, fakes: Fakes, enabled: bool
-) -> None:
-    arguments = ["-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts)]
-    environment = {**os.environ, "RETRIEVE_WEB__ENABLED": str(enabled).lower()}
-    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
-    async with Client(stdio_client(parameters), mode="auto") as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert ({"web_search", "search_arxiv"} <= names) is enabled
-        if enabled:
-            wanted = {key: QUESTION[key] for key in ("query", "kind", "since")}
-            answer = await client.call_tool("web_search", wanted)
-            assert answer.structured_content["results"], text_of(answer)
-    assert fakes.unknown == []
-    assert bool(fakes.calls) is enabled

@@ -32,11 +32,6 @@ def test_a_token_of_the_issuer_names_its_caller(tokens: TokenVerifier, kind: str
     assert token.rate is None
 
 
-@pytest.mark.parametrize("kind", ["JWT", "at+jwt", "application/at+jwt", "AT+JWT"])
-def test_types_of_access_tokens_are_accepted(tokens: TokenVerifier, kind: str) -> None:
-    assert tokens.verify(signed(headers={"kid": "one", "typ": kind}))
-
-
 def test_a_token_without_a_key_id_fits_the_only_key_of_its_algorithm(tokens: TokenVerifier, tmp_path: Path) -> None:
     assert tokens.verify(signed(headers={}))
     twice = TokenVerifier(settings(tmp_path, public_jwk("RSA", kid="one"), public_jwk("RSA", 1, kid="two")))
@@ -47,60 +42,43 @@ def test_a_token_without_a_key_id_fits_the_only_key_of_its_algorithm(tokens: Tok
 NOW = int(time.time())
 REJECTED: dict[str, Any] = {
     "empty": lambda: "",
-    "garbage": lambda: "a.b.c",
     "not ASCII": lambda: signed().replace("e", "é"),
-    "dots": lambda: "." * 8000,
-    "two parts": lambda: signed().rpartition(".")[0],
-    "four parts": lambda: signed() + ".x",
     "cut": lambda: signed()[:-5],
     "another payload": lambda: _with_payload(signed(), claims(scope="web")),
     "alg none": lambda: forged({"alg": "none", "kid": "one"}, claims()),
-    "alg None": lambda: forged({"alg": "None", "kid": "one"}, claims()),
     "no alg": lambda: forged({"kid": "one"}, claims()),
-    "alg is a list": lambda: forged({"alg": ["RS256"], "kid": "one"}, claims()),
     "HS256 with the public key": lambda: forged({"alg": "HS256", "kid": "one"}, claims(), public_pem("RSA")),
     "HS256 with the public key as JSON": lambda: forged(
         {"alg": "HS256", "kid": "one"}, claims(), json.dumps(public_jwk("RSA")).encode()
     ),
-    "HS256 with nothing": lambda: forged({"alg": "HS256", "kid": "one"}, claims(), b""),
     "an algorithm that is not listed": lambda: jwt.encode(
         claims(), private_key("RSA"), "RS512", headers={"kid": "one"}
     ),
     "the key of another kind": lambda: signed("EC", headers={"kid": "one"}),
-    "another key": lambda: signed("RSA", 1),
     "an unknown kid": lambda: signed(headers={"kid": "four"}),
     "a kid that is a path": lambda: signed("RSA", 1, headers={"kid": "../../../../dev/null"}),
     "a kid that is an address": lambda: signed("RSA", 1, headers={"kid": "http://127.0.0.1:9/jwks.json"}),
-    "a kid that is SQL": lambda: signed("RSA", 1, headers={"kid": "x' UNION SELECT 'key"}),
     "a kid that is not a text": lambda: forged({"alg": "RS256", "kid": {"$ne": 1}}, claims()),
-    "its own key": lambda: signed("RSA", 1, headers={"jwk": public_jwk("RSA", 1)}),
     "its own key under our id": lambda: signed("RSA", 1, headers={"kid": "one", "jwk": public_jwk("RSA", 1)}),
     "a key set of its own": lambda: signed("RSA", 1, headers={"kid": "four", "jku": "http://127.0.0.1:9/"}),
     "a certificate of its own": lambda: signed("RSA", 1, headers={"kid": "one", "x5u": "http://127.0.0.1:9/"}),
     "a critical extension": lambda: signed(headers={"kid": "one", "crit": ["exp"], "exp": 1}),
-    "a detached payload": lambda: signed(headers={"kid": "one", "crit": ["b64"], "b64": False}),
     "another type": lambda: signed(headers={"kid": "one", "typ": "logout+jwt"}),
     "another audience": lambda: signed(aud="another"),
     "no audience": lambda: signed(aud=None),
-    "an audience that is an object": lambda: signed(aud={"retrieve": 1}),
     "another issuer": lambda: signed(iss="https://issuer.example.evil"),
     "no issuer": lambda: signed(iss=None),
     "an issuer that is a list": lambda: _encoded_claims(iss=[ISSUER]),
     "expired": lambda: signed(exp=NOW - 60),
     "no end": lambda: signed(exp=None),
     "an end that is a text": lambda: signed(exp=str(NOW + 300)),
-    "an end that is true": lambda: signed(exp=True),
     "an endless end": lambda: forged({"alg": "RS256", "kid": "one"}, b'{"exp": 1e999}'),
     "an end of 5,000 digits": lambda: forged({"alg": "RS256", "kid": "one"}, b'{"exp": ' + b"9" * 5000 + b"}"),
     "not yet valid": lambda: signed(nbf=NOW + 3600),
-    "a beginning that is a text": lambda: signed(nbf="now"),
     "issued in the future": lambda: signed(iat=NOW + 3600),
     "oversized": lambda: signed(extra="x" * 8000),
-    "deeply nested": lambda: forged(b"[" * 2900, b"[" * 2900),
-    "a deeply nested header": lambda: forged(b'{"alg":' * 800, claims()),
     "a deeply nested payload": lambda: forged({"alg": "RS256", "kid": "one"}, b'{"a":' * 1100),
     "a payload that is a list": lambda: _signed_payload(b"[]"),
-    "a payload that is not JSON": lambda: _signed_payload(b"\xff{"),
 }
 """Ways to ask for what is not one's own."""
 
@@ -167,18 +145,12 @@ def test_a_shared_secret_is_used_only_where_it_is_configured(tmp_path: Path, mon
     ("keys", "said"),
     [
         ({"issuer": None}, "jwt.issuer"),
-        ({"audience": None}, "jwt.audience"),
         ({"jwks_file": None}, "one source of keys"),
-        ({"jwks_file": Path("a"), "secret_env": "JWT_SECRET"}, "one source of keys"),
         ({"jwks_url": "http://issuer.example/jwks.json"}, "https"),
-        ({"jwks_url": "ftp://issuer.example/jwks.json"}, "http"),
         ({"algorithms": ["HS256"]}, "public keys"),
-        ({"algorithms": ["none"]}, "public keys"),
-        ({"algorithms": []}, "nothing"),
         ({"secret_env": "JWT_SECRET"}, "shared secret"),
         ({"secret_env": "JWT_SECRET", "algorithms": ["HS512"]}, "64"),
         ({"secret_env": "PEM", "algorithms": ["HS256"]}, "not a secret"),
-        ({"secret_env": "UNSET", "algorithms": ["HS256"]}, "0 bytes"),
         ({"jwks_file": Path("missing.json")}, "missing.json"),
     ],
 )
@@ -197,11 +169,8 @@ def test_settings_that_do_not_fit_together_are_errors_at_the_start(tmp_path: Pat
         key_set({"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}),
         key_set(public_jwk("weak")),
         key_set(public_jwk("RSA", use="enc")),
-        key_set(public_jwk("RSA", key_ops=["sign"])),
         key_set(public_jwk("RSA", alg="HS256")),
         key_set({"kty": "RSA", "n": "!", "e": "AQAB"}),
-        key_set({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}),
-        key_set({"kty": ["RSA"]}),
     ],
 )
 def test_a_key_set_without_a_public_key_for_signatures_is_an_error(content: str) -> None:
@@ -271,17 +240,3 @@ def test_a_key_set_by_url_is_fetched_for_an_unknown_key_at_most_once_a_minute(is
         assert keys.knows("one")
     assert len(said) == 4
     assert issuer.asked == 6
-
-
-def test_tokens_are_verified_by_a_key_set_by_url(issuer: Issuer, tmp_path: Path) -> None:
-    issuer.says = Answer(key_set(public_jwk("EC", kid="two")).encode())
-    tokens = TokenVerifier(settings(tmp_path, jwks_url=issuer.url))
-    token = signed("EC", headers={"kid": "two"})
-    assert tokens.verify(token) is None
-    assert tokens.due(token)
-    assert tokens.must_wait(token)
-    tokens.reload()
-    assert tokens.verify(token)
-    assert not tokens.due(token)
-    assert not tokens.due("garbage")
-    assert issuer.asked == 1

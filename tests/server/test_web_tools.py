@@ -153,32 +153,7 @@ def test_a_result_has_title_authors_abstract_arxiv_id_and_pdf_link(artifacts: Pa
 
 
 @pytest.mark.parametrize("texts", ["content", "structured"])
-def test_ten_results_of_arxiv_have_authors_ids_pdf_links_and_text_within_the_default_limit(
-    artifacts: Path, texts: str
-) -> None:
-    works = [
-        made.row(
-            number,
-            ids=(Id("arxiv", f"2401.0{number:04}"),),
-            url=f"https://arxiv.org/abs/2401.0{number:04}",
-            title=f"A title of about a dozen words that says a lot about the paper number {number}",
-            pdf_url=f"https://arxiv.org/pdf/2401.0{number:04}v2",
-            authors=tuple(f"Given{each} Family{each}" for each in range(9)),
-        )
-        for number in range(1, 11)
-    ]
-    answer = called(artifacts, "search_arxiv", {"query": "x"}, web=made.Canned(made.answer(*works)), texts=texts)
-    shown = text_of(answer) if texts == "content" else compact_json(answer.structured_content)
-    for work in works:
-        assert work.item.pdf_url in shown
-        assert work.id in shown
-        assert work.item.title in shown
-        assert work.item.abstract[:20] in shown
-    assert shown.count("Given0 Family0") == 10
-
-
-@pytest.mark.parametrize("texts", ["content", "structured"])
-@pytest.mark.parametrize("most", [200, 400, 1000, 2000, 10_000])
+@pytest.mark.parametrize("most", [200, 1000, 10_000])
 def test_an_answer_stays_within_its_tokens_and_names_results_before_it_shows_texts(
     artifacts: Path, most: int, texts: str
 ) -> None:
@@ -200,12 +175,6 @@ def test_a_limit_without_room_for_one_result_is_an_error_that_names_one_with_roo
     answer = called(artifacts, "web_search", {"query": "x", "max_tokens": 50}, web=search)
     assert answer.is_error
     assert "not one result fits into 50 tokens; the first one needs max_tokens" in text_of(answer)
-
-
-def test_an_answer_without_an_index_is_counted_by_the_estimate(tmp_path: Path) -> None:
-    answer = called(tmp_path / "none", "web_search", {"query": "x"}, web=made.Canned(of_several), texts="content")
-    assert not answer.is_error, text_of(answer)
-    assert PIECES.count(text_of(answer)) <= 4000
 
 
 # ----------------------------------------------------------------------------------------------- failures

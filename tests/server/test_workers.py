@@ -1,6 +1,5 @@
 """Several worker processes on one port; slow clients; the end of a server."""
 
-import asyncio
 import json
 import os
 import signal
@@ -13,18 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from copy import copy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import urllib3
-import uvicorn
 from samples import TOOLS, Program, write_catalog
 from servers import Server, started, workers_of
-from waiting import PATIENCE_S, pause, until
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.http.listening import reserve
-from retrieve_cli.server.http.admission import HEADERS_S, READING_S, SlowClients
 
 
 def ids_of(answer: Any) -> list[str]:
@@ -175,75 +171,3 @@ def test_a_body_above_the_limit_is_rejected(index: Path) -> None:
     with started(index, cwd=index.parent) as server:
         answer = server.post("/search", b"x" * (33 << 20))
         assert (answer.status, answer.json()["error"]["kind"]) == (413, "too_large")
-
-
-class Connection:
-    """A connection as uvicorn keeps it."""
-
-    def __init__(self) -> None:
-        self.cycle: SimpleNamespace | None = None
-        self.timeout_keep_alive_task: object | None = None
-        self.flow = SimpleNamespace(write_paused=False)
-        self.aborted = False
-        self.transport = SimpleNamespace(abort=self.abort)
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-def test_a_client_that_never_completes_its_headers_is_cut_off() -> None:
-    slow, connection = SlowClients(), Connection()
-    slow.close([connection], 0.0)
-    slow.close([connection], HEADERS_S)
-    assert not connection.aborted
-    slow.close([connection], HEADERS_S + 1)
-    assert connection.aborted
-
-
-def test_a_client_that_does_not_read_is_cut_off_and_one_that_waits_is_not() -> None:
-    slow, stuck, waiting, idle = SlowClients(), Connection(), Connection(), Connection()
-    stuck.cycle = waiting.cycle = SimpleNamespace(response_complete=False)
-    stuck.flow.write_paused = True
-    idle.cycle, idle.timeout_keep_alive_task = SimpleNamespace(response_complete=True), object()
-    for now in (0.0, READING_S + 1):
-        slow.close([stuck, waiting, idle], now)
-    assert (stuck.aborted, waiting.aborted, idle.aborted) == (True, False, False)
-
-
-def test_uvicorn_has_what_the_watch_on_slow_clients_reads(index: Path) -> None:
-    with started(index, cwd=index.parent) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as half:
-            half.sendall(b"GET /health HTTP/1.1\r\nHost: ")
-            pause(1.5, why="the watch looks once a second; it would fail on an attribute that is not there")
-            assert server.get("/health").status == 200
-            half.sendall(f"{host}\r\n\r\n".encode())
-            assert half.recv(100).startswith(b"HTTP/1.1 200")
-
-
-def test_the_watch_ends_a_client_that_never_sends_its_headers() -> None:
-    """A connection without a request stands in its list as one that waits for its headers."""
-
-    async def watched() -> bytes:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            server, slow = uvicorn.Server(uvicorn.Config("none:app", lifespan="off", log_config=None)), SlowClients()
-            server.config.load_app = lambda: None
-            running = asyncio.ensure_future(server.serve(sockets=[listener]))
-            reader, writer = await asyncio.open_connection(*listener.getsockname())
-            writer.write(b"GET /health HTTP/1.1\r\nHost: ")
-            while not server.server_state.connections:  # noqa: ASYNC110  uvicorn tells nobody
-                await asyncio.sleep(0)
-            for now in (0.0, HEADERS_S):
-                slow.close(server.server_state.connections, now)
-            assert not reader.at_eof()
-            slow.close(server.server_state.connections, HEADERS_S + 1)
-            try:
-                return await reader.read()
-            except ConnectionResetError:
-                return b""
-            finally:
-                writer.close()
-                server.should_exit = True
-                await running
-
-    assert asyncio.run(asyncio.wait_for(watched(), PATIENCE_S)) == b""

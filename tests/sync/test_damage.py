@@ -27,7 +27,7 @@ def is_healed(retrieve: Program, artifacts: Path, wanted: str) -> None:
     assert retrieve("sync", "--verify").code == 0
 
 
-@pytest.mark.parametrize("where", [0.3, 0.0, 0.6, 1.0])
+@pytest.mark.parametrize("where", [0.3, 1.0])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("edited", [False, True], ids=["same source", "changed source"])
 def test_a_bit_flipped_in_any_artifact(
@@ -41,21 +41,13 @@ def test_a_bit_flipped_in_any_artifact(
     is_healed(retrieve, artifacts, wanted)
 
 
-@pytest.mark.parametrize("where", [0.0, 0.01, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("where", [0.01, 0.6])
 def test_a_bit_flipped_in_the_cache(
     artifacts: Path, source: Path, fresh: Fresh, retrieve: Program, where: float
 ) -> None:
     write_catalog(source, [*records(0)[1:], *records(1)[:1]])
     [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
     flip(path, where)
-    is_healed(retrieve, artifacts, live(fresh()))
-
-
-@pytest.mark.parametrize("keep", [0, 10, 31, 32, 33, 100, 5000, -1])
-def test_a_cache_cut_short(artifacts: Path, source: Path, fresh: Fresh, retrieve: Program, keep: int) -> None:
-    write_catalog(source, [*records(0)[1:], *records(1)[:1]])
-    [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
-    path.write_bytes(path.read_bytes()[:keep])
     is_healed(retrieve, artifacts, live(fresh()))
 
 
@@ -69,7 +61,7 @@ def test_a_damaged_vector_does_not_enter_the_cache_from_the_live_generation(
     is_healed(retrieve, artifacts, wanted)
 
 
-@pytest.mark.parametrize("manifest", ["", "{", "[]", '{"schema_version": 99}', "null"])
+@pytest.mark.parametrize("manifest", ["{", '{"schema_version": 99}'])
 def test_an_unreadable_manifest_is_left_aside(
     artifacts: Path, publish: Publish, retrieve: Program, manifest: str
 ) -> None:
@@ -94,7 +86,7 @@ def test_without_any_manifest_left_the_way_back_is_named(artifacts: Path, retrie
 
 @pytest.mark.parametrize(
     "part",
-    ['"x": 1e999', '"x": "\\ud800"', '"at": "\\ud800"', '"sequence": 1e999', '"sequence": 1' + "0" * 40],
+    ['"x": "\\ud800"', '"sequence": 1e999'],
 )
 def test_a_manifest_with_what_json_cannot_say_again(
     artifacts: Path, source: Path, retrieve: Program, part: str
@@ -130,12 +122,12 @@ def test_a_difference_from_a_damaged_generation(
     publish(1)
     path = artifacts / "generations" / first / name
     data = path.read_bytes()
-    for at in range(0, len(data), max(1, len(data) // 25)):
+    for at in range(0, len(data), max(1, len(data) // 8)):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
         assert retrieve("inspect", "diff", "--query", "segment lungs").code in (0, 5)
 
 
-@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../..", "\x00", None])
+@pytest.mark.parametrize("content", ["0123456789ab\n", "../..", None])
 def test_a_current_that_points_nowhere_or_is_lost(artifacts: Path, retrieve: Program, content: str | None) -> None:
     wanted = live(artifacts)
     (artifacts / "current").unlink() if content is None else (artifacts / "current").write_text(content)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from progress_samples import texts, use
 from samples import Program, write_catalog
-from sync.forks import Child, Fault, Forks, Nursery, models
+from sync.forks import Child, Fault, Forks, models
 from sync.state import Fresh, contents
 
 from retrieve_cli.storage import pickles
@@ -53,14 +53,6 @@ def test_an_interrupted_first_build_keeps_and_tells_what_is_encoded_and_the_next
     assert contents(Path("artifacts")) == contents(fresh())
 
 
-def test_a_build_interrupted_twice_counts_what_both_encoded(source: Path, retrieve: Program, forks: Forks) -> None:
-    interrupted(forks, signal.SIGINT)
-    again = interrupted(forks, signal.SIGINT, after=HALF // 2)
-    assert kept("embeddings") == HALF + HALF // 2
-    assert f"{kept('embeddings')} of {COUNT} chunks are encoded and kept" in again.err
-    assert retrieve("build", "--catalog", source, "--json").json["records"] == COUNT
-
-
 def test_in_json_the_error_says_it(source: Path, forks: Forks) -> None:
     ended = interrupted(forks, signal.SIGINT, "--json")
     assert ended.code == 130
@@ -78,36 +70,9 @@ def test_a_build_that_is_killed_in_the_middle_of_a_batch_keeps_what_was_written(
     assert contents(Path("artifacts")) == contents(fresh())
 
 
-def test_a_complete_batch_replaces_the_files_of_its_parts(source: Path, forks: Forks) -> None:
-    done = interrupted(forks, 0, after=COUNT)
-    assert done.code == 0, done.err
-    assert len(list(Path("artifacts/cache").glob("*.embeddings/*"))) == 1
-    assert len(list(Path("artifacts/cache").glob("*.tokens/*"))) == 1
-
-
 def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path, forks: Forks) -> None:
     (Path("config.yaml")).write_text("dense: {enabled: false}\n")
     fault = Fault(step=2, within=".scratch-", number=signal.SIGINT)
     ended = forks.start("build", "--catalog", source, fault=fault, **models())
     assert ended.wait() == 130
     assert "error: interrupted\nhint: the current index is unchanged" in ended.err
-
-
-def test_term_weights_of_an_interrupted_build_are_kept(
-    source: Path,
-    model: Path,
-    fresh: Fresh,
-    retrieve: Program,
-    weighing_nursery: Nursery,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
-    forks = Forks(weighing_nursery, tmp_path, tmp_path_factory.mktemp("forks"))
-    ended = interrupted(forks, signal.SIGINT, after=COUNT + HALF)
-    assert kept("weights") == HALF
-    assert f"{HALF} of {COUNT} chunks are encoded and kept" in ended.err
-    done = retrieve("build", "--catalog", source)
-    assert f"splade: {COUNT - HALF} of {COUNT} texts encoded" in done.err
-    assert contents(Path("artifacts")) == contents(fresh())

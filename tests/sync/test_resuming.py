@@ -2,18 +2,15 @@
 
 import random
 import re
-import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from files.test_content_cache import files_may_not_grow
 from samples import Program, write_catalog
 from sync.forks import Fault, Forks, Nursery, models
 from sync.state import Fresh, contents, live
-from sync.test_damage import flip
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.ingest import embedding, encoding_queue
@@ -81,10 +78,6 @@ def weighed(said: str) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-def embedded(out: str) -> int:
-    return int((re.findall(r"(\d+) embedded", out) or ["0"])[0])
-
-
 # ------------------------------------------------------------------------------------------------------- kills
 
 
@@ -122,69 +115,7 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
-def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
-    source: Path, fresh: Fresh, retrieve: Program, forks: Forks, tmp_path: Path
-) -> None:
-    artifacts, built = tmp_path / "artifacts", fresh()
-    wanted, card = contents(built), encoder_card(built)
-    for step in random.Random(0).sample(range(4, 60), 3):
-        shutil.rmtree(artifacts, ignore_errors=True)
-        assert list(killed(step, source, tmp_path / "log", forks))
-        assert not (artifacts / "current").exists()
-        known = cached(artifacts, card)
-        done = retrieve("build", "--catalog", source)
-        assert done.code == 0, done.err
-        assert weighed(done.err) == (DISTINCT - len(known["weights"]), DISTINCT)
-        assert embedded(done.out) == DISTINCT - len(known["tokens"])
-        assert contents(artifacts) == wanted
-        assert not list(artifacts.rglob(".*"))
-
-
 # ------------------------------------------------------------------------------------- damage, and a full disk
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "a bit": lambda path: flip(path, 1 / 3),
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-7]),
-    "empty": lambda path: path.write_bytes(b""),
-    "garbage": lambda path: path.write_bytes(b"garbage" * 999),
-    "gone": Path.unlink,
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(
-    source: Path, retrieve: Program, kind: str, how: str
-) -> None:
-    assert retrieve("build", "--catalog", source).code == 0
-    artifacts = Path("artifacts")
-    wanted = contents(artifacts)
-    path = sorted(artifacts.glob(f"cache/*.{kind}/*.pkl"))[1]
-    lost = len(pickles.load(path)["starts"]) - 1
-    DAMAGE[how](path)
-    done = retrieve("build", "--catalog", source)
-    assert done.code == 0, done.err
-    assert (str(path) in done.err) == (how != "gone")
-    assert (embedded(done.out), weighed(done.err)[0]) == ((lost, 0) if kind == "tokens" else (0, lost))
-    assert contents(artifacts) == wanted
-    assert "damaged" not in retrieve("build", "--catalog", source).err
-
-
-def test_where_there_is_no_room_for_the_cache_the_live_index_stays_and_the_next_build_goes_on(
-    source: Path, fresh: Fresh, retrieve: Program, tmp_path: Path
-) -> None:
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "few.jsonl", tools(3, version=1))).code == 0
-    artifacts = Path("artifacts")
-    before = live(artifacts)
-    largest = max(path.stat().st_size for path in artifacts.glob("cache/*.weights/*"))
-    with files_may_not_grow(largest):
-        done = retrieve("build", "--catalog", source)
-    assert (done.code, "File too large" in done.err) == (1, True)
-    assert live(artifacts) == before
-    assert not list(artifacts.rglob(".*"))
-    assert retrieve("build", "--catalog", source).code == 0
-    assert contents(artifacts) == contents(fresh())
 
 
 # ------------------------------------------------------------------------------------------------------- syncs

@@ -1,1 +1,1 @@
-"""Diagnose problems and print the fix; reads only; measuring encoders (`--advise`) may write the model cache."""
+"""Diagnose problems and print the fix; reads only."""

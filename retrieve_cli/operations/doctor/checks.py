@@ -1,6 +1,6 @@
-"""Checks of the artifacts folder, the model, the machine, the packages and the sources.
+"""Checks of the folder, the model, the machine, the packages and the sources; each returns its findings.
 
-A check returns its findings, each fault with its fix; None if it does not apply.
+A check that does not apply returns None.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache as cached
 from importlib import metadata
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from retrieve_cli.assemble import encoders, registry
@@ -23,30 +25,30 @@ from retrieve_cli.assemble.documents import reader_of, sandbox_lacks
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.assemble.llm import model_servers as configured_servers
 from retrieve_cli.assemble.trusted import strange_sources
+from retrieve_cli.assemble.unapplied import summary, unapplied
+from retrieve_cli.config.loading import override
 from retrieve_cli.config.plugins import retriever_names
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import SourceSetting
+from retrieve_cli.contracts import Request
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages as languages_by_code
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.operations import views
-from retrieve_cli.operations.doctor.subject import Fault, Subject, fail, ok, shell, size, some, warn
+from retrieve_cli.operations.doctor.subject import Finding, Found, Subject, fail, ok, shell, size, some, warn
+from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import RECORDS, open_generation
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.manifest import Manifest, trace
+from retrieve_cli.storage.records.columns import Columns, columns_of
 from retrieve_cli.storage.vector_cache import VectorCache
 from retrieve_cli.version import __version__
 
-_LEAST = 64 << 20
-"""Bytes that a sync is assumed to need at least."""
-_NO_CACHE = Path(os.devnull)
-"""A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""
 
-# ------------------------------------------------------------------------------------------------ the folder
-
-
-def artifacts(subject: Subject) -> Fault:
+def artifacts(subject: Subject) -> Finding:
     """Check that the folder exists and can be read and written."""
     path, store = subject.artifacts, subject.store
     if not path.is_dir():
@@ -54,14 +56,13 @@ def artifacts(subject: Subject) -> Fault:
     if not os.access(path, os.R_OK | os.X_OK):
         return fail(f"{path} cannot be read", shell(["chmod", "u+rx"], [path]))
     parts = [path, store.generations, store.cache, store.fetched]
-    locked = [part for part in parts if part.exists() and not os.access(part, os.W_OK | os.X_OK)]
-    if locked:
+    if locked := [part for part in parts if part.exists() and not os.access(part, os.W_OK | os.X_OK)]:
         message = f"{', '.join(map(str, locked))} cannot be written: queries work, build and sync do not"
         return warn(message, shell(["chmod", "u+rwx"], locked))
     return ok(f"{path} can be read and written")
 
 
-def index(subject: Subject) -> Fault:
+def index(subject: Subject) -> Finding:
     """Check that every byte of the current generation is as written, and that it opens."""
     store = subject.store
     try:
@@ -71,19 +72,19 @@ def index(subject: Subject) -> Fault:
     except IndexMissing as error:
         return fail(error.message, subject.build() or subject.build_from())
     except IndexCorrupt as error:
-        return _damaged(subject, error.message, subject.sync() or subject.build())
+        return _damaged(subject, error.message, subject.rebuild())
     parts = {"generation", *(subject.manifest.files if subject.manifest else ())}
     faults = {name: fault for name, fault in report["faults"].items() if name in parts}
     if not faults:
         records = (subject.manifest.rows(RECORDS) if subject.manifest else 0) or 0
         return ok(f"generation {report['generation']} is intact ({some(records, 'record')})")
     # If every byte is as written and the parts still disagree, a sync would find nothing to do.
-    fix = subject.build() if faults.keys() == {"generation"} else subject.sync() or subject.build()
+    fix = subject.build() if faults.keys() == {"generation"} else subject.rebuild()
     return _damaged(subject, "; ".join(faults.values()), fix)
 
 
-def _damaged(subject: Subject, message: str, fix: str) -> Fault:
-    """Return the fault of a damaged index, with the newest other generation that is intact as another way out."""
+def _damaged(subject: Subject, message: str, fix: str) -> Finding:
+    """Return the finding on a damaged index, with the newest other generation that is intact as another way out."""
     back = ""
     for kept in reversed(subject.store.kept()):
         with suppress(RetrieveError):  # removed in the meantime
@@ -94,21 +95,22 @@ def _damaged(subject: Subject, message: str, fix: str) -> Fault:
     return fail(message, fix or back or subject.build_from())
 
 
-def own(name: str, subject: Subject) -> Fault | None:
+def own(name: str, subject: Subject) -> Finding | None:
     """Check that files beside the generations are unchanged since they were written; None without such files."""
     files = beside(subject.store.path) if subject.artifacts.is_dir() else {}
-    first, *more = [path for path in files if path.startswith(name)] or [""]
-    for path in filter(None, (first, *more)):
+    paths = [path for path in files if path.startswith(name)]
+    for path in paths:
         try:
             files[path]()
         except (RetrieveError, OSError) as error:
             log = path.endswith("documents.jsonl")
             return fail(str(error), subject.command("doctor", "--repair") if log else getattr(error, "hint", ""))
-    sent = f"; so {'is' if len(more) == 1 else 'are'} {some(len(more), 'file')} that came as documents" if more else ""
-    return ok(f"{first} is unchanged{sent}") if first else None
+    more = len(paths) - 1
+    sent = f"; so {'is' if more == 1 else 'are'} {some(more, 'file')} that came as documents" if more > 0 else ""
+    return ok(f"{paths[0]} is unchanged{sent}") if paths else None
 
 
-def generations(subject: Subject) -> Fault:
+def generations(subject: Subject) -> Finding:
     """List stored generations and leftovers: damaged folders that were set aside, scratch folders of dead writers."""
     store = subject.store
     kept, damaged = store.kept(), _of_no_use(subject)
@@ -133,7 +135,7 @@ def _of_no_use(subject: Subject) -> list[Path]:
     return [path for path in folders if not path.name.startswith(".") and path.name not in needed]
 
 
-def who_writes(subject: Subject) -> Fault:
+def who_writes(subject: Subject) -> Finding:
     """Report whether a process is writing here, and which one."""
     holder = lock.holder(subject.store.lock)
     if lock.is_held(subject.store.lock):
@@ -141,7 +143,7 @@ def who_writes(subject: Subject) -> Fault:
     return ok(f"free: its last holder is gone{holder}" if holder else "free: there is no writer")
 
 
-def disk(subject: Subject) -> Fault:
+def disk(subject: Subject) -> Finding:
     """Check the disk space for a sync: it writes a new generation beside the current one, and vectors to the cache."""
     path = subject.artifacts.absolute()
     while not path.exists():
@@ -150,16 +152,16 @@ def disk(subject: Subject) -> Fault:
     if current is None:
         return ok(f"{size(free)} free")
     taken = _bytes(subject.store.generations / current)
-    wanted = max(2 * taken, _LEAST)
+    wanted = max(2 * taken, 64 << 20)
     message = f"{size(free)} free; the current generation takes {size(taken)}"
     if free >= wanted:
         return ok(message)
     aside = _of_no_use(subject)
     fix = shell(["rm", "-r"], aside) if aside else "free disk space: " + shell(["df", "-h"], [path])
-    return Fault("fail" if free < taken else "warn", f"{message}, and a sync needs {size(wanted)}", fix)
+    return Finding("fail" if free < taken else "warn", f"{message}, and a sync needs {size(wanted)}", fix)
 
 
-def cache(subject: Subject) -> Fault:
+def cache(subject: Subject) -> Finding:
     """Report the size of the vector cache, and check that it has the vectors of the current index."""
     folder = subject.store.cache
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -185,13 +187,10 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-# ---------------------------------------------------------------------------------------- models and machine
-
-
-def model(subject: Subject) -> Fault:
+def model(subject: Subject) -> Finding:
     """Check that the encoder of the current index is here in the right revision, and the one that a sync would use."""
     # Models are only inspected: without network, GPU or writes to the model cache.
-    models = replace(subject.settings.models, auto_download=False, cache_dir=_NO_CACHE)
+    models = replace(subject.settings.models, auto_download=False, cache_dir=Path(os.devnull))
     settings = replace(subject.settings, models=models, encoder=replace(subject.settings.encoder, device="cpu"))
     built = subject.manifest is not None and subject.manifest.recipe.encoder is not None
     if not built and not settings.dense.enabled:
@@ -206,7 +205,7 @@ def model(subject: Subject) -> Fault:
             return warn(f"{error.message} It is downloaded at first use (models.auto_download).", error.hint)
         return fail(error.message, error.hint)
     except IndexCorrupt as error:
-        return fail(error.message, subject.sync() or subject.build() or subject.build_from())
+        return fail(error.message, subject.rebuild() or subject.build_from())
     message = f"{card.name} at revision {card.revision[:12]}, the one that the index was built with"
     if not settings.dense.enabled:
         return ok(f"{message}; sync uses none (dense.enabled: false)")
@@ -217,7 +216,7 @@ def model(subject: Subject) -> Fault:
     return ok(message)
 
 
-def languages(subject: Subject) -> Fault | None:
+def languages(subject: Subject) -> Finding | None:
     """Check that the encoder was trained for the languages of the records, as far as both are known."""
     manifest = subject.manifest
     if manifest is None or manifest.recipe.encoder is None:
@@ -230,13 +229,13 @@ def languages(subject: Subject) -> Fault | None:
     return of_languages(manifest.recipe.encoder_card.name, rows)
 
 
-def of_languages(encoder: str, rows: Mapping[str, int]) -> Fault | None:
+def of_languages(encoder: str, rows: Mapping[str, int]) -> Finding | None:
     """Return the finding on an encoder, by its name, and the number of rows in each language."""
     total = sum(rows.values()) or 1
-    shares = {code: rows[code] / total for code in sorted(rows, key=lambda code: (-rows[code], code))}
-    if sum(share for code, share in shares.items() if code not in (ENGLISH, "zxx")) < _FEW:
+    codes = sorted(rows, key=lambda code: (-rows[code], code))
+    if sum(rows[code] for code in codes if code not in (ENGLISH, "zxx")) / total < 0.01:  # by mistake, or no matter
         return None
-    listed = ", ".join(f"{share:.0%} {_named(code)}" for code, share in list(shares.items())[:_LISTED])
+    listed = ", ".join(f"{rows[code] / total:.0%} {_named(code)}" for code in codes[:4])
     if not _ENGLISH_ALONE.search(encoder):
         return ok(f"records in {listed}")
     trained = f"{encoder} was trained on English, and the records are {listed}"
@@ -245,14 +244,11 @@ def of_languages(encoder: str, rows: Mapping[str, int]) -> Fault | None:
 
 
 def _named(code: str) -> str:
-    """Return the English name of a language."""
-    if (known := languages_by_code().get(code)) is None:
-        return code
-    return next((name.title() for name in (known.stemmer, *sorted(known.names)) if len(name) > 3), code)
+    known = languages_by_code().get(code)
+    names = (known.stemmer, *sorted(known.names)) if known else ()
+    return next((name.title() for name in names if len(name) > 3), code)
 
 
-_FEW, _LISTED = 0.01, 4
-"""Share of records that are in a language by mistake, or do not matter; and languages that are listed."""
 _ENGLISH_ALONE = re.compile(
     r"(?:^|/)(?:all-(?:MiniLM|mpnet|distilroberta)|msmarco-|multi-qa-|bge-(?:small|base|large)-en|gte-(?:small|base|large)$"
     r"|e5-(?:small|base|large)(?:-v2)?$)",
@@ -261,7 +257,7 @@ _ENGLISH_ALONE = re.compile(
 """Names of well-known encoders of English."""
 
 
-def model_servers(subject: Subject) -> Fault | None:
+def model_servers(subject: Subject) -> Finding | None:
     """Report the configured model servers, and check that their API keys are set; no server is contacted."""
     if not (servers := configured_servers(subject.settings)):
         return None
@@ -270,7 +266,7 @@ def model_servers(subject: Subject) -> Fault | None:
     return warn(f"{message}; not set: {', '.join(lacking)}", f"export {lacking[0]}=...") if lacking else ok(message)
 
 
-def gpu(subject: Subject) -> Fault:
+def gpu(subject: Subject) -> Finding:
     """Check that a GPU would encode passages, or that the processor has the configured precision."""
     if not subject.settings.dense.enabled:
         return ok("not needed: nothing is encoded (dense.enabled: false)")
@@ -280,29 +276,27 @@ def gpu(subject: Subject) -> Fault:
     return ok(device)
 
 
-def packages(subject: Subject) -> Fault:
+def packages(subject: Subject) -> Finding:
     """Check that the needed distributions are installed, and list the others."""
-    installed: list[str] = []
-    missing: list[tuple[str, str]] = []
+    installed: dict[str, None] = {}
+    missing: dict[str, str] = {}
     absent = ""
     for names, purpose, needed in _distributions(subject):
         if found := next(filter(None, map(_version, names)), ""):
-            installed.append(found)
+            installed[found] = None
             continue
         text = f"{names[0]} is not installed, needed for {purpose}"
         absent += f"; {text}"
-        missing += [(names[0], text)] if needed else []
+        missing |= {names[0]: text} if needed else {}
     if missing:
-        return fail("; ".join(text for _, text in missing), "pip install " + " ".join(name for name, _ in missing))
-    head = f"retrieve {__version__}, Python {platform.python_version()}"
-    return ok(f"{head}, {', '.join(dict.fromkeys(installed))}{absent}")
+        return fail("; ".join(missing.values()), "pip install " + " ".join(missing))
+    return ok(f"retrieve {__version__}, Python {platform.python_version()}, {', '.join(installed)}{absent}")
 
 
 def _version(name: str) -> str:
-    try:
+    with suppress(metadata.PackageNotFoundError):
         return f"{name} {metadata.version(name)}"
-    except metadata.PackageNotFoundError:
-        return ""
+    return ""
 
 
 def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, bool]]:
@@ -341,10 +335,7 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, bool]
             yield package.names, f"{name}.{package.key}: {package.value}", package.value in chosen
 
 
-# ------------------------------------------------------------------------------------- sources and documents
-
-
-def sources(subject: Subject) -> Fault | list[Fault]:
+def sources(subject: Subject) -> Found:
     """Check that each source can be read and has not changed since the build; nothing is downloaded."""
     strange = strange_sources(subject.artifacts, subject.manifest) if subject.manifest else []
     if strange and not subject.settings.sources.list:
@@ -352,14 +343,15 @@ def sources(subject: Subject) -> Fault | list[Fault]:
     if not subject.entries:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return warn(message, subject.build_from())
-    found = [_source(subject, entry) for entry in subject.entries]
-    for name in _digests(subject.manifest).keys() - {entry.name for entry in subject.entries}:
-        message = f"{name} is in the index, and the configuration no longer lists it"
-        found.append(warn(message, subject.command("sync")))
-    return found
+    gone = _digests(subject.manifest).keys() - {entry.name for entry in subject.entries}
+    message, sync = "{} is in the index, and the configuration no longer lists it", subject.command("sync")
+    return [
+        *(_source(subject, entry) for entry in subject.entries),
+        *(warn(message.format(name), sync) for name in gone),
+    ]
 
 
-def _source(subject: Subject, entry: SourceSetting) -> Fault:
+def _source(subject: Subject, entry: SourceSetting) -> Finding:
     copy = subject.artifacts / "sources" / f"{entry.name}.jsonl"
     remote, sync = entry.path is None, subject.command("sync")
     try:
@@ -376,11 +368,10 @@ def _source(subject: Subject, entry: SourceSetting) -> Fault:
         for item in source.scan():
             read.update(trace(item))
     except UsageError as error:
+        flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
+        fix = f"restore it, or build from its new place: {subject.command('build', flag, place)}"
         if subject.settings.sources.list:
             fix = f"correct `sources:` in the configuration ({error.hint})"
-        else:
-            flag, place = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
-            fix = f"restore it, or build from its new place: {subject.command('build', flag, place)}"
         return fail(f"{entry.name}: {error.message}", fix)
     if read.hexdigest() == before:
         return ok(f"{entry.name} is as built{age}")
@@ -389,11 +380,10 @@ def _source(subject: Subject, entry: SourceSetting) -> Fault:
 
 def _digests(manifest: Manifest | None) -> Mapping[str, str]:
     """Return the SHA-1 of each source at the build, by name; empty if the manifest does not have them."""
-    try:
+    with suppress(KeyError, TypeError):
         noted = manifest.built["sources"] if manifest else ()
         return {str(source["origin"]["name"]): str(source["digest"]) for source in noted}
-    except (KeyError, TypeError):
-        return {}
+    return {}
 
 
 def _age(path: Path) -> str:
@@ -403,23 +393,19 @@ def _age(path: Path) -> str:
     return f"{some(hours, 'hour')} old" if hours < 48 else f"{hours // 24} days old"
 
 
-_MOST = 100_000
-"""Files of folders that are looked at by name."""
-
-
-def documents(subject: Subject) -> Fault | None:
+def documents(subject: Subject) -> Finding | None:
     """Check that every format that is there can be read, by the parser that the index was built with."""
     reader, lacking = reader_of(subject.settings), Counter[str]()
     if kinds := {kind for kind in reader.formats if reader.lacks(kind)}:
         folders = [entry.path for entry in subject.entries if entry.kind == "docs" and entry.path is not None]
         follow = subject.settings.docs.follow_links
         names = (name for folder in folders for name in _names(folder, follow_links=follow))
-        counts = Counter(reader.format_of(name, b"") or "" for name in islice(names, _MOST))
-        lacking = Counter({kind: count for kind, count in counts.items() if kind in kinds})
+        found = (reader.format_of(name, b"") or "" for name in islice(names, 100_000))
+        lacking = Counter(kind for kind in found if kind in kinds)
     if lacking:
-        shown = ", ".join(some(count, f"{kind} file") for kind, count in lacking.most_common())
+        counts = ", ".join(some(count, f"{kind} file") for kind, count in lacking.most_common())
         reasons = "; ".join(reader.lacks(kind).partition(":")[0] for kind, _ in lacking.most_common())
-        return warn(f"skipped: {shown}; {reasons}", "pip install 'retrieve-cli[documents]'")
+        return warn(f"skipped: {counts}; {reasons}", "pip install 'retrieve-cli[documents]'")
     cards = (subject.manifest.recipe.documents or {}) if subject.manifest else {}
     changes = []
     for kind, card in cards.items():
@@ -434,7 +420,14 @@ def documents(subject: Subject) -> Fault | None:
     return ok(", ".join(f"{kind} by {card.get('parser')}" for kind, card in cards.items())) if cards else None
 
 
-def sandbox(_: Subject) -> Fault:
+def _names(folder: Path, *, follow_links: bool) -> Iterator[str]:
+    """Yield the names of the files in a folder that are not hidden."""
+    for _, folders, names in os.walk(folder, followlinks=follow_links):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (name for name in names if not name.startswith("."))
+
+
+def sandbox(_: Subject) -> Finding:
     """Check that this kernel has all rules for the processes that parse documents."""
     if lacks := sandbox_lacks():
         fix = "parse documents of strangers on Linux 6.2 or later, x86_64 or aarch64, with Landlock and seccomp"
@@ -442,8 +435,48 @@ def sandbox(_: Subject) -> Fault:
     return ok("parsers read no file of the user and reach no network and no other process")
 
 
-def _names(folder: Path, *, follow_links: bool) -> Iterator[str]:
-    """Yield the names of the files in a folder that are not hidden."""
-    for _, folders, names in os.walk(folder, followlinks=follow_links):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (name for name in names if not name.startswith("."))
+def settings(subject: Subject) -> Finding:
+    """Check that a sync with these settings would not change how the index is built."""
+    if subject.manifest is None:
+        return ok("skipped: there is no index to compare with")
+    if subject.given is None:
+        return ok("skipped: the configuration is invalid")
+
+    @cached
+    def columns() -> Columns:
+        with open_generation(subject.store) as generation:
+            return columns_of(generation)
+
+    if differing := unapplied(subject.settings, subject.manifest.recipe, columns=columns):
+        message = f"{summary(differing, subject.given)}, until a sync"
+        return warn(message, subject.rebuild() or subject.build_from())
+    return ok("the index is built as configured")
+
+
+_THRESHOLDS = ("search.grade", "search.max_distance", "search.min_score", "rerank.min_score")
+
+
+def thresholds(subject: Subject) -> Finding | None:
+    """Check that the thresholds leave some results to queries that are names of records, which match well."""
+    chosen = [key for key in _THRESHOLDS if attrgetter(key)(subject.settings) is not None]
+    if subject.manifest is None or not chosen:
+        return None
+    free = {"search": {"require_tenant": False, "deadline_ms": None}, "gating": {"enabled": False}}
+    opened = Opened.of(subject.store, override(subject.settings, free, where="doctor"))
+    records = opened.generation.records
+    rows = sorted({row * len(records) // 8 for row in range(8)}) if len(records) else []
+    names = dict.fromkeys(str(records[row]["name"]).translate(_NO_TAGS).strip() for row in rows)
+    # Servers cost time and money: only rerankers of this machine are run for it.
+    rerank = None if subject.settings.rerank.backend in (*TOKEN_BACKENDS, "cross_encoder") else False
+    searcher = Searcher(opened, opened.options(rerank=rerank, expand=False, k=1))
+    answers = searcher.answer([Request(name) for name in names if name])
+    counts = sum((Counter(answer.removed) for answer in answers), Counter[str]())
+    removed = max(counts, key=counts.__getitem__, default=None)
+    if removed is None or any(answer.results for answer in answers):
+        return ok(f"{' and '.join(chosen)} leave results to queries of the index's own names")
+    reason = next((notice for answer in answers for notice in answer.notices if removed in notice), removed)
+    message = f"none of {len(answers)} queries, each the name of a record, has a result: {reason}"
+    return warn(message, f"set {removed.partition(' ')[0]}: null in config.yaml")
+
+
+_NO_TAGS = str.maketrans("[]", "  ")

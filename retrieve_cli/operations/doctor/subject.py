@@ -1,11 +1,11 @@
-"""Subject of the checks, findings, and the commands that fix them, written for this folder and this configuration."""
+"""Subject of the checks, findings, and the commands that fix them, for this folder and this configuration."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,60 +14,35 @@ from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest import sync
 from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 
 Status = Literal["ok", "warn", "fail"]
-_WORSE: Sequence[Status] = ("ok", "warn", "fail")
-
-_DEFAULT = Path("artifacts")
 _FLAGS = {"catalog": "--catalog", "docs": "--docs-dir"}
 """Flags of `retrieve build` by kind of source."""
 
 
-class Check(Frozen):
-    """One finding."""
+class Finding(NamedTuple):
+    """Result of a check; if something is wrong, with a command or an edit that fixes it."""
+
+    status: Status
+    message: str
+    fix: str = ""
+
+
+Found = Finding | Sequence[Finding] | None
+ok, warn, fail = (partial(Finding, status) for status in ("ok", "warn", "fail"))
+
+
+class Check(NamedTuple):
+    """The finding of a check, by the name of the check."""
 
     name: str
     status: Status
     message: str
     fix: str = ""
-    """A command or an edit that fixes it; empty if nothing is wrong."""
-
-
-class Fault(NamedTuple):
-    """A finding; if something is wrong, with its fix."""
-
-    status: Status
-    message: str
-    fix: str = ""
-
-
-def ok(message: str) -> Fault:
-    """Return that nothing is wrong."""
-    return Fault("ok", message)
-
-
-def warn(message: str, fix: str) -> Fault:
-    """Return something that may be wrong."""
-    return Fault("warn", message, fix)
-
-
-def fail(message: str, fix: str) -> Fault:
-    """Return something that is wrong."""
-    return Fault("fail", message, fix)
-
-
-def check_of(name: str, found: Fault | Sequence[Fault]) -> Check:
-    """Return the findings of a check as one, as bad as the worst; without a fault, all of them."""
-    faults = [found] if isinstance(found, Fault) else list(found)
-    shown = [fault for fault in faults if fault.status != "ok"] or faults
-    worst = max((fault.status for fault in shown), key=_WORSE.index)
-    message = "; ".join(fault.message for fault in shown)
-    return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in shown if fault.fix)))
 
 
 class Subject:
@@ -78,9 +53,7 @@ class Subject:
     ) -> None:
         """`config` is the file that was named on the command line, so that the commands name it too; `given` are the
         keys that the configuration sets, and where; None if it is invalid."""
-        self.artifacts = artifacts
-        self.settings = settings
-        self.given = given
+        self.artifacts, self.settings, self.given = artifacts, settings, given
         self._config = config
 
     @cached_property
@@ -104,23 +77,17 @@ class Subject:
         return self.settings.sources.list
 
     def source(self, entry: SourceSetting) -> Source:
-        """Return the source of an entry. Raises: UsageError: it is not on this machine, or not what its kind takes."""
+        """Return the source of an entry. Raises: UsageError: it is not here, or not what its kind takes."""
         return sources_of([entry], self.settings, fetched=self.artifacts / "sources")[0]
-
-    # ---------------------------------------------------------------------------------------- commands
 
     def command(self, *words: str) -> str:
         """Return a command of this program for this folder and this configuration."""
         given = ["retrieve", *words]
-        if self.artifacts != _DEFAULT:
+        if self.artifacts != Path("artifacts"):
             given += ["--artifacts", _word(self.artifacts)]
         if self._config is not None:
             given += ["--config", _word(self._config)]
         return shlex.join(given)
-
-    def sync(self) -> str:
-        """Return the command that rebuilds a damaged index; empty if a source is missing or no source is known."""
-        return self.command("sync") if self._here(self.entries) else ""
 
     def build(self) -> str:
         """Return the command that builds from the known sources; empty if none is known or one is missing."""
@@ -131,6 +98,10 @@ class Subject:
             if len(entries) == 1 and flag and not (entries[0].id_prefix or entries[0].exclude) and self._here(entries):
                 return self.command("build", flag, _word(entries[0].path or Path()))
         return ""
+
+    def rebuild(self) -> str:
+        """Return the command that rebuilds a damaged index: sync, or build; empty if no source is known."""
+        return self.command("sync") if self._here(self.entries) else self.build()
 
     def build_from(self) -> str:
         """Return the build command with a placeholder for its source."""
@@ -162,12 +133,8 @@ def some(count: int, what: str) -> str:
 
 def size(count: int) -> str:
     """Return a number of bytes for people."""
-    value, unit = float(count), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+    power = max(0, min(4, (max(1, count).bit_length() - 1) // 10))
+    return f"{count / 1024**power:.{min(1, power)}f} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def _word(path: Path) -> str:

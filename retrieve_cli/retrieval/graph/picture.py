@@ -30,8 +30,8 @@ def flowchart(
 ) -> Flowchart:
     """Return the nodes within `radius` edges of a node, in either direction: records as boxes, all else rounded.
 
-    At most `max_nodes` nodes, the nearest, and of those equally near the ones with the heaviest edges; a comment says
-    how many are left out.
+    At most `max_nodes` nodes, the nearest, and of those equally near the ones with the heaviest edges; a comment has
+    the number of omitted nodes.
     """
     near = [each for ring in rings(graph, node, radius, most=_COUNTED) for each in ring]
     shown = set(near[:max_nodes])

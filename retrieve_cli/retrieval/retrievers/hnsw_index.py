@@ -71,7 +71,7 @@ class HnswIndex:
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
     ) -> list[Candidates]:
-        """Return approximately the best rows; mean and deviation are those of the listed scores.
+        """Return approximately the best rows; mean and deviation are computed from the listed scores.
 
         The answer is exact if few rows are allowed.
         """

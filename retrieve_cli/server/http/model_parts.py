@@ -66,7 +66,7 @@ def configured(settings: Settings) -> ModelParts:
     )
 
 
-def warm(parts: ModelParts) -> None:
+def load_models(parts: ModelParts) -> None:
     """Load the models of the encoder and of the reranker."""
     parts.encoder.encode_passages(["ready"])
     if parts.scorer is not None:

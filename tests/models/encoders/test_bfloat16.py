@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,60 +65,11 @@ def test_the_card_differs_from_that_of_float32_in_the_precision_alone(
     assert replace(card, precision="float32") == onnx(tiny_bert).card
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
-    default_model: ModelFolder, in_bfloat16: Make, kind: str, threads: int
-) -> None:
-    random = np.random.default_rng(threads)
-    words = ["lung", "segmentation", "of", "CT", "nnU-Net", "registration", "tool"]
-    texts = [" ".join(random.choice(words, size)) for size in [*range(1, 40, 4), *(7,) * 6, *(60,) * 3, 150]]
-    encoder = in_bfloat16(kind, default_model, threads)
-    alone = np.concatenate([encoder.encode_passages([text]) for text in texts])
-    order = random.permutation(len(texts))
-    assert np.array_equal(encoder.encode_passages([texts[place] for place in order]), alone[order])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_tokens_are_taken_beside_the_same_vectors(
-    tiny_bert: ModelFolder, onnx: MakeOnnx, in_bfloat16: Make, kind: str
-) -> None:
-    texts = ["segment the lungs", "a", "", "word word word"]
-    encoder, taken = in_bfloat16(kind, tiny_bert), {}
-    vectors = encoder.encode_passages_into(texts, taken.__setitem__)  # type: ignore[attr-defined]
-    assert np.array_equal(vectors, encoder.encode_passages(texts))
-    expected: dict[int, Any] = {}
-    onnx(tiny_bert).encode_passages_into(texts, expected.__setitem__)
-    for place, tokens in taken.items():
-        assert np.array_equal(tokens.ids, expected[place].ids)
-        assert cosines(tokens.vectors, expected[place].vectors).min() > 0.99
-
-
 @needs_openvino
 def test_openvino_in_float32_is_the_onnx_encoder_but_for_rounding(default_model: ModelFolder, onnx: MakeOnnx) -> None:
     encoder, other = onnx(default_model), onnx(default_model, runtime="openvino")
     assert other.card == encoder.card
     assert np.allclose(other.encode_passages(TEXTS), encoder.encode_passages(TEXTS), atol=1e-5)
-
-
-@pytest.mark.parametrize("activation", ["relu", "gelu_new"])
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_other_activations_are_near_too(
-    make_tiny: Callable[..., ModelFolder], onnx: MakeOnnx, in_bfloat16: Make, kind: str, activation: str
-) -> None:
-    folder = make_tiny(hidden_act=activation)
-    expected = onnx(folder).encode_passages(TEXTS)
-    assert cosines(in_bfloat16(kind, folder).encode_passages(TEXTS), expected).min() > 0.999
-
-
-def test_torch_has_as_many_threads_after_a_batch_as_before(tiny_bert: ModelFolder, in_bfloat16: Make) -> None:
-    import torch
-
-    usual = torch.get_num_threads()
-    for threads in (1, 2):
-        encoder = in_bfloat16("torch", tiny_bert, threads)
-        encoder.encode_passages(["word " * size for size in range(1, 12)])
-        assert torch.get_num_threads() == usual
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

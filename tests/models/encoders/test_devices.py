@@ -70,12 +70,6 @@ def test_with_a_gpu_torch_is_chosen_and_said(machine: Become, device: Any, kind:
     assert (choice.kind, choice.device, str(choice)) == ("torch", "cuda", "cuda: torch (NVIDIA H200)")
 
 
-def test_with_a_gpu_the_cpu_is_still_to_be_had(machine: Become) -> None:
-    machine(driver=True, gpu=True)
-    assert choose("cpu").kind == "onnx"
-    assert choose("auto", "onnx").device == "cpu"
-
-
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -136,19 +130,6 @@ print("torch" in sys.modules)
 def test_bfloat16_is_read_off_the_processor(processor: Become, cpuinfo: str, reason: str) -> None:
     processor(cpuinfo)
     assert devices.why_no_bfloat16() == reason
-
-
-@pytest.mark.parametrize(("has", "reason"), [(True, ""), (False, LACKING)])
-def test_bfloat16_is_asked_of_torch_where_there_is_no_cpuinfo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, reason: str
-) -> None:
-    torch = ModuleType("torch")
-    vars(torch)["cpu"] = SimpleNamespace(get_capabilities=lambda: {"avx2": True, "avx512_bf16": has})
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(devices, "_CPUINFO", str(tmp_path / "nowhere"))
-    assert devices.why_no_bfloat16() == reason
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert devices.why_no_bfloat16()
 
 
 WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.cores import one_blas_thread, openblas
 from retrieve_cli.models.runtimes.bert import gelu, pool, to_unit
 
 
@@ -17,39 +14,6 @@ from retrieve_cli.models.runtimes.bert import gelu, pool, to_unit
 def test_gelu_is_x_times_the_normal_distribution(values: list[float]) -> None:
     expected = [value * 0.5 * math.erfc(-value / math.sqrt(2)) for value in values]
     assert np.allclose(gelu(np.array(values, dtype=np.float32)), expected, atol=1e-6, rtol=1e-6)
-
-
-def test_openblas_keeps_to_one_thread_inside_and_gets_its_threads_back() -> None:
-    blas = openblas()
-    if blas is None:
-        return
-    read, _ = blas
-    before = read()
-    with one_blas_thread:
-        assert read() == 1
-        with one_blas_thread:
-            assert read() == 1
-        assert read() == 1
-    assert read() == before
-
-
-def test_the_openblas_that_is_found_is_the_one_that_numpy_multiplies_with() -> None:
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    root = str(Path(np.__file__).parents[1] / "numpy")
-    known = threadpoolctl.ThreadpoolController().select(internal_api="openblas").info()
-    own = [each for each in known if each["filepath"].startswith(root)]
-    blas = openblas()
-    assert len(own) == (blas is not None)
-    if blas is None:
-        return
-    read, put = blas
-    before = read()
-    try:
-        put(1)
-        (own,) = threadpoolctl.ThreadpoolController().select(filepath=own[0]["filepath"]).info()
-        assert own["num_threads"] == read() == 1
-    finally:
-        put(before)
 
 
 def test_zero_vector_stays_zero() -> None:

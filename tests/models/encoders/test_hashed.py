@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from models.encoders.vectors import TEXTS
 
-from retrieve_cli.models.encoders.hashed import HashedEncoder, hash64, pairs
+from retrieve_cli.models.encoders.hashed import HashedEncoder, hash64
 
 ENCODE = """
 import json, sys
@@ -32,28 +31,6 @@ def test_a_known_vector_never_changes() -> None:
     assert HashedEncoder(8).encode_passages(["lungs in CT"])[0].tolist() == pytest.approx(known, abs=1e-7)
 
 
-@given(texts=st.lists(st.text(st.characters(), max_size=50), max_size=6), neighbours=st.lists(st.text(max_size=50)))
-def test_vector_is_the_same_to_the_bit_in_any_company(texts: list[str], neighbours: list[str]) -> None:
-    encoder = HashedEncoder(64)
-    together = encoder.encode_passages([*neighbours, *texts])[len(neighbours) :]
-    assert np.array_equal(together, encoder.encode_passages(texts))
-
-
-def test_slices_do_not_show() -> None:
-    encoder = HashedEncoder()
-    many = encoder.encode_passages(TEXTS * 100)
-    assert np.array_equal(many, np.tile(encoder.encode_passages(TEXTS), (100, 1)))
-
-
-def test_vectors_are_float32_of_norm_one_or_zero() -> None:
-    vectors = HashedEncoder().encode_passages(TEXTS)
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (len(TEXTS), 256)
-    norms = np.linalg.norm(vectors, axis=1)
-    assert np.all(np.isclose(norms, 1, atol=1e-6) | (norms == 0))
-    assert norms[TEXTS.index("")] == 0
-
-
 def test_shared_words_bring_texts_nearer_than_shared_letters_and_these_nearer_than_none() -> None:
     encoder = HashedEncoder()
     query = encoder.encode_queries(["segment lungs in CT"])[0]
@@ -66,21 +43,6 @@ def test_shared_words_bring_texts_nearer_than_shared_letters_and_these_nearer_th
 def test_order_of_words_counts() -> None:
     one, other = HashedEncoder().encode_passages(["image of tool registration", "tool registration of image"])
     assert 0.5 < float(one @ other) < 1
-
-
-def test_common_words_weigh_little() -> None:
-    encoder = HashedEncoder()
-    content, common = (
-        encoder.encode_passages(["lungs and brain", "water and soil"]) @ encoder.encode_queries(["lungs"])[0]
-    )
-    assert content > 0.4
-    assert abs(common) < 0.2
-
-
-def test_pairs_depend_on_the_order() -> None:
-    one, other = (pairs(np.array(order, dtype=np.uint64)) for order in ([1, 2], [2, 1]))
-    assert one.shape == (1,)
-    assert one[0] != other[0]
 
 
 def test_parameters_are_the_revision_and_prefixes_are_applied() -> None:

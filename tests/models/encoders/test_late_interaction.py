@@ -1,13 +1,11 @@
 """Late interaction hit by hit: what was seen of each gives what reading any list of them gives."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
-from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction, WeightedTokens, match_windows
+from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction
 from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12
@@ -96,18 +94,3 @@ def test_of_a_record_no_chunk_is_read_that_a_filter_leaves_out() -> None:
     assert late.read(Query("q", chunks=chunks), [hit]) == pytest.approx([max(alone)])
     (look,) = late.look(Query("q", chunks=chunks), [hit])
     assert late.scores([look]) == pytest.approx([max(alone)])
-
-
-def test_texts_are_unpacked_one_at_a_time() -> None:
-    """All at once they would take fifty times as much memory, and the time to bring it into the cache."""
-    generator = np.random.default_rng(0)
-    tokens, asked = table([200] * 50, generator, 384), TokenVectors(np.arange(3), random(3, generator, 384))
-    weights = WeightedTokens(asked.vectors, tokens.idf(asked.ids))
-    tracemalloc.start()
-    try:
-        ids, vectors, ends = tokens.tokens(range(50))
-        match_windows(weights, WeightedTokens(vectors, tokens.idf(ids)), ends, np.arange(50))
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 50 * 200 * 384 * 4 / 2

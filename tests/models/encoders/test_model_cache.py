@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.models.runtimes.exports import Export, ensure
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, read_folder
@@ -53,11 +52,6 @@ def test_weights_are_a_safetensors_file_with_every_tensor_at_a_multiple_of_64_by
         assert all(np.array_equal(ours[name], theirs.get_tensor(name)) for name in ours)
     original = read(tiny_bert.weights)["encoder.layer.1.intermediate.dense.weight"]
     assert np.array_equal(ours["layer.1.inner.matrix"], original.T)
-
-
-def test_export_is_made_once(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    first = open_exported(tiny_bert, tmp_path).graph.stat().st_ino
-    assert open_exported(tiny_bert, tmp_path).graph.stat().st_ino == first
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "no card", "card is not JSON", "older format"])
@@ -102,14 +96,6 @@ def test_export_that_fails_midway_leaves_nothing(
     assert {file.name for file in tmp_path.iterdir()} <= {"digests.json"}
 
 
-def test_cache_that_cannot_be_written_is_said_so(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Unavailable, match="cannot be written") as caught:
-        OnnxEncoder(tiny_bert, cache_dir=tmp_path / "file").encode_passages(["ct"])
-    assert caught.value.code == Exit.UNAVAILABLE
-    assert caught.value.hint
-
-
 def test_changed_weights_are_another_revision_and_another_export(copy: Path, tmp_path: Path) -> None:
     folder = read_folder(copy)
     first = open_exported(folder, tmp_path / "cache").path
@@ -117,11 +103,6 @@ def test_changed_weights_are_another_revision_and_another_export(copy: Path, tmp
     tensors["encoder.layer.0.output.dense.bias"] += 1
     write(folder.weights[0], tensors)
     assert open_exported(folder, tmp_path / "cache").path != first
-
-
-def test_same_model_in_another_folder_has_the_same_revision(tiny_bert: ModelFolder, copy: Path, tmp_path: Path) -> None:
-    digests = Digests(tmp_path)
-    assert read_folder(copy).revision(digests) == tiny_bert.revision(digests)
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])
@@ -137,21 +118,6 @@ def test_half_precision_weights_are_widened(copy: Path, tmp_path: Path, dtype: s
     for ours, theirs in names.items():
         widened = halved[f"{theirs}.weight"].float().numpy()
         assert np.array_equal(weights[ours], widened.T if ours.endswith("matrix") else widened)
-
-
-def test_files_already_read_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "weights"
-    file.write_bytes(b"1234")
-    digest = Digests(tmp_path / "cache").sha1(file)
-
-    def fail(*_: object) -> None:
-        raise AssertionError("read again")
-
-    monkeypatch.setattr(hashlib, "file_digest", fail)
-    assert Digests(tmp_path / "cache").sha1(file) == digest
-    file.write_bytes(b"12345")
-    with pytest.raises(AssertionError, match="read again"):
-        Digests(tmp_path / "cache").sha1(file)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe"])

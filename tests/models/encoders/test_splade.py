@@ -22,7 +22,6 @@ from retrieve_cli.models.encoders.splade_folder import read_splade
 from retrieve_cli.models.encoders.splade_queries import Pruning
 from retrieve_cli.models.runtimes import onnx_runner
 from retrieve_cli.models.runtimes.devices import why_no_gpu
-from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.retrieval.retrievers.splade import RETRIEVER
 
 FillAbove = Callable[..., list[int]]
@@ -168,13 +167,6 @@ def test_weights_are_sentence_transformers_own(layouts: Layouts, layout: str) ->
     np.testing.assert_allclose(queries, model.encode_query(TEXTS, **own).numpy(), atol=1e-4)
 
 
-@LAYOUTS
-def test_device_says_what_encodes_queries(layouts: Layouts, layout: str) -> None:
-    ways = {"another family": "torch", "inference-free": "looked up, without a model"}
-    device = encoder_of(layouts[layout]).device
-    assert device == f"cpu: torch (as configured); queries: {ways.get(layout, 'onnxruntime')}"
-
-
 def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
     encoder: SpladeEncoder, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,16 +178,6 @@ def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
     np.testing.assert_allclose(long, passages, atol=1e-4)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, threads: int) -> None:
-    encoder = encoder_of(plain, threads=threads)
-    texts = [*TEXTS, *(f"lung {number} word" * number for number in range(20))]
-    together = encoder.encode_queries(texts)
-    for text, found in zip(texts, together, strict=True):
-        (alone,) = encoder.encode_queries([text])
-        assert (alone.terms.tolist(), alone.weights.tolist()) == (found.terms.tolist(), found.weights.tolist())
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_neither_order_nor_size_of_batches_changes_a_passage(
     encoder: SpladeEncoder, plain: Path, batch_size: int
@@ -204,13 +186,6 @@ def test_neither_order_nor_size_of_batches_changes_a_passage(
     expected, _ = matrices(encoder, TEXTS)
     found, _ = matrices(encoder_of(plain, batch_size=batch_size), [TEXTS[place] for place in order])
     np.testing.assert_allclose(found, expected[order], atol=1e-5)
-
-
-def test_half_precision_stands_in_the_card_and_moves_the_weights_little(encoder: SpladeEncoder, plain: Path) -> None:
-    half = encoder_of(plain, precision="bfloat16")
-    found, expected = matrices(half, TEXTS)[0], matrices(encoder, TEXTS)[0]
-    assert half.card["precision"] == "bfloat16"
-    assert 0 < np.abs(found - expected).max() < 0.1
 
 
 def test_no_text_and_lone_surrogates_are_taken(encoder: SpladeEncoder) -> None:
@@ -226,18 +201,6 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: SpladeEncoder) -> None:
 def test_a_query_without_a_token_has_no_term(free: SpladeEncoder, query: str) -> None:
     (found,) = free.encode_queries([query])
     assert len(found.terms) == 0
-
-
-def test_a_query_of_unknown_characters_has_the_weight_of_the_unknown_token(
-    free: SpladeEncoder, token_weights: Any
-) -> None:
-    (found,) = free.encode_queries(["\u7ec6\u80de \u5206"])
-    assert (found.terms.tolist(), found.weights.tolist()) == ([1], [token_weights[1].item()])
-
-
-def test_a_token_counts_once_however_often_it_is_written(free: SpladeEncoder) -> None:
-    once, often = free.encode_queries(["lung", "lung lung LUNG"])
-    assert (once.terms.tolist(), once.weights.tolist()) == (often.terms.tolist(), often.weights.tolist())
 
 
 WRITTEN = {
@@ -297,21 +260,6 @@ def test_queries_of_an_inference_free_model_load_no_model_at_all(
     assert run_python(PROGRAM, layouts["inference-free"], tmp_path).split()[2:] == ["inference-free"]
 
 
-def test_a_damaged_export_is_made_again(plain: Path, encoder: SpladeEncoder, tmp_path: Path) -> None:
-    encoder_of(plain, cache_dir=tmp_path).encode_queries(["lung"])
-    (graph,) = tmp_path.glob("*/model.onnx")
-    graph.write_bytes(b"damaged")
-    _, found = matrices(encoder_of(plain, cache_dir=tmp_path), TEXTS)
-    np.testing.assert_allclose(found, matrices(encoder, TEXTS)[1], atol=1e-6)
-    assert graph.read_bytes() != b"damaged"
-
-
-def test_a_model_cache_that_cannot_be_written_is_unavailable(plain: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Unavailable, match="cannot be written"):
-        encoder_of(plain, cache_dir=tmp_path / "file").encode_queries(["lung"])
-
-
 @pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
 def test_required_gpu_that_is_not_there_is_unavailable(plain: Path) -> None:
     with pytest.raises(Unavailable, match="GPU") as caught:
@@ -355,23 +303,6 @@ def test_the_models_own_limit_is_not_exceeded(layouts: Layouts) -> None:
 
 
 # ------------------------------------------------------------------------------------------- batches and limits
-
-
-def test_weights_survive_a_device_that_runs_out_of_memory(
-    encoder: SpladeEncoder, plain: Path, fill_above: FillAbove
-) -> None:
-    texts = [*TEXTS, *(f"word {number}" for number in range(20))]
-    small = encoder_of(plain, batch_size=8)
-    sizes = fill_above(small._runner.model, "encode_document", 2)
-    np.testing.assert_allclose(matrices(small, texts)[0], matrices(encoder, texts)[0], atol=1e-5)
-    assert max(sizes) > 2
-
-
-def test_a_single_text_that_does_not_fit_is_an_error(plain: Path, fill_above: FillAbove, out_of_memory: Any) -> None:
-    small = encoder_of(plain)
-    fill_above(small._runner.model, "encode_document", 0)
-    with pytest.raises(out_of_memory):
-        small.encode_passages(["a", "b"])
 
 
 @given(lengths=st.lists(st.integers(1, 512), max_size=60), most=st.integers(1, 40), tokens=st.integers(512, 4096))
@@ -444,15 +375,6 @@ def test_terms_have_the_names_of_the_vocabulary(free: SpladeEncoder) -> None:
     assert list(words[: len(PIECES)]) == PIECES
     (found,) = free.encode_queries(["lung the q"])
     assert {words[term] for term in found.terms} <= {"lung", "the", "q"}
-
-
-def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(default_model: Any, tmp_path: Path) -> None:
-    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
-        shutil.copy(default_model.path / name, tmp_path)
-    older = ModelTokenizer.read_or_convert(tmp_path / "tokenizer.json")
-    whole = ModelTokenizer.read_or_convert(default_model.path / "tokenizer.json")
-    assert older.words(30_522) == whole.words(30_522)
-    assert older.own_ids(["Lung segmentation"], max_tokens=9) == whole.own_ids(["Lung segmentation"], max_tokens=9)
 
 
 # -------------------------------------------------------------------------------------------------- folders

@@ -1,6 +1,5 @@
 """Work spread over threads is all done, once each, and its failures are heard; threads share an encoder."""
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,16 +7,11 @@ from threading import Barrier
 from typing import Any, TypeVar
 
 import pytest
-from cross_models import make_bert
-from splade_models import save_masked
 from waiting import PATIENCE_S, pause
 
 from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
-from retrieve_cli.models.encoders.splade_folder import read_splade
 from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
-from retrieve_cli.models.rerankers.scorer import CrossScorer
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
 from retrieve_cli.models.runtimes.packages import once, spread
 
@@ -30,18 +24,6 @@ def test_every_item_is_worked_on_once(threads: int, count: int) -> None:
     done: list[int] = []
     spread(done.append, range(count), threads=threads)
     assert sorted(done) == list(range(count))
-
-
-def test_items_are_worked_on_side_by_side() -> None:
-    meeting = threading.Barrier(3, timeout=PATIENCE_S)
-    spread(lambda _: meeting.wait() and None, range(3), threads=3)
-
-
-@pytest.mark.parametrize("count", [1, 9])
-def test_a_single_item_or_a_single_thread_stays_on_the_thread_of_the_caller(count: int) -> None:
-    seen: set[int] = set()
-    spread(lambda _: seen.add(threading.get_ident()), range(count), threads=1 if count > 1 else 8)
-    assert seen == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -107,25 +89,4 @@ def test_threads_share_an_encoder(
     alone, shared = kind(tiny_bert, cache_dir=tmp_path), kind(tiny_bert, cache_dir=tmp_path)
     expected = digest(alone.encode_queries(TEXTS), alone.encode_tokens(TEXTS))
     assert set(together(lambda: digest(shared.encode_queries(TEXTS), shared.encode_tokens(TEXTS)))) == {expected}
-    assert shared.truncated == 8 * alone.truncated > 0
-
-
-@pytest.mark.parametrize("kind", ["onnx", "torch"])
-def test_threads_share_a_cross_encoder(tmp_path: Path, kind: Any) -> None:
-    folder = make_bert(tmp_path / "model")
-    alone, shared = (CrossScorer(folder, cache_dir=tmp_path, device="cpu", kind=kind) for _ in range(2))
-    expected = alone.score("the word " * 20, TEXTS).tobytes()
-    assert {scores.tobytes() for scores in together(lambda: shared.score("the word " * 20, TEXTS))} == {expected}
-    assert shared.truncated == 8
-
-
-def test_threads_share_a_splade_encoder(tmp_path: Path) -> None:
-    folder = read_splade(save_masked(tmp_path / "model"))
-    alone, shared = (SpladeEncoder(folder, cache_dir=tmp_path, device="cpu") for _ in range(2))
-
-    def weights(encoder: SpladeEncoder) -> bytes:
-        terms = [*encoder.encode_queries(TEXTS), *encoder.encode_passages(TEXTS)]
-        return b"".join(part.tobytes() for text in terms for part in (text.terms, text.weights))
-
-    assert set(together(lambda: weights(shared))) == {weights(alone)}
     assert shared.truncated == 8 * alone.truncated > 0

@@ -35,18 +35,6 @@ def test_spans_lie_in_order_within_the_text_and_agree_with_the_count(tokenizer: 
         assert sorted(spans) == list(spans)
 
 
-def test_spans_point_at_the_characters_of_their_tokens(tokenizer: ModelTokenizer) -> None:
-    text = "\U0001f600 Lungs, in CT"
-    assert [text[start:end] for start, end in tokenizer.spans(text)] == ["\U0001f600", "Lungs", ",", "in", "CT"]
-    assert [text[start:end] for start, end in WordTokenizer().spans(text)] == ["Lungs", "in", "CT"]
-
-
-def test_ids_carry_the_special_tokens_and_are_cut_to_the_limit(tokenizer: ModelTokenizer) -> None:
-    tokenized = tokenizer.ids(["word", "word " * 9, ""], max_tokens=5)
-    assert tokenized.ids == [[101, 2773, 102], [101, 2773, 2773, 2773, 102], [101, 102]]
-    assert tokenized.truncated == 1
-
-
 @given(text=st.text(st.characters(), max_size=80), limit=st.integers(2, 20))
 def test_ids_are_as_many_as_counted_up_to_the_limit(tokenizer: ModelTokenizer, text: str, limit: int) -> None:
     tokenized = tokenizer.ids([text], max_tokens=limit)

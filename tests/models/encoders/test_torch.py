@@ -67,22 +67,6 @@ def test_precision_stands_in_the_card_and_moves_the_vectors_little(
     assert 0.98 < cosines(expected, found).min() < 1
 
 
-def test_default_model_has_norm_one(default_model: ModelFolder, torch_on_cpu: MakeTorch) -> None:
-    vectors = torch_on_cpu(default_model).encode_passages(TEXTS)
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-
-
-def test_texts_that_lose_their_end_are_counted(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
-    encoder = torch_on_cpu(replace(tiny_bert, passage_prefix=""))
-    encoder.encode_passages(["word " * 22, "word " * 23, "a"])
-    assert encoder.truncated == 1
-
-
-def test_no_text_and_lone_surrogates_are_taken(encoder: TorchEncoder) -> None:
-    assert encoder.encode_passages([]).shape == (0, 36)
-    assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()
-
-
 def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(
     default_model: ModelFolder, torch_on_cpu: MakeTorch, tmp_path: Path
 ) -> None:
@@ -103,10 +87,6 @@ def test_required_gpu_that_is_not_there_is_unavailable(tiny_bert: ModelFolder, t
     assert caught.value.code == Exit.UNAVAILABLE
 
 
-def test_auto_says_what_it_chose(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
-    assert torch_on_cpu(tiny_bert, device="auto").device.startswith(("cpu: torch (", "cuda: torch ("))
-
-
 @given(count=st.integers(0, 200), size=st.integers(1, 64), room=st.integers(1, 64))
 def test_batches_shrink_until_they_fit_and_cover_every_text_once(
     out_of_memory: Any, count: int, size: int, room: int
@@ -122,27 +102,6 @@ def test_batches_shrink_until_they_fit_and_cover_every_text_once(
     halving(count, run, size=size, exhausted=out_of_memory, release=lambda: released.append(1))
     assert covered == list(range(count))
     assert bool(released) == (min(count, size) > room)
-
-
-def test_batches_grow_again_once_the_texts_are_shorter(out_of_memory: Any) -> None:
-    sizes: list[int] = []
-
-    def run(start: int, end: int) -> None:
-        if start < 20 and end - start > 4:
-            raise out_of_memory("CUDA out of memory")
-        sizes.append(end - start)
-
-    halving(200, run, size=16, exhausted=out_of_memory)
-    assert sizes[:5] == [4, 4, 4, 4, 4]
-    assert 16 in sizes[5:]
-
-
-def test_a_single_text_that_does_not_fit_is_an_error(out_of_memory: Any) -> None:
-    def run(start: int, end: int) -> None:
-        raise out_of_memory("CUDA out of memory")
-
-    with pytest.raises(out_of_memory):
-        halving(4, run, size=4, exhausted=out_of_memory)
 
 
 def test_vectors_survive_a_device_that_runs_out_of_memory(
@@ -180,11 +139,3 @@ def test_texts_left_by_an_interruption_get_the_vectors_that_they_would_have_had(
     rest = encoder.encode_passages([TEXTS[place] for place in left])
     assert all(np.array_equal(done[place], whole[place]) for place in done)
     assert np.array_equal(rest, whole[left])
-
-
-def test_requests_share_a_pass_on_a_gpu_alone(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
-    """On a CPU a shared pass would give a text other bits for its neighbours."""
-    encoder = torch_on_cpu(tiny_bert)
-    assert not encoder.shares_passes
-    encoder._choice = replace(encoder._choice, device="cuda")
-    assert encoder.shares_passes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +125,6 @@ def test_what_is_not_short_and_plain_is_left_to_the_library(both: Both, text: st
     assert both[0].ids(text) is None
 
 
-def test_pieces_without_a_sound_id_are_left_to_the_library(tmp_path: Path) -> None:
-    vocabulary = {"[UNK]": 1, "a": -1, "b": "2", "c": 2**31, "d": True, "e": 5}
-    pieces = read_word_pieces(written(tmp_path, model={"vocab": vocabulary}), lowercase=False)
-    assert pieces is not None
-    assert [pieces.ids(text) for text in "abcdef"] == [None, None, None, None, [5], [1]]
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -178,13 +170,3 @@ def test_a_short_query_does_not_load_the_library(default_model: ModelFolder) -> 
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[[101, 6903, 8948, 1999, 14931, 102]] False", "1 True"]
-
-
-def test_many_texts_are_left_to_the_library(default_model: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    real: Callable[..., Any] = WordPieces.ids
-    monkeypatch.setattr(WordPieces, "ids", lambda self, text: (asked.append(text), real(self, text))[1])
-    tokenizer = ModelTokenizer.read(default_model.path / "tokenizer.json")
-    few, many = tokenizer.ids(["a"] * 8, max_tokens=9), tokenizer.ids(["a"] * 9, max_tokens=9)
-    assert len(asked) == 8
-    assert few.ids == many.ids[:8]

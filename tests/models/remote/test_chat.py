@@ -39,11 +39,6 @@ def scored(*scores: float) -> dict[str, Any]:
     return {"scores": [{"number": at, "score": score} for at, score in enumerate(scores, start=1)]}
 
 
-def test_making_one_asks_nobody(api: Api, connect) -> None:
-    assert ListwiseSelector(connect(api_key_env="NOT_SET"), model="qwen").name == "qwen"
-    assert api.asked == []
-
-
 # ------------------------------------------------------------------------------------------- what is chosen
 
 
@@ -56,13 +51,6 @@ def test_scores_put_all_candidates_in_order_and_equal_ones_stay_as_they_were(sel
 def test_picks_are_in_the_order_that_the_model_gave(selector) -> None:
     assert selector({"picked": [3, 1]}).pick("lungs", TOOLS, count=2) == ListSelection((2, 0))
     assert selector({"picked": [2]}).pick("lungs", TOOLS, count=99) == ListSelection((1,))
-
-
-def test_nothing_to_choose_from_is_no_request(api: Api, selector) -> None:
-    assert selector().score("q", []) == ListSelection((), ())
-    assert selector().pick("q", [], count=3) == ListSelection(())
-    assert selector().pick("q", TOOLS, count=0) == ListSelection(())
-    assert api.asked == []
 
 
 @pytest.mark.parametrize("wrap", ["{}", " {}\n", "```json\n{}\n```", "```\n{}\n```", "<think>[1] or {{}}?</think>\n{}"])
@@ -142,16 +130,12 @@ def test_a_model_that_obeys_a_hostile_text_moves_candidates_and_nothing_else(api
 
 
 BAD_PICKS = [
-    "no json", "", None, "[1]", "null", {}, {"picked": None}, {"picked": []}, {"picked": [0]}, {"picked": [4]},
-    {"picked": [1, 1]}, {"picked": [1, 2, 3]}, {"picked": ["1"]}, {"picked": [1.0]}, {"picked": [True]},
-    {"picked": [1], "why": "so"}, {"picked": {"1": 1}}, '{"picked": [NaN]}', '{"picked": [1]} and more', "[" * 9999,
+    "no json", {"picked": []}, {"picked": [4]}, {"picked": [1, 1]}, {"picked": [1, 2, 3]}, {"picked": [True]},
+    '{"picked": [1]} and more', "[" * 9999,
 ]  # fmt: skip
 BAD_SCORES = [
     scored(1, 2), scored(1, 2, 3, 4), scored(1, 2, -1), scored(1, 2, 100.5), {"scores": [1, 2, 3]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": True}]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 2, "score": 1}]}, '{"scores": [{"number": 1, "score": 1e999}]}',
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": 1, "why": "so"}]}, {"picked": [1]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": "9"}]},
+    {"scores": [*scored(1, 2)["scores"], {"number": 2, "score": 1}]}, {"picked": [1]},
 ]  # fmt: skip
 
 
@@ -212,17 +196,7 @@ def test_a_server_that_is_not_there_or_knows_no_such_format_is_said(api: Api, se
     assert "rerank.depth" in caught.value.hint
 
 
-def test_the_key_is_in_no_error_and_no_note(api: Api, connect, key: str) -> None:
-    made = ListwiseSelector(connect(api_key_env="MODEL_KEY"), model="qwen")
-    api.respond = chat(key, {"picked": [key]})
-    assert key not in repr(made.pick("q", TOOLS, count=1)) + repr(vars(made))
-    api.respond = lambda _: {"error": key}
-    with pytest.raises(ServerFailed) as caught:
-        made.pick("q", TOOLS, count=1)
-    assert key not in caught.value.message + caught.value.hint
-
-
-@pytest.mark.parametrize("blank", ["\n", " \n", "\t", "```\n", "<think>", "</think>"])
+@pytest.mark.parametrize("blank", ["\n", "```\n", "<think>"])
 @pytest.mark.parametrize("before", ["```", "```json", "<think>", ""])
 def test_an_answer_of_one_piece_repeated_is_unusable_and_stalls_nobody(before: str, blank: str) -> None:
     with pytest.raises(Unusable):

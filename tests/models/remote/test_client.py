@@ -57,23 +57,6 @@ def test_the_endpoint_is_put_behind_the_path_of_the_base_address(api: Api, conne
     assert api.last.path == asked
 
 
-@pytest.mark.parametrize("url", ["", "host:8000", "ftp://host", "http://", "http://u:secret@host/v1", "http://[::1/v1"])
-def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Client(url)
-    assert "secret" not in str(caught.value) + caught.value.hint
-
-
-def test_a_connection_is_kept_for_the_next_request(api: Api, connect) -> None:
-    client = connect()
-    for _ in range(3):
-        ask(client)
-    assert len({asked.connection for asked in api.asked}) == 1
-    client.close()
-    ask(client)
-    assert len({asked.connection for asked in api.asked}) == 2
-
-
 def test_the_key_is_read_when_it_is_needed_and_sent_as_a_bearer_token(api: Api, connect, key: str, monkeypatch) -> None:
     client = connect(api_key_env="MODEL_KEY")
     ask(client)
@@ -143,12 +126,6 @@ def test_a_server_that_is_not_there_is_unavailable(connect, pauses) -> None:
     assert len(pauses) == 2
 
 
-@pytest.mark.parametrize("how", [{"stall": True}, {"drip": True}], ids=str)
-def test_a_server_that_is_too_slow_is_unavailable(api: Api, connect, how: dict[str, Any]) -> None:
-    api.say(b"[1", **how)
-    refused(connect(timeout_s=0.2), Unavailable)
-
-
 def test_a_retry_after_is_waited_for(api: Api, connect, pauses) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
     for value in ("7", "1.5", later, "soon, -1 or nan", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"):
@@ -198,9 +175,7 @@ def test_a_request_that_is_refused_is_not_sent_again(api: Api, connect, status: 
     assert len(api.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>sign in</html>", b"[1, 2", b"[NaN]", b"[Infinity]", b"[1e999]", b'{"a": 1} x', b"\xff\xfe"]
-)
+@pytest.mark.parametrize("body", [b"", b"<html>sign in</html>", b"[NaN]", b"[1e999]", b"\xff\xfe"])
 def test_what_is_no_json_is_refused(api: Api, connect, body: bytes) -> None:
     api.say(body)
     assert "not JSON" in refused(connect(retries=3)).message
@@ -239,16 +214,6 @@ def test_a_redirect_to_another_server_is_an_error_and_the_key_stays_here(
         assert f"127.0.0.1:{place.server.server_port}" in error.message
 
 
-@pytest.mark.parametrize(
-    "location", ["https://127.0.0.1/v1", "//other/v1", "http://me:pw@127.0.0.1:1/", "ftp://x", "http://["]
-)
-def test_a_redirect_is_followed_to_nothing_but_this_server(api: Api, connect, location: str) -> None:
-    api.say(status=307, headers={"Location": location})
-    error = refused(connect())
-    assert len(api.asked) == 1
-    assert "pw" not in error.message
-
-
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_on_the_same_server_is_followed_with_body_and_key(api: Api, connect, key: str, status: int) -> None:
     api.say(b"x" * 1000, status=status, headers={"Location": "/v1/things/"})
@@ -284,19 +249,6 @@ def test_answers_come_in_the_order_of_the_payloads(api: Api, connect) -> None:
     assert found == [(number, number) for number in range(20)]
 
 
-def test_no_more_requests_run_at_once_than_may(api: Api, connect) -> None:
-    together = threading.Barrier(3, timeout=PATIENCE_S)
-
-    def respond(asked: Asked) -> Any:
-        together.wait()
-        return asked.json
-
-    api.respond = respond
-    assert connect(concurrency=3).ask_all("/things", list(range(12)), lambda answer, _: answer) == list(range(12))
-    assert api.peak == 3
-    assert len({asked.connection for asked in api.asked}) == 3
-
-
 def test_the_bound_holds_for_all_who_share_a_client(api: Api, connect) -> None:
     client, together = connect(concurrency=2), threading.Barrier(2, timeout=PATIENCE_S)
     api.respond = lambda asked: together.wait() and asked.json
@@ -328,11 +280,6 @@ def test_the_first_failure_wakes_those_who_pause_and_ends_what_has_not_begun(api
     assert sorted(asked.json for asked in api.asked) == [0, 1]
 
 
-def test_no_payload_is_no_request(api: Api, connect) -> None:
-    assert connect().ask_all("/things", [], lambda *_: 0) == []
-    assert api.asked == []
-
-
 # ------------------------------------------------------------------------------------------- the key
 
 
@@ -355,7 +302,7 @@ SPELLINGS = [str, lambda key: json.dumps(key)[1:-1], lambda key: json.dumps(key)
 @pytest.mark.parametrize(
     "how",
     [
-        *({"status": status} for status in (200, 400, 401, 403, 404, 418, 429, 500)),
+        *({"status": status} for status in (200, 401, 500)),
         {"drop": True},
         {"stall": True},
         {"sent": 3},
@@ -381,17 +328,6 @@ def test_the_key_is_never_shown_whatever_the_server_repeats(
     for each in SPELLINGS:
         assert each(key) not in shown
     assert key[:10] not in error.message + error.hint
-
-
-@pytest.mark.parametrize(
-    "how", [{"status": 400}, {"status": 500}, {"drop": True}, {"sent": 1}, {"body": b"?"}], ids=str
-)
-def test_the_key_does_not_show_among_the_variables_of_a_traceback(api: Api, connect, key: str, how) -> None:
-    api.say(**{"body": b"[1]", **how}, times=2)
-    error = refused(connect(api_key_env="MODEL_KEY", retries=1), RetrieveError)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if "models/remote/client" in str(frame)]
-    assert frames
-    assert key not in repr([frame.f_locals for frame in frames])
 
 
 def test_the_key_is_in_no_error_of_a_connection_that_fails(api: Api, connect, key: str) -> None:

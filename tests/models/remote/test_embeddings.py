@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from models.remote.servers import Answer, Api, Asked, embedder, vector
 
-from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.contracts import ModelCard
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.remote.client import ServerFailed
@@ -42,13 +42,6 @@ def unit(text: str) -> np.ndarray:
 # -------------------------------------------------------------------------------------------- vectors
 
 
-def test_it_is_an_encoder_and_making_one_asks_nobody(api: Api, encoder) -> None:
-    made: Encoder = encoder(api_key_env="NOT_SET", tokenizer=Path("nowhere"))
-    assert made.device == f"remote ({api.url})"
-    assert made.truncated == 0
-    assert api.asked == []
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_each_text_has_its_vector_whatever_the_batches(encoder, batch_size: int, concurrency: int) -> None:
@@ -57,11 +50,6 @@ def test_each_text_has_its_vector_whatever_the_batches(encoder, batch_size: int,
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [unit(text) for text in texts], rtol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
-
-
-def test_batches_are_sent_side_by_side_and_none_is_too_large(api: Api, encoder) -> None:
-    encoder(batch_size=4).encode_passages([f"text {number}" for number in range(10)])
-    assert sorted(len(asked.json["input"]) for asked in api.asked[1:]) == [2, 4, 4]
 
 
 def test_any_text_is_sent_as_it_is_and_a_lone_surrogate_as_another_character(api: Api, encoder) -> None:
@@ -85,12 +73,6 @@ def test_dimensions_are_sent_where_they_are_set(api: Api, encoder) -> None:
     api.respond = embedder(dim=4)
     assert encoder(dimensions=4).encode_queries(["x"]).shape == (1, 4)
     assert api.last.json["dimensions"] == 4
-
-
-def test_without_normalisation_vectors_are_the_servers(encoder) -> None:
-    made = encoder(normalize=False)
-    assert made.encode_queries(["x"])[0].tolist() == vector("x")
-    assert made.card.normalize is False
 
 
 def test_no_text_is_no_vector_and_a_blank_one_is_zero_and_not_sent(api: Api, encoder) -> None:
@@ -143,11 +125,6 @@ def test_the_revision_follows_the_model_and_the_dimension_and_nothing_else(api: 
 def test_a_server_that_does_not_name_its_model_has_the_one_that_was_asked_for(api: Api, encoder, named: Any) -> None:
     api.respond = embedder(model=named)
     assert encoder().card.name == "qwen"
-
-
-def test_other_dimensions_than_were_asked_for_are_refused(encoder) -> None:
-    with pytest.raises(ServerFailed, match="asked for 4 dimensions and answers with 8"):
-        _ = encoder(dimensions=4).card
 
 
 def test_with_the_card_of_an_index_one_query_is_one_request(api: Api, encoder) -> None:
@@ -218,13 +195,6 @@ def test_what_is_not_one_vector_a_text_is_refused_by_what_is_wrong(api: Api, enc
     assert f"{api.url}/embeddings" in caught.value.message
     assert len(caught.value.message) < 500
     assert len(api.asked) == 2
-
-
-def test_one_bad_batch_among_good_ones_is_an_error(api: Api, encoder) -> None:
-    made, good = encoder(batch_size=1), embedder()
-    api.respond = lambda asked: {"data": []} if asked.json["input"] == ["text 7"] else good(asked)
-    with pytest.raises(ServerFailed, match="0 vectors for 1 texts"):
-        made.encode_passages([f"text {number}" for number in range(10)])
 
 
 def test_a_text_that_the_server_finds_too_long_says_what_to_do(api: Api, encoder) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from models.remote.servers import Answer, Api, Asked
 
-from retrieve_cli.contracts import PairScorer
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.remote.client import ServerFailed
 from retrieve_cli.models.remote.rerank import RemoteScorer
@@ -45,12 +44,6 @@ def scorer(api: Api, connect):
     return make
 
 
-def test_it_is_a_pair_scorer_and_making_one_asks_nobody(api: Api, connect) -> None:
-    made: PairScorer = RemoteScorer(connect(api_key_env="NOT_SET"), model="bge")
-    assert made.name == "bge"
-    assert api.asked == []
-
-
 @pytest.mark.parametrize(("server", "form"), [(jina, "jina"), (jina, "auto"), (tei, "tei"), (tei, "auto")])
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_each_passage_has_its_score_whatever_the_form_and_the_batches(
@@ -82,11 +75,6 @@ def test_the_forms_ask_for_every_score_and_no_text(api: Api, scorer) -> None:
     scorer(form="tei").score("q", ["a", "b"])
     flags = {"raw_scores": True, "return_text": False, "truncate": True}
     assert api.last.json == {"query": "q", "texts": ["a", "b"], **flags}
-
-
-def test_no_passage_is_no_request(api: Api, scorer) -> None:
-    assert scorer().score("q", []).shape == (0,)
-    assert api.asked == []
 
 
 def test_passages_are_cut_where_that_is_asked_for_and_sent_as_they_are_else(api: Api, scorer) -> None:
@@ -147,12 +135,3 @@ def test_what_is_not_one_finite_score_a_passage_is_refused(api: Api, scorer, for
     with pytest.raises(ServerFailed, match=fault):
         scorer(form=form).score("q", ["a", "b"])
     assert len(api.asked) == 1
-
-
-def test_the_key_is_in_no_error(api: Api, connect, key: str) -> None:
-    made = RemoteScorer(connect(api_key_env="MODEL_KEY"), model="bge")
-    for answer in ({"error": key}, {"results": [{"index": key}]}, {"results": [{"index": 0, "relevance_score": key}]}):
-        api.respond = lambda _, answer=answer: answer
-        with pytest.raises(ServerFailed) as caught:
-            made.score("q", ["a"])
-        assert key not in caught.value.message + caught.value.hint + repr(made) + repr(vars(made))
