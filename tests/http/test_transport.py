@@ -39,15 +39,10 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 SLOW: dict[str, Say] = {
     "never answers": Conversation.keep_silent,
     "drips its status line": slowly(b"H"),
-    "drips one header": slowly(b"x", first=HEAD + b"X: "),
     "drips headers": slowly(b"X: y\r\n", first=HEAD),
-    "never ends an informational answer": slowly(b"x", first=b"HTTP/1.1 103 Early Hints\r\nX: "),
-    "drips 100 Continue": slowly(b"HTTP/1.1 100 Continue\r\n\r\n"),
     "drips 103 Early Hints": slowly(b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"),
     "says nothing after its headers": lambda talk: (talk.send(HEAD, b"\r\n"), talk.keep_silent())[1],
     "drips its body": slowly(b"x", first=HEAD + b"\r\n"),
-    "drips a body of known length": slowly(b"x", first=HEAD + b"Content-Length: 99999\r\n\r\n"),
-    "drips chunks": slowly(b"1\r\nx\r\n", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n"),
     "drips the length of a chunk": slowly(b"0", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n"),
     "drips trailers": slowly(b"X: y\r\n", first=HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"),
 }
@@ -95,7 +90,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nwhol\r\n1\r\ne\r\n0\r\
 SIZED = HEAD + b"Content-Length: 5\r\n\r\nwhole"
 
 
-@pytest.mark.parametrize("size", [b"f" * 20, b"f" * 3000, b"-1", b"0x", b"1e9", b"7" * 70_000])
+@pytest.mark.parametrize("size", [b"f" * 3000, b"-1", b"7" * 70_000])
 def test_a_chunk_that_says_any_size_is_an_answer_cut_short(connect: Connect, size: bytes) -> None:
     say = breaking_off(HEAD, b"Transfer-Encoding: chunked\r\n\r\n", size, b"\r\nwhole\r\n0\r\n\r\n")
     with serving(say) as server, pytest.raises(TransientFailure):

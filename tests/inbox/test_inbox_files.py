@@ -88,13 +88,6 @@ def test_a_file_that_comes_back_is_needed_by_the_generations_since(inbox: Inbox)
     assert names(inbox) == []
 
 
-def test_without_a_generation_that_includes_the_inbox_only_its_documents_count(inbox: Inbox) -> None:
-    put(inbox, "a", b"first")
-    put(inbox, "a", b"second")
-    inbox.tidy(oldest=None)
-    assert len(names(inbox)) == 1
-
-
 def test_a_file_that_is_being_received_stays_and_that_of_a_killed_writer_goes(inbox: Inbox) -> None:
     script = (
         "import sys; from pathlib import Path; from retrieve_cli.storage.inbox_files import Upload\n"

@@ -56,25 +56,6 @@ def test_an_index_of_a_catalog_takes_in_the_inbox_at_the_next_sync(catalog: Path
     assert (record["source"], record["line"], record["name"]) == ("inbox", 1, "Title of ears")
 
 
-def test_a_removed_document_is_gone_after_the_sync(catalog: Path, retrieve: Program) -> None:
-    before = current()
-    put("ears", "Outlines ears in photographs.")
-    assert retrieve("sync").code == 0
-    remove("ears")
-    assert retrieve("sync").code == 0
-    assert "ears" not in ids(retrieve, "outlines ears")
-    assert included() == 2
-    assert current() != before
-
-
-def test_a_build_reads_the_inbox_too(catalog: Path, retrieve: Program) -> None:
-    put("ears", "Outlines ears in photographs.")
-    assert retrieve("sync").code == 0
-    synced = current()
-    assert retrieve("build", catalog).code == 0
-    assert current() == synced
-
-
 def test_an_inbox_alone_is_a_source(retrieve: Program) -> None:
     put("ears", "Outlines ears in photographs.")
     assert retrieve("build").code == 0
@@ -165,20 +146,6 @@ def test_a_damaged_log_publishes_nothing_and_every_check_says_so(catalog: Path, 
     assert retrieve("sync", "--max-shrink", "1").code == 0
     done = retrieve("doctor", "--repair", "--json").json
     assert done["repaired"] == {"damaged": [], "kept": 1, "aside": None}
-
-
-def test_a_rewritten_log_is_the_same_source(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieve_cli.storage.inbox._MOST_DEAD", 0)
-    put("ears", "Outlines ears.")
-    put("eyes", "Outlines eyes.")
-    for number in range(6):
-        put("nose", f"Outlines noses, version {number}.")
-    assert retrieve("sync").code == 0
-    synced = current()
-    remove("unknown")
-    put("nose", "Outlines noses, version 5.")
-    assert retrieve("sync", "--json").json["status"] == "unchanged"
-    assert current() == synced
 
 
 _STEPS = st.lists(

@@ -45,11 +45,6 @@ def test_the_same_document_again_changes_nothing(inbox: Inbox) -> None:
     assert inbox.path.stat().st_size == size
 
 
-def test_what_is_not_there_cannot_be_removed(inbox: Inbox) -> None:
-    assert inbox.write([Change("a", None, None)]) == [("missing", 0)]
-    assert inbox.sequence == 0
-
-
 def test_a_tenant_neither_replaces_nor_removes_the_document_of_another(inbox: Inbox) -> None:
     inbox.write([put("a", tenant="one")])
     assert inbox.write([put("a", "other", tenant="two"), Change("a", "two", None)]) == [("taken", 0), ("missing", 0)]
@@ -183,15 +178,6 @@ def test_a_snapshot_stays_as_it_was_while_the_log_is_rewritten(inbox: Inbox, mon
     monkeypatch.setattr(inboxes, "_MOST_DEAD", 0)
     inbox.write([put("a", "new"), put("b", "new"), put("c")])
     assert [(entry.id, json.loads(entry.document)["text"]) for entry in snapshot] == [("a", "a"), ("b", "b")]
-
-
-def test_a_log_in_the_place_of_another_is_read_from_its_start(inbox: Inbox) -> None:
-    inbox.write([put("a")])
-    inbox.path.unlink()
-    other = Inbox(inbox.folder)
-    other.write([put("b"), put("c"), put("d")])
-    assert inbox.entry("a") is None
-    assert inbox.entry("c") is not None
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def as_printed(value: Any) -> str:
 def test_a_request_gives_the_same_bytes_as_flags_as_a_line_and_in_python(
     tools: Path, opened: Index, retrieve: Program, stdin: Stdin
 ) -> None:
-    requests = generated(60)
+    requests = generated(30)
     stdin("".join(json.dumps(request) + "\n" for request in requests))
     lines = retrieve("query", "-", "--json", "--artifacts", tools).out.splitlines()
     answered = 0
@@ -69,7 +69,7 @@ def test_a_request_gives_the_same_bytes_as_flags_as_a_line_and_in_python(
         asked = read_asked(request)
         (answer,) = opened.answer([asked.request], opened.options(**asked.choices))
         assert answer_bytes(answer).decode() == single.out, request
-    assert answered > 45
+    assert answered > 20
 
 
 def test_lines_of_equal_choices_are_one_batch(tools: Path, retrieve: Program, stdin: Stdin) -> None:

@@ -23,7 +23,7 @@ from retrieve_cli.api.table import PYTHON
 from retrieve_cli.errors import RetrieveError
 
 QUERY = "segment lungs and ribs in CT"
-PUBLICATIONS = 50
+PUBLICATIONS = 8
 KEPT = 3
 """The default of `store.keep`."""
 CHOICES: dict[str, list[Any]] = {

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -49,20 +48,6 @@ def test_a_search_counts_by_route_stage_and_generation_without_a_word_of_it(arti
     assert found["retrieve_generation_sequence",] == 1
     assert found["retrieve_generation_age_seconds",] >= 0
     assert ("retrieve_stage_duration_seconds_count", "open") not in found
-    state.close()
-
-
-def test_skipped_stages_count_by_the_kind_of_the_reason(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
-    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", "no/such-model")
-    state = state_of(artifacts)
-    requests: list[dict[str, Any]] = [{"query": "segment lungs"}, {"query": "segment lungs"}]
-    searches = [("POST", "/search", {"json": request}) for request in requests]
-    *answers, scraped = sent(server_app(state), *searches, ("GET", "/metrics", {}))
-    assert [answer.status_code for answer in answers] == [200, 200]
-    degraded = {key[1:]: value for key, value in numbers(scraped.text).items() if "degraded" in key[0]}
-    assert degraded["no/such-model" if ("no/such-model", "unavailable") in degraded else "cross_encoder", "unavailable"]
-    assert {reason for _, reason in degraded} == {"unavailable"}
     state.close()
 
 

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,14 @@ class Fault:
 class Counted:
     """What a child did until its end."""
 
-    steps: int = 0
     calls: int = 0
+    kinds: list[str] = field(default_factory=list)
+    """What each step was: the name of its event."""
+
+    @property
+    def steps(self) -> int:
+        """How many changes of the disk there were."""
+        return len(self.kinds)
 
 
 # ------------------------------------------------------------------------------------------------------- faults
@@ -67,18 +73,18 @@ def inject(fault: Fault, counted: Counted) -> None:
 
 
 def _count_steps(fault: Fault, counted: Counted) -> None:
-    def step(path: object) -> None:
+    def step(kind: str, path: object) -> None:
         if fault.within in str(path):
-            counted.steps += 1
+            counted.kinds.append(kind)
             if counted.steps == fault.step:
                 os.kill(os.getpid(), fault.number)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & 3):
-            step(arguments[0])
+            step(event, arguments[0])
 
     def synced(descriptor: int) -> None:
-        step(Path(f"/proc/self/fd/{descriptor}").readlink() if fault.within else "")
+        step("os.fsync", Path(f"/proc/self/fd/{descriptor}").readlink() if fault.within else "")
         fsync(descriptor)
 
     fsync = os.fsync

@@ -1,4 +1,4 @@
-"""Two writers at once, thirty readers during twenty publications: nobody fails, nobody sees a mixture."""
+"""Two writers at once, ten readers during eight publications: nobody fails, nobody sees a mixture."""
 
 import gc
 import os
@@ -25,15 +25,15 @@ def said(child: Child, line: str) -> None:
     assert line in child.out.splitlines(), child.err
 
 
-def test_thirty_readers_during_twenty_publications(
+def test_ten_readers_during_eight_publications(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     stop = tmp_path / "stop"
-    readers = [forks.start(artifacts, stop, call="sync.tasks:read", nice=10) for _ in range(30)]
+    readers = [forks.start(artifacts, stop, call="sync.tasks:read", nice=10) for _ in range(10)]
     for reader in readers:
         said(reader, "ready")
-    for version in range(1, 21):
+    for version in range(1, 9):
         write_catalog(source, records(version))
         assert retrieve("sync", "--json").json["status"] == "published"
     stop.touch()
@@ -42,7 +42,7 @@ def test_thirty_readers_during_twenty_publications(
         assert reader.wait() == 0, reader.err
         counts = [int(word) for word in reader.out.split()[-2:]]
         reads, seen = reads + counts[0], max(seen, counts[1])
-    assert reads >= 90
+    assert reads >= 30
     assert seen > 1
     assert retrieve("sync").code == 0
     assert [kept.manifest.id for kept in Store(artifacts).kept()] == [live(artifacts)]

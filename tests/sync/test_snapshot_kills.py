@@ -10,7 +10,7 @@ import pytest
 from samples import Program
 from sync.forks import Fault, Forks
 from sync.state import Publish, live
-from sync.test_kills import killed_before_each_step, small_disk, steps_in_parts
+from sync.test_kills import chosen, killed_before_each_step, small_disk, steps_in_parts
 
 from retrieve_cli.storage.inbox import Change, inbox_of
 from retrieve_cli.storage.inbox_files import Upload
@@ -78,10 +78,10 @@ def test_a_snapshot_killed_before_any_of_its_steps(
 ) -> None:
     folder = tmp_path / "snapshots"
     folder.mkdir()
-    steps = forks.start("snapshot", "create", "--to", folder).counted.steps
+    kinds = forks.start("snapshot", "create", "--to", folder).counted.kinds
     (whole,) = folder.iterdir()
     before = {path: path.read_bytes() for path in artifacts.rglob("*") if path.is_file()}
-    for step in range(1, steps + 1):
+    for step in chosen(kinds):
         whole.unlink(missing_ok=True)
         fault = Fault(step=step)
         assert forks.start("snapshot", "create", "--to", folder, fault=fault).wait() == -signal.SIGKILL
@@ -92,7 +92,7 @@ def test_a_snapshot_killed_before_any_of_its_steps(
         assert list(folder.iterdir()) == [whole]
 
 
-@pytest.mark.parametrize("step", [1, 4, 9])
+@pytest.mark.parametrize("step", [4])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_asked_to_end_a_restore_leaves_nothing(
     artifacts: Path, snapshot: Path, forks: Forks, tmp_path: Path, number: signal.Signals, code: int, step: int
@@ -130,7 +130,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path, snapshot: Path
 def test_files_that_may_not_grow_are_no_snapshot(artifacts: Path, snapshot: Path, forks: Forks, tmp_path: Path) -> None:
     before = live(artifacts)
     failures = 0
-    for limit in range(0, 100_000, 2000):
+    for limit in range(0, 100_000, 8000):
         made = forks.start(limit, "snapshot", "create", "x.tar.zst", call="sync.tasks:limited")
         restored = forks.start(limit, "snapshot", "restore", snapshot, "--artifacts", "new", call="sync.tasks:limited")
         codes = (made.wait(), restored.wait())
@@ -145,5 +145,5 @@ def test_files_that_may_not_grow_are_no_snapshot(artifacts: Path, snapshot: Path
         failures += 1
         (tmp_path / "x.tar.zst").unlink(missing_ok=True)
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
-    assert failures > 3
+    assert failures > 1
     assert live(artifacts) == before

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from samples import ROOT, Program, write_catalog
 from sync.forks import Fault, Forks
-from sync.state import Start, live, records
+from sync.state import live, records
 
 from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.storage.store import Store
@@ -86,25 +86,6 @@ def test_a_verification_that_fails_and_a_bug_are_in_the_line_of_their_sync(
     crashed = retrieve("sync", "--json")
     assert (crashed.code, crashed.json["error"]["kind"]) == (1, "internal")
     assert unlike.out.count("\n") == crashed.out.count("\n") == 1
-
-
-def test_people_read_one_line_with_the_changes(tmp_path: Path, start: Start, retrieve: Program) -> None:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    for name in "abcde":
-        (docs / f"{name}.md").write_text(f"# {name}\nAll about zebra{name}.")
-    assert retrieve("build", docs).out.startswith("published ")
-    (docs / "a.md").unlink()
-    (docs / "b.md").write_text("# b\nNow about giraffes.")
-    out, err = start("sync").communicate()
-    seconds = r"\d+\.\d s"
-    assert re.fullmatch(
-        rf"published [0-9a-f]{{12}}: 4 documents \(\+0 ~1 \u22121\), 4 chunks, 1 embedded, {seconds}\n", out
-    )
-    assert err == ""
-    out, _ = start("sync").communicate()
-    assert re.fullmatch(rf"unchanged [0-9a-f]{{12}}: 4 documents, 4 chunks, {seconds}\n", out)
-    assert re.match(r"rolled back to [0-9a-f]{12}: 5 documents \(\+1 ~1 \u22120\)", retrieve("sync", "--rollback").out)
 
 
 def test_chunks_are_counted_by_their_ids(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,16 +130,12 @@ def test_a_model_that_obeys_a_hostile_text_moves_candidates_and_nothing_else(api
 
 
 BAD_PICKS = [
-    "no json", "", None, "[1]", "null", {}, {"picked": None}, {"picked": []}, {"picked": [0]}, {"picked": [4]},
-    {"picked": [1, 1]}, {"picked": [1, 2, 3]}, {"picked": ["1"]}, {"picked": [1.0]}, {"picked": [True]},
-    {"picked": [1], "why": "so"}, {"picked": {"1": 1}}, '{"picked": [NaN]}', '{"picked": [1]} and more', "[" * 9999,
+    "no json", {"picked": []}, {"picked": [4]}, {"picked": [1, 1]}, {"picked": [1, 2, 3]}, {"picked": [True]},
+    '{"picked": [1]} and more', "[" * 9999,
 ]  # fmt: skip
 BAD_SCORES = [
     scored(1, 2), scored(1, 2, 3, 4), scored(1, 2, -1), scored(1, 2, 100.5), {"scores": [1, 2, 3]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": True}]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 2, "score": 1}]}, '{"scores": [{"number": 1, "score": 1e999}]}',
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": 1, "why": "so"}]}, {"picked": [1]},
-    {"scores": [*scored(1, 2)["scores"], {"number": 3, "score": "9"}]},
+    {"scores": [*scored(1, 2)["scores"], {"number": 2, "score": 1}]}, {"picked": [1]},
 ]  # fmt: skip
 
 
@@ -200,7 +196,7 @@ def test_a_server_that_is_not_there_or_knows_no_such_format_is_said(api: Api, se
     assert "rerank.depth" in caught.value.hint
 
 
-@pytest.mark.parametrize("blank", ["\n", " \n", "\t", "```\n", "<think>", "</think>"])
+@pytest.mark.parametrize("blank", ["\n", "```\n", "<think>"])
 @pytest.mark.parametrize("before", ["```", "```json", "<think>", ""])
 def test_an_answer_of_one_piece_repeated_is_unusable_and_stalls_nobody(before: str, blank: str) -> None:
     with pytest.raises(Unusable):

@@ -175,9 +175,7 @@ def test_a_request_that_is_refused_is_not_sent_again(api: Api, connect, status: 
     assert len(api.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>sign in</html>", b"[1, 2", b"[NaN]", b"[Infinity]", b"[1e999]", b'{"a": 1} x', b"\xff\xfe"]
-)
+@pytest.mark.parametrize("body", [b"", b"<html>sign in</html>", b"[NaN]", b"[1e999]", b"\xff\xfe"])
 def test_what_is_no_json_is_refused(api: Api, connect, body: bytes) -> None:
     api.say(body)
     assert "not JSON" in refused(connect(retries=3)).message
@@ -304,7 +302,7 @@ SPELLINGS = [str, lambda key: json.dumps(key)[1:-1], lambda key: json.dumps(key)
 @pytest.mark.parametrize(
     "how",
     [
-        *({"status": status} for status in (200, 400, 401, 403, 404, 418, 429, 500)),
+        *({"status": status} for status in (200, 401, 500)),
         {"drop": True},
         {"stall": True},
         {"sent": 3},
