@@ -111,7 +111,7 @@ PAPER = document(
     Part("Cooling of kettles", "heading", 1, page="i"),
     Part("A preface thanks the potters who lent their kettles to us for a whole winter."),
     Part("Method", "heading", 2, page="ii"),
-    Part("Every kettle was heated to boiling, and a thermometer was read each minute until it was lukewarm."),
+    Part("Every kettle was heated to boiling, and a thermometer was read each minute until it was tepid."),
     Part("The quiet room had neither draught nor sunlight while thermometers were read by two people.", page="3"),
     Part("Results", "heading", 2, page="4"),
     Part("| kettle | minutes |\n|---|---|\n| copper | 31 |\n| porcelain | 47 |", "table"),

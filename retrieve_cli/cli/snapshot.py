@@ -12,7 +12,7 @@ from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.operations.snapshots.form import SnapshotHeader
+    from retrieve_cli.operations.snapshots.restore import SnapshotHeader
 
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
@@ -90,10 +90,10 @@ def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] =
 @shared("text", "json")
 def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
-    from retrieve_cli.operations.snapshots import reading
+    from retrieve_cli.operations.snapshots.restore import read
 
     with progress_for(shared.talk, sys.stderr):
-        header, _ = reading.read(file)
+        header, _ = read(file)
     text = f"{file} is sound: generation {header.generation}, {_size(header)}"
     shared.show({"ok": True, "file": str(file), **header.summary()}, [text])
 
@@ -130,7 +130,7 @@ def restore(
 
 def _config_here(shared: Shared) -> bytes | None:
     """Return the configuration file of this run as a snapshot would have it; None without one."""
-    from retrieve_cli.operations.snapshots.form import config_text
+    from retrieve_cli.operations.snapshots.create import config_text
 
     file = _config_file(shared)
     return None if file is None else config_text(file)

@@ -1,6 +1,6 @@
 """The requests that the substitute for a Qdrant server accepts: endpoint, parameters, and form of the body.
 
-The forms are a part of Qdrant's OpenAPI file, by hand: `differences` compares them with that file. A key that is not in
+The forms are a part of Qdrant's OpenAPI file, by hand. A key that is not in
 a form is an error, where Qdrant itself would ignore it.
 """
 
@@ -147,51 +147,3 @@ def _inner_faults(form: List | Named | Object, value: Any, where: str) -> Iterat
         inner = [(form.of, each, f"{where}[]") for each in value]
     for each in inner:
         yield from faults(*each)
-
-
-def differences(published: Mapping[str, Any]) -> Iterator[str]:
-    """Yield where a form accepts what Qdrant's OpenAPI file does not."""
-    for (method, path), endpoint in ENDPOINTS.items():
-        operation = published["paths"].get(path, {}).get(method.lower())
-        if operation is None:
-            yield f"{method} {path} is not an endpoint"
-            continue
-        known = {each["name"] for each in operation.get("parameters", []) if each["in"] == "query"}
-        yield from (f"{method} {path} has no parameter {name}" for name in sorted(endpoint.parameters - known))
-        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-        reference = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
-        if (endpoint.schema or "") != reference:
-            yield f"{method} {path} takes {reference or 'no body'}, not {endpoint.schema}"
-        elif endpoint.schema:
-            schemas = published["components"]["schemas"]
-            yield from _beyond(endpoint.form, schemas[reference], schemas, f"{method} {path}")
-
-
-def _beyond(form: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], where: str) -> list[str]:
-    """Return where values of a form are not values of a published schema; of several, by the one that is nearest."""
-    if "$ref" in schema:
-        return _beyond(form, schemas[schema["$ref"].rpartition("/")[2]], schemas, where)
-    if isinstance(form, Either):
-        return [fault for each in form.forms for fault in _beyond(each, schema, schemas, where)]
-    branches = schema.get("anyOf") or schema.get("oneOf")
-    if branches:
-        return min((_beyond(form, branch, schemas, where) for branch in branches), key=len)
-    if "allOf" in schema:
-        return min((_beyond(form, branch, schemas, where) for branch in schema["allOf"]), key=len)
-    kind = schema.get("type")
-    if isinstance(form, str):
-        fits = kind == form or (form == NUMBER and kind == INTEGER)
-        return [] if fits else [f"{where} is of type {kind}, not {form}"]
-    if isinstance(form, List):
-        return _beyond(form.of, schema["items"], schemas, where + "[]") if kind == "array" else [f"{where} is no list"]
-    if kind != "object":
-        return [f"{where} is not an object"] * 2
-    if isinstance(form, Named):
-        inner = schema.get("additionalProperties")
-        return _beyond(form.of, inner, schemas, where + ".*") if inner else [f"{where} has no free keys"]
-    properties = schema.get("properties", {})
-    faults = [f"{where} must have {name}" for name in schema.get("required", []) if name not in form.required()]
-    for name, each in form.named().items():
-        inner = properties.get(name)
-        faults += _beyond(each, inner, schemas, f"{where}.{name}") if inner else [f"{where} has no key {name}"]
-    return faults

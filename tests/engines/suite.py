@@ -1,4 +1,4 @@
-"""The promises of `contracts/engines.py` as tests, for any engine; and the answers of the indexes over it.
+"""The promises of `contracts/engines.py` as tests, for any engine.
 
 A subclass has a fixture `new_engine`, which returns a function that makes an Engine over the same namespace of a
 running server, empty at the beginning of a test. The attributes in `suite_base.py` say what the engine cannot do. Rows
@@ -11,7 +11,6 @@ from threading import Event, Thread
 
 import pytest
 from engines.contents import GENERATION, TERMS, VECTORS, Content
-from engines.suite_answers import AnswerSuite
 from engines.suite_base import vector, words
 from engines.suite_contents import ContentSuite
 from engines.suite_generations import GenerationSuite
@@ -21,7 +20,7 @@ from retrieve_cli.contracts.engines import Engine
 from retrieve_cli.errors import RetrieveError, Unavailable
 
 
-class EngineSuite(GenerationSuite, ContentSuite, AnswerSuite):
+class EngineSuite(GenerationSuite, ContentSuite):
     """Promises of an engine, to be subclassed."""
 
     def test_a_server_that_nobody_started_is_unavailable_with_a_hint(self, made: Content) -> None:

@@ -84,10 +84,6 @@ def told(method: str, url: str, body: object = None) -> Any:
 class Base:
     """What is said of an engine by its subclass of the suite, and what its tests share."""
 
-    exact_nearest: ClassVar[bool] = False
-    """True if `nearest` of vectors is exact without `exact=True`."""
-    recall: ClassVar[float] = 0.95
-    """Mean recall@10 demanded of `nearest` on 20,000 rows."""
     has_vectors: ClassVar[bool] = True
     has_terms: ClassVar[bool] = True
     share: ClassVar[float] = 0.5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -110,3 +111,41 @@ class ContentSuite(Base):
             exact = np.einsum("ij,j->i", stored, vector(seed))
             assert len(set(rows.tolist())) == 10
             assert float(exact[rows].min()) >= float(np.sort(exact)[-10]) - CLOSE
+
+    @pytest.mark.parametrize("sent", ["rows", "conditions", "nothing"])
+    def test_records_of_two_tenants_are_never_mixed(self, engine: Engine, sent: str) -> None:
+        half = content(750)
+        made = twins(half)
+        opened = self.opened(engine, made)
+        for tenant in ("a", "b"):
+            mask = np.array([label.tenant == tenant for label in made.labels])
+            asked: dict[str, Any] = {"allowed": [mask], "visible": [mask]}
+            if sent == "conditions":
+                asked["conditions"] = [[AnyOf("tenant", [tenant])]]
+            if sent == "rows":
+                asked = {name: [mask & (np.arange(1500) % 2 == 0)] for name in asked}
+            for index, query in self.indexes(engine, opened, made):
+                (found,) = index.search([query(3)], depth=100, **asked)
+                assert {made.labels[row].tenant for row in found.rows.tolist()} == {tenant}
+                assert found.before == found.after <= 750
+
+    def indexes(
+        self, engine: Engine, opened: EngineGeneration, made: Content
+    ) -> list[tuple[Any, Callable[[int], Any]]]:
+        found: list[tuple[Any, Callable[[int], Any]]] = []
+        if self.has_vectors:
+            found.append((self.vector_index(engine, opened, made), vector))
+        if self.has_terms:
+            found.append((self.term_index(engine, opened, made), words))
+        return found
+
+
+def twins(half: Content) -> Content:
+    """Return each row twice, once of tenant a and once of tenant b, which cannot be told apart otherwise."""
+    labels = [
+        label._replace(id=f"{label.id} {tenant}", tenant=tenant, fields={**label.fields, "tenant": [tenant]})
+        for tenant in "ab"
+        for label in half.labels
+    ]
+    starts = np.append(half.starts, half.starts[1:] + len(half))
+    return Content(np.concatenate([half.vectors] * 2), [*half.weights, *half.weights], labels, starts)

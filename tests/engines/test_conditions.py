@@ -170,24 +170,6 @@ def test_engines_are_told_the_mask_of_a_request_or_nothing(world: World, request
     assert [admits(conditions, label) for label in world.labels] == mask.tolist()
 
 
-@law(max_examples=examples(2))
-@given(asked=st.lists(requests(), min_size=1, max_size=4), chunks=st.booleans())
-def test_filtered_answers_are_those_of_local_files(world: World, asked: list[Request], chunks: bool) -> None:
-    sound = []
-    for request in asked:
-        try:
-            world.questions.read(request)
-        except UsageError:
-            continue
-        sound.append(request)
-    options = {"k": 30, "chunks": chunks, "facets": ["license", "keyword"], "expand": True}
-    remote, local = world.answers(sound, **options)
-    assert remote == local
-    for request, answer in zip(sound, remote, strict=True):
-        (alone,) = world.remote.search_many([request], **options)  # type: ignore[arg-type]
-        assert said(alone.to_json()) == answer
-
-
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_no_value_of_a_filter_is_read_as_a_query(world: World, text: str) -> None:
     value = _value(text, quoted=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from engines.injected import Small, use
-from engines.pgvector_server import PostgresServer
 from engines.sqlite_engine import create_database
 from samples import TOOLS, Program, succeeds, write_catalog
 
@@ -62,27 +61,11 @@ def test_a_generation_that_is_as_it_was_sent_is_fine(built: str, look: Look) -> 
     assert_finding(look(), "ok", "", f"holds {built}: version 3.")
 
 
-def test_before_the_first_build_an_engine_is_only_reached(small: Small, look: Look) -> None:
-    assert small.live() is None
-    assert look()["message"].startswith("reachable, and there is no index yet")
-
-
 def test_an_index_that_was_built_before_the_engine_was_configured_has_to_be_pushed(
     index: Path, look: Look, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue("small")
     assert_finding(look(), "fail", PUSH, "was not sent to it")
-
-
-def test_an_index_of_which_a_part_was_sent_is_named(
-    small: Small, catalog: Path, look: Look, monkeypatch: pytest.MonkeyPatch, retrieve: Program
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "local")
-    succeeds(retrieve("build", "--catalog", catalog))
-    assert look()["status"] == "ok"
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "opensearch")
-    assert_finding(look(), "fail", PUSH, "the index of dense was not sent to it")
-    assert small.live() is not None
 
 
 @pytest.mark.parametrize(
@@ -101,12 +84,6 @@ def test_a_current_generation_that_the_engine_does_not_have_whole_has_to_be_push
     assert_finding(look(), status, PUSH, message.format(built))
 
 
-def test_other_counts_than_were_sent_are_found(small: Small, built: str, look: Look) -> None:
-    with small.opened() as database:
-        database.execute("DELETE FROM rows WHERE part = 'dense' AND row = 2")
-    assert_finding(look(), "fail", PUSH, "it has 4 rows of dense, and 5 were sent to it")
-
-
 def test_parameters_that_changed_since_are_a_warning(
     small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -123,15 +100,6 @@ def test_what_a_crash_left_is_named_with_the_command_that_removes_it(
     assert_finding(look(), "warn", fix, f"1 incomplete generation ({OTHER})")
     succeeds(retrieve(*fix.split()[1:]))
     assert look()["status"] == "ok"
-    assert small.live() == built
-
-
-def test_complete_generations_of_another_index_are_not_simply_dropped(small: Small, built: str, look: Look) -> None:
-    small.stage(OTHER, []).finish()
-    check = look()
-    assert check["status"] == "warn"
-    assert f"1 generation that this index does not know ({OTHER})" in check["message"]
-    assert check["fix"].startswith("give each index its own `engines.opensearch.index`, or remove it: ")
     assert small.live() == built
 
 
@@ -176,12 +144,8 @@ def test_a_secret_that_is_not_set_is_named_by_its_variable(
     ("url", "exposed"),
     [
         ("http://search.example.org:9200", True),
-        ("http://user@192.0.2.7/", True),
-        ("http://[2001:db8::7]:9200", True),
         ("https://search.example.org:9200", False),
         ("http://127.0.0.1:9200", False),
-        ("http://[::1]:9200", False),
-        ("http://localhost", False),
     ],
 )
 def test_a_secret_over_plain_http_to_another_host_is_a_warning(
@@ -214,23 +178,3 @@ print(sorted(name for name in sys.modules if name.startswith("retrieve_cli.engin
     assert imported == "[]", done.stderr
     names = {check["name"] for check in json.loads(shown)["checks"]}
     assert not names & {"pgvector", "qdrant", "opensearch"}
-
-
-def test_pgvector_is_checked_by_the_same_rules(
-    postgres: PostgresServer,
-    database: str,
-    catalog: Path,
-    look: Look,
-    retrieve: Program,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
-    postgres.run("DROP ROLE IF EXISTS guest")
-    postgres.run("CREATE ROLE guest LOGIN")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database, "guest"))
-    check = look("pgvector")
-    assert check["status"] == "warn"
-    assert f'GRANT CREATE ON DATABASE "{database}" TO "guest"' in check["fix"]
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
-    succeeds(retrieve("build", "--catalog", catalog))
-    assert look("pgvector")["status"] == "ok"

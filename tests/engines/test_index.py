@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +11,12 @@ import numpy as np
 import pytest
 from engines.contents import DIM, GENERATION, TERMS, VECTORS, Content, content, parts_of, send
 from engines.sqlite_engine import SqliteEngine, SqliteGeneration, create_database
-from engines.suite_base import same, vector, words
-from hypothesis import given, settings, strategies as st
-from profiles import examples
+from engines.suite_base import same, vector
 
-from retrieve_cli.contracts import Field, Matching, TermWeights
+from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
-from retrieve_cli.engines.listing import Units
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 
 if TYPE_CHECKING:
@@ -102,37 +95,6 @@ def common(seed: int) -> TermWeights:
     return TermWeights(np.array([7, 14, 21, 28], np.int32), vector(seed)[:4] ** 2 + np.float32(0.1))
 
 
-def random_mask(share: float, units: int = ROWS) -> Any:
-    return np.random.default_rng(5).random(units) < share
-
-
-worse = {
-    "as it can": {},
-    "conditions ignored": {"ignores": True},
-    "inexact scores": {"noise": 5e-7},
-}
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("how", worse)
-def test_lists_are_complete_however_an_engine_answers(stored: Any, made: Content, how: str, grouped: bool) -> None:
-    flat = FlatIndex(made.vectors)
-    starts = made.starts if grouped else None
-
-    @settings(max_examples=examples(0.4))
-    @given(st.integers(0, 999), st.sampled_from([1, 10, 200]), st.none() | st.floats(0, 1), st.sampled_from([0, 700]))
-    def holds(seed: int, depth: int, share: float | None, most_rows: int) -> None:
-        allowed = None if share is None else [random_mask(share, len(made.starts) - 1 if grouped else ROWS)]
-        vectors = vector_index(Watched(stored.vectors(VECTORS), **worse[how]), most_rows=most_rows)
-        asked: dict[str, Any] = {"depth": depth, "starts": starts, "allowed": allowed}
-        assert same(vectors.search([vector(seed)], **asked)[0], flat.search([vector(seed)], **asked)[0])
-        lexical = term_index(Watched(stored.terms(TERMS), **worse[how]), most_rows=most_rows)
-        for query in (words(seed), common(seed)):
-            assert same(lexical.search([query], **asked)[0], made.sparse.search([query], **asked)[0])
-
-    holds()
-
-
 def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) -> None:
     for conditions in (
         [AnyOf("decile", ["3"])],
@@ -147,58 +109,6 @@ def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) 
             for found, wanted, query in pairs:
                 (listed,) = found.search([query], depth=100, allowed=allowed, conditions=[conditions])
                 assert same(listed, wanted.search([query], depth=100, allowed=allowed)[0])
-
-
-def test_equal_rows_of_a_list_are_in_order(tmp_path: Path) -> None:
-    made = content(ROWS)
-    made.vectors[500:520] = made.vectors[500]
-    for row in range(500, 520):
-        made.weights[row] = TermWeights(np.array([7], np.int32), np.array([1e3], np.float32))  # type: ignore[index]
-    stored = opened(tmp_path, made)
-    query = TermWeights(np.array([7], np.int32), np.array([1.0], np.float32))
-    pairs: Any = [
-        (vector_index(stored.vectors(VECTORS)), FlatIndex(made.vectors), made.vectors[500]),
-        (term_index(stored.terms(TERMS)), made.sparse, query),
-    ]
-    for starts in (None, made.starts):
-        for found, wanted, asked in pairs:
-            lists = [index.search([asked], depth=10, starts=starts)[0].rows.tolist() for index in (found, wanted)]
-            assert lists[0] == lists[1]
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("share", [None, 0.5, 0.1])
-def test_a_query_reads_what_does_not_depend_on_the_number_of_rows(
-    stored: Any, made: Content, share: float | None, grouped: bool
-) -> None:
-    vectors, lexical = Watched(stored.vectors(VECTORS)), Watched(stored.terms(TERMS))
-    starts = made.starts if grouped else None
-    allowed = None if share is None else [random_mask(share, len(made.starts) - 1 if grouped else ROWS)]
-    for _ in range(2):
-        asked: dict[str, Any] = {"depth": 100, "starts": starts, "allowed": allowed}
-        vector_index(vectors, most_rows=ROWS).search([vector(1)], **asked)
-        term_index(lexical, most_rows=ROWS).search([common(1)], **asked)
-    assert set(vectors.calls) == {"exact" if share == 0.1 else "nearest"}
-    assert vectors.calls.total() <= 4
-    counts = 1 if share is None else 2
-    assert lexical.calls["nearest"] <= 4
-    assert lexical.calls["matching" if grouped else "count"] == 2 * counts
-    assert set(lexical.calls) == {"nearest", "matching" if grouped else "count"}
-    assert lexical.read["matching"] <= 2 * counts * 5001
-
-
-def test_a_filter_of_many_records_makes_no_array_of_their_rows() -> None:
-    units = Units(2_000_000, np.arange(0, 2_000_001, 2))
-    mask = random_mask(0.4, 1_000_000)
-    index, conditions = vector_index(None), [AnyOf("tenant", ["a"])]
-    tracemalloc.start()
-    scope = index.scope(units, mask, conditions)
-    kept = scope.kept(np.arange(1000), np.ones(1000, np.float32))[0]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert scope.within == Within(conditions=conditions)
-    assert kept.tolist() == [row for row in range(1000) if mask[row // 2]]
-    assert peak < 100_000
 
 
 def test_matches_beyond_the_limit_are_said_to_be_more(
@@ -221,11 +131,6 @@ def test_a_query_without_terms_asks_an_engine_nothing(stored: Any) -> None:
     assert not lexical.calls
 
 
-def test_only_terms_either_match_or_do_not(stored: Any) -> None:
-    assert isinstance(term_index(stored.terms(TERMS)), Matching)
-    assert not isinstance(vector_index(stored.vectors(VECTORS)), Matching)
-
-
 @pytest.mark.parametrize("failure", [Unavailable("the server is down", hint="start it"), IndexCorrupt("row 3")])
 def test_failures_of_an_engine_pass_through(stored: Any, failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -244,43 +149,3 @@ def test_failures_of_an_engine_pass_through(stored: Any, failure: Exception, mon
         with pytest.raises(type(failure)) as caught:
             ask()
         assert caught.value is failure
-
-
-@pytest.mark.parametrize("variant", ["lucene", "robertson", "atire", "okapi"])
-def test_lexical_scores_are_those_of_local_bm25(tmp_path: Path, variant: Any) -> None:
-    random = np.random.default_rng(3)
-    names = [f"w{number}" for number in range(40)]
-    texts = [" ".join(random.choice(names, random.integers(0, 12), p=zipf(40)).tolist()) for _ in range(1300)]
-    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula(variant))
-    for text in texts:
-        writer.add([Field("text", text)])
-    contents = writer.stored()
-    local, made = Bm25Index(contents), content(1300)
-    made = Content(made.vectors, rows_of(contents, 1300), made.labels, made.starts)
-    vocabulary = {name: number for number, name in enumerate(sorted(names))}
-    index = term_index(opened(tmp_path, made, vectors=False).terms(TERMS), rows=1300)
-    for _ in range(20):
-        query = " ".join(random.choice(names, 6).tolist())
-        counts = Counter(local.analyzer.terms(query))
-        ids = np.array([vocabulary[name] for name in counts], np.int32)
-        asked = TermWeights(ids, np.array(list(counts.values()), np.float32))
-        for starts in (None, made.starts):
-            (found,) = index.search([asked], depth=50, starts=starts)
-            wanted = local.search([query], depth=50, starts=starts)[0]
-            if variant in ("robertson", "okapi"):  # rows whose weights add up to 0 share a term, too
-                wanted = replace(wanted, before=found.before, after=found.after)
-            assert same(found, wanted)
-            if variant in ("robertson", "okapi"):
-                continue
-            assert index.matching(asked, starts=starts).tolist() == local.matching(query, starts=starts).tolist()
-
-
-def zipf(count: int) -> Any:
-    shares = 1.0 / np.arange(1, count + 1)
-    return shares / shares.sum()
-
-
-def rows_of(stored: Any, rows: int) -> list[TermWeights]:
-    """The impacts of a local index, by row."""
-    terms = np.repeat(np.arange(len(stored["starts"]) - 1), np.diff(stored["starts"])).astype(np.int32)
-    return [TermWeights(terms[kept := stored["rows"] == row], stored["impacts"][kept]) for row in range(rows)]

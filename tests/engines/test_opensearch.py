@@ -4,27 +4,24 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPConnection
 
-import numpy as np
 import pytest
-from engines.contents import GENERATION, TERMS, content, send
+from engines.contents import GENERATION, content, send
 from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
 from engines.suite import EngineSuite
-from engines.suite_base import told, words
+from engines.suite_base import told
 from hypothesis import example, given, strategies as st
 from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.index_settings import OpensearchSettings
-from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import Engine, Part, TermCollection
+from retrieve_cli.contracts.engines import Engine, Part
 from retrieve_cli.engines.opensearch.documents import token
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
 from retrieve_cli.engines.opensearch.server import OpensearchServer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.retrieval.retrievers.splade import SparseIndex
 
 __all__ = ["noida_process", "osmem_process"]
 
@@ -69,9 +66,6 @@ class TestOsmem(OpensearchSuite):
         assert "k-NN plugin" in problem
         assert "opensearch-plugin install" in fix
 
-    def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
-        pytest.skip("osmem-server takes a second per query of so many rows")
-
 
 class TestNoida(OpensearchSuite):
     @pytest.fixture
@@ -79,11 +73,6 @@ class TestNoida(OpensearchSuite):
         type(self).server = noida_process
         noida_process.start()
         return emptied(noida_process.url)
-
-    def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
-        """Only of vectors: the server takes two seconds per query of term weights of so many rows."""
-        self.has_terms = False  # type: ignore[misc]  of this test
-        super().test_twenty_thousand_rows_are_found_as_declared(engine)
 
     def test_a_snapshot_of_a_generation_is_written_once(self, engine: Engine, noida_process: Noida) -> None:
         made = content(20)
@@ -109,39 +98,6 @@ def register(url: str, repository: str) -> None:
     connection.request("PUT", f"/_snapshot/{repository}", body, headers)
     assert connection.getresponse().status == 200
     connection.close()
-
-
-class TestTermsBelowZero:
-    @pytest.fixture
-    def opened(self, osmem_process: Osmem) -> Iterator[tuple[TermCollection, SparseIndex]]:
-        """Rows of which many have weights of 0 and below."""
-        osmem_process.start()
-        engine = emptied(osmem_process.url)()
-        made = content(200)
-        random = np.random.default_rng(3)
-        weights = [
-            TermWeights(row.terms, np.where(random.random(len(row.terms)) < 0.4, -row.weights, row.weights))
-            for row in made.weights
-        ]
-        made = replace(made, weights=weights)
-        send(engine, made, [Part(TERMS, "chunk", 200)])
-        yield engine.open(GENERATION).terms(TERMS), made.sparse
-        engine.close()
-
-    @pytest.mark.parametrize("limit", [5, 50, 200])
-    def test_lists_are_exact_although_the_server_adds_only_weights_above_zero(
-        self, opened: tuple[TermCollection, SparseIndex], limit: int
-    ) -> None:
-        collection, reference = opened
-        for seed in range(10):
-            query = words(seed)
-            if seed % 2:  # a product of two weights below 0 is above it
-                query = TermWeights(query.terms, np.where(query.terms % 2, -query.weights, query.weights))
-            rows, scores = collection.nearest(query, limit)
-            every = collection.matching(np.sort(query.terms), 200)
-            wanted = np.sort(reference.score(query, every))[::-1][:limit]
-            assert np.allclose(scores, wanted, atol=1e-5)
-            assert np.allclose(reference.score(query, rows), scores, atol=1e-5)
 
 
 def put_one_row(url: str) -> None:
@@ -225,17 +181,6 @@ def test_vectors_need_a_server_that_has_the_plugin(recorded: Callable[..., Recor
     with pytest.raises(Unavailable, match="no k-NN plugin") as caught:
         OpensearchEngine(OpensearchSettings(url=bare.url)).stage(GENERATION, [Part("dense", "chunk", 1, 4)])
     assert "opensearch-plugin install" in caught.value.hint
-
-
-def test_plugins_are_said_in_short(recorded: Callable[..., Recorded]) -> None:
-    others = [{"component": f"opensearch-{number}", "version": "2.19.1.0"} for number in range(14)]
-    vectors = [{"component": "opensearch-knn", "version": "2.19.1.0"}] * 2  # of two nodes
-    version = 200, {"version": {"distribution": "opensearch", "number": "2.19.1"}}
-    said = []
-    for plugins in ([*others, *vectors], others, vectors, []):
-        engine = OpensearchEngine(OpensearchSettings(url=recorded(version, (200, plugins)).url))
-        said.append(engine.describe()["plugins"])
-    assert said == ["opensearch-knn 2.19.1.0 and 14 more", "14, none for vectors", "opensearch-knn 2.19.1.0", "none"]
 
 
 @example([("a", "b\x1fc"), ("a\x1fb", "c")])

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, put, send
+from engines.contents import GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, put, send
 from engines.pgvector_server import PostgresServer
 from engines.suite import EngineSuite
 from engines.suite_base import vector
 
 from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import AnyOf, Part, Within
-from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.engine import PgvectorEngine, problems
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
@@ -92,16 +91,6 @@ def pushed(engine: PgvectorEngine, rows: int = 60, generation: str = GENERATION)
     return made
 
 
-@pytest.mark.parametrize("settings", [{"type": "halfvec"}, {"index": "none"}])
-def test_vectors_come_back_to_the_bit_whatever_the_index(new_engine: NewEngine, settings: dict[str, Any]) -> None:
-    engine = new_engine(**settings)
-    made = pushed(engine, 300)
-    collection = engine.open(GENERATION).vectors(VECTORS)
-    assert collection.vectors(np.arange(300)).tobytes() == made.vectors.tobytes()
-    best = np.argsort(-(made.vectors @ vector(1)), kind="stable")[:10]
-    assert collection.nearest(vector(1), 10)[0].tolist() == best.tolist()
-
-
 @pytest.mark.parametrize(("dim", "kind"), [(2001, "halfvec_ip_ops"), (4001, None)])
 def test_vectors_too_long_for_an_index_are_found(
     engine: PgvectorEngine, run: Callable[[str], list[Any]], dim: int, kind: str | None
@@ -140,20 +129,6 @@ def test_views_show_the_current_generation_and_keep_the_rights_on_them(
     assert len(made) != len(other)
     nearest = f"SELECT \"row\" FROM retrieve.embeddings ORDER BY embedding <#> '{vector(1).tolist()}' LIMIT 1"
     assert run(nearest) == [(int(np.argmax(made.vectors @ vector(1))),)]
-
-
-def test_vectors_of_another_length_and_fewer_parts_are_published(
-    engine: PgvectorEngine, run: Callable[[str], list[Any]]
-) -> None:
-    pushed(engine)
-    engine.publish(GENERATION)
-    longer = np.ones((3, DIM + 1), np.float32)
-    staging = engine.stage(OTHER, [Part(VECTORS, "chunk", 3, DIM + 1)])
-    staging.put(VECTORS, batch(content(3), VECTORS, np.arange(3))._replace(vectors=longer))
-    staging.finish()
-    engine.publish(OTHER)
-    views = [name for (name,) in run("SELECT viewname FROM pg_views WHERE schemaname = 'retrieve' ORDER BY 1")]
-    assert views == ["chunks", "embeddings", f"embeddings_{VECTORS}"]
 
 
 def test_a_connection_that_died_between_queries_is_replaced(
@@ -221,14 +196,6 @@ def test_a_generation_that_is_dropped_while_it_is_stored_is_not_complete(engine:
     with pytest.raises(IndexCorrupt):
         staging.finish()
     assert list(engine.generations()) == []
-
-
-def test_a_generation_that_was_dropped_is_missing(engine: PgvectorEngine) -> None:
-    pushed(engine)
-    opened = engine.open(GENERATION)
-    engine.drop(GENERATION)
-    with pytest.raises(IndexCorrupt):
-        opened.vectors(VECTORS).nearest(vector(1), 5)
 
 
 def test_a_wrong_password_is_rejected_and_not_printed(new_engine: NewEngine, run: Callable[[str], list[Any]]) -> None:
@@ -340,17 +307,3 @@ def test_term_weights_are_rejected(engine: PgvectorEngine) -> None:
     assert not engine.capabilities.terms
     with pytest.raises(UsageError, match="holds no term weights"):
         engine.stage(GENERATION, [Part(TERMS, "chunk", 3)])
-
-
-def test_arrays_and_vectors_keep_their_bits_in_binary_format() -> None:
-    random = np.random.default_rng(0)
-    for count in (0, 1, 1000):
-        numbers = random.integers(-(2**31), 2**31, count).astype(np.int32)
-        assert wire.to_integers(wire.integers(numbers)).tobytes() == numbers.tobytes()
-        vectors = random.normal(size=(count, 5)).astype(np.float32)
-        assert wire.to_vectors(wire.vectors(vectors), 5).tobytes() == vectors.tobytes()
-
-
-def test_texts_that_differ_have_digests_that_differ() -> None:
-    texts = [("a", "bc"), ("ab", "c"), ("abc",), ("a", "bc", ""), ("a", "b\0c"), ("a", "b\ud800"), ("a", "b\ufffd")]
-    assert len({wire.digest(*each) for each in texts}) == len(texts)

@@ -117,39 +117,11 @@ def test_what_the_server_lost_is_counted_named_and_sent_again(
     assert rows == [(SIZE,)], "the views show it again"
 
 
-def test_a_view_that_was_dropped_is_there_again_after_a_push(
-    source: Path, retrieve: Program, postgres: PostgresServer, database: str
-) -> None:
-    postgres.run("DROP VIEW retrieve.chunks CASCADE", database=database)
-    succeeds(retrieve("engines", "push"))
-    assert postgres.run("SELECT count(*) FROM retrieve.chunks", database=database) == [(SIZE,)]
-
-
 def test_a_query_over_a_lost_table_ends_with_5_and_the_hint(
     source: Path, retrieve: Program, postgres: PostgresServer, database: str
 ) -> None:
     postgres.run(f"DROP TABLE retrieve_{live(Path('artifacts'))}.embeddings_dense CASCADE", database=database)
     fails(retrieve("query", "segment lungs word3"), 5, "retrieve engines push")
-
-
-def test_a_sync_without_changes_sends_what_was_lost(
-    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer, database: str
-) -> None:
-    wanted = answers(retrieve, monkeypatch)[1]
-    postgres.run(f"TRUNCATE retrieve_{live(Path('artifacts'))}.embeddings_dense", database=database)
-    succeeds(retrieve("sync"))
-    assert all(alike(found, wanted) for found in answers(retrieve, monkeypatch))
-
-
-def test_damaged_notes_of_what_was_sent_are_written_again(
-    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = answers(retrieve, monkeypatch)[1]
-    path = Path("artifacts") / "generations" / live(Path("artifacts")) / "engines.json"
-    path.write_bytes(b"x" + path.read_bytes()[1:])
-    close_all()
-    succeeds(retrieve("engines", "push", "--again"))
-    assert all(alike(found, wanted) for found in answers(retrieve, monkeypatch))
 
 
 def test_a_server_that_dies_is_named_and_answers_after_its_restart(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from engines.injected import close_all, said, search_in
 from engines.sqlite_engine import create_database
-from engines.suite import EngineSuite
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import records
 
@@ -43,22 +42,6 @@ def _forget() -> None:
 
 def made(path: Path) -> Engine:
     return engine("sqlite", Settings(plugins={"sqlite": {"path": str(path)}}))
-
-
-class TestPlugin(EngineSuite):
-    exact_nearest = True
-
-    @pytest.fixture
-    def new_engine(self, tmp_path: Path) -> Callable[[], Engine]:
-        create_database(tmp_path / "server.db")
-        return lambda: made(tmp_path / "server.db")
-
-    def unreachable(self) -> Engine:
-        return made(Path("nowhere.db"))
-
-    def kill_server(self) -> None:
-        for file in Path().glob("server.db*"):
-            file.unlink()
 
 
 def test_the_program_builds_into_it_and_answers_from_it(

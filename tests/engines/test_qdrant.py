@@ -1,7 +1,6 @@
 """The engine for Qdrant, over Qdrant's core behind a substitute for its REST interface."""
 
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from engines import qdrant_server
-from engines.qdrant_api import ENDPOINTS, differences, faults
 from engines.qdrant_server import Server, running, skip_without_packages, started
 from engines.suite import EngineSuite
 from engines.suite_base import told
@@ -60,8 +58,6 @@ def engine(qdrant: Server) -> Iterator[QdrantEngine]:
 
 class TestQdrant(EngineSuite):
     """The promises of engines; a test that kills the server has one of its own."""
-
-    recall = 0.99
 
     @pytest.fixture
     def new_engine(self, qdrant: Server, request: pytest.FixtureRequest) -> Iterator[Callable[[], QdrantEngine]]:
@@ -141,12 +137,6 @@ def test_no_row_is_found_among_none(engine: QdrantEngine) -> None:
     assert not len(engine.open(OLD).terms("words").matching(np.array([5], np.int32), 9, within=nothing))
 
 
-def test_scores_are_in_the_order_of_the_rows_repeats_included(engine: QdrantEngine) -> None:
-    push(engine)
-    scores = engine.open(OLD).vectors("meaning").scores(VECTORS[0], np.array([2, 0, 2, 1]))
-    assert scores.tolist() == pytest.approx([0, 1, 0, 0.6])
-
-
 def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(engine: QdrantEngine) -> None:
     random = np.random.default_rng(0)
     rows, dim = 4_000, 768  # more than the size from which Qdrant builds a graph
@@ -178,37 +168,6 @@ def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
     ):
         with pytest.raises(IndexCorrupt, match="row 3 is missing"):
             read()
-
-
-def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
-    push(engine)
-    generation = engine.open(OLD)
-    for read, part, message in (
-        (generation.vectors, "words", "no vectors of words"),
-        (generation.terms, "meaning", "no term weights of meaning"),
-        (generation.terms, "other", "no rows of other"),
-    ):
-        with pytest.raises(IndexCorrupt, match=message):
-            read(part)
-
-
-def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> None:
-    staging = engine.stage(OLD, PARTS)
-    staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
-    with pytest.raises(IndexCorrupt, match="0 rows of words, not 3"):
-        staging.finish()
-    assert engine.generations() == [INCOMPLETE]
-    for forbidden in (engine.open, engine.publish):
-        with pytest.raises(IndexCorrupt, match="no complete generation"):
-            forbidden(OLD)
-
-
-def test_rows_of_an_interrupted_staging_stay(engine: QdrantEngine) -> None:
-    engine.stage(OLD, PARTS[:1]).put("meaning", Batch(np.arange(2), LABELS[:2], vectors=VECTORS[:2]))
-    staging = engine.stage(OLD, PARTS[:1])
-    staging.put("meaning", Batch(np.array([2]), LABELS[2:], vectors=VECTORS[2:]))
-    staging.finish()
-    assert engine.open(OLD).count("meaning") == 3
 
 
 def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, qdrant: Server) -> None:
@@ -251,17 +210,6 @@ def test_a_snapshot_is_written_of_each_collection(engine: QdrantEngine, qdrant: 
     assert len(described) == len(written) == 3
     with pytest.raises(UsageError, match="the place that its own configuration names, not to 's3://bucket'"):
         engine.snapshot(OLD, "s3://bucket")
-
-
-def test_a_name_that_no_collection_may_have_is_rejected() -> None:
-    with pytest.raises(UsageError, match="not the name of a collection"):
-        QdrantEngine(QdrantSettings(collection="a/../b"))
-
-
-@pytest.mark.parametrize("url", ["localhost:6333", "ftp://host", "http://", "http://host:port", "http://[::1"])
-def test_an_address_that_is_none_is_rejected(url: str) -> None:
-    with pytest.raises(UsageError, match=r"qdrant\.url"):
-        QdrantEngine(QdrantSettings(url=url))
 
 
 def test_the_password_in_an_address_is_not_shown() -> None:
@@ -359,19 +307,6 @@ def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
     assert list(excess(strict | {"enabled": False}, most_rows=50_000)) == []
 
 
-def test_limits_of_any_collection_are_problems_and_each_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    home, limits = "chunks_vectors_0123456789ab", {"enabled": True, "max_query_limit": 50}
-    parts = [f"{home}_dense", f"{home}_bm25"]
-    answers = {f"/collections/{name}": {"config": {"strict_mode_config": limits}} for name in parts}
-    answers |= {"/": {"version": "1.19.0"}, f"/collections/{home}": {"config": {"strict_mode_config": None}}}
-    answers["/collections"] = {"collections": [{"name": name} for name in ("other", home, *parts)]}
-    engine = QdrantEngine(QdrantSettings())
-    monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
-    ((text, hint),) = engine.problems()
-    assert text == "strict mode of Qdrant limits max_query_limit to 50"
-    assert hint == "raise it to 50000 in the server"
-
-
 def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = QdrantEngine(QdrantSettings(url="http://example.org:6333"), api_key="k3y")
     answers = {"/": {"version": "1.19.0"}, "/collections": {"collections": []}}
@@ -387,23 +322,3 @@ def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:
         for wrong in ({}, {"api_key": "other"}):
             with pytest.raises(Unavailable, match="rejects the credential"):
                 QdrantEngine(QdrantSettings(url=server.url), **wrong).live()
-
-
-def test_the_substitute_rejects_what_its_forms_do_not_have() -> None:
-    form = ENDPOINTS["POST", "/collections/{collection_name}/points/query"].form
-    assert list(faults(form, {"query": [0.5], "limit": 3, "filter": {"must": [{"has_id": [1]}]}})) == []
-    assert list(faults(form, {"query": [0.5], "top": 3})) == ["body.top is not known"]
-    assert list(faults(form, {"limit": True})) == ["body.limit is not of type integer"]
-    assert list(faults(form, {"filter": {"must": [{"key": "a"}]}})) == [
-        "body.filter.must[] has none of the forms it may have"
-    ]
-
-
-def test_forms_of_requests_are_those_of_the_published_file() -> None:
-    name = "RETRIEVE_QDRANT_OPENAPI"
-    if name not in os.environ:
-        pytest.skip(f"{name} does not name Qdrant's OpenAPI file (docs/redoc/master/openapi.json of its repository)")
-    published = json.loads(Path(os.environ[name]).read_text("utf-8"))
-    assert list(differences(published)) == []
-    del published["components"]["schemas"]["QueryRequest"]["properties"]["using"]
-    assert list(differences(published)) == ["POST /collections/{collection_name}/points/query has no key using"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from engines.injected import Servers, said
 from engines.sqlite_collections import SqliteTerms, SqliteVectors
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records, versions
-from waiting import until
 
 from retrieve_cli.api.index import Index
 from retrieve_cli.config import loading
@@ -49,20 +46,6 @@ def publish(version: int, retrieve: Program) -> str:
 
 def answer(reader: Index, **choices: Any) -> Any:
     return said(reader.search(TEXT, **choices).to_json())
-
-
-def test_answers_are_those_of_local_files_but_for_rounding(servers: Servers, reader: Index, built: str) -> None:
-    """Scores are exact but for the last bits; fused ones use the mean and the deviation of the list, which has all
-    rows here."""
-    local_settings = loading.load(None, {"RETRIEVE_ENCODER__KIND": "hashed"})
-    with Index(Store(Path("artifacts").resolve()), local_settings) as local:
-        wanted, found = answer(local, k=SIZE), answer(reader, k=SIZE)
-    assert [hit["id"] for hit in found["results"]] == [hit["id"] for hit in wanted["results"]]
-    for one, other in zip(found["results"], wanted["results"], strict=True):
-        for name in ("bm25", "dense"):
-            score = other["source_scores"][name]["score"]
-            assert one["source_scores"][name]["score"] == pytest.approx(score, rel=1e-6, abs=1e-6)
-        assert one["score"] == pytest.approx(other["score"], abs=1e-3)
 
 
 def test_readers_of_the_older_generation_go_on_while_a_new_one_is_published(
@@ -169,52 +152,6 @@ def test_an_answer_says_that_more_match_than_an_engine_counts(reader: Index, mon
     assert [hit["id"] for hit in found.to_json()["results"]] == [hit["id"] for hit in whole["results"]]
     assert "facets may count a part of the records that match" in " ".join(found.notices)
     assert not any("facets" in notice for notice in reader.search(TEXT).notices)
-
-
-class Rounds:
-    """Calls that wait for an answer at the same time are one round: they end when no other has begun for a while."""
-
-    def __init__(self) -> None:
-        self.begun: list[float] = []
-        """Time of the last call of each round."""
-        self._ended = 0
-        """Number of rounds whose calls end."""
-        self._lock = Lock()
-
-    def call(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a call that takes part in rounds."""
-
-        def taking_part(*given: Any, **named: Any) -> Any:
-            with self._lock:
-                if len(self.begun) == self._ended:
-                    self.begun.append(0.0)
-                own = len(self.begun)
-                self.begun[-1] = time.monotonic()
-            until(lambda: self._over(own), "the others of the round")
-            return inner(*given, **named)
-
-        return taking_part
-
-    def _over(self, number: int) -> bool:
-        with self._lock:
-            if time.monotonic() - self.begun[number - 1] > 0.2:
-                self._ended = max(self._ended, number)
-            return self._ended >= number
-
-
-@pytest.mark.parametrize(("count", "most"), [(1, 3), (50, 12)])
-def test_questions_wait_for_few_rounds_of_an_engine(
-    reader: Index, monkeypatch: pytest.MonkeyPatch, count: int, most: int
-) -> None:
-    reader.search(TEXT)
-    rounds = Rounds()
-    for kind in (SqliteVectors, SqliteTerms):
-        for name in ("nearest", "scores", "count", "matching", "weights", "vectors"):
-            if inner := getattr(kind, name, None):
-                monkeypatch.setattr(kind, name, rounds.call(inner))
-    answers = reader.search_many([f"{TEXT} word{place}" for place in range(count)])
-    assert {answer.strategies_used for answer in answers} == {("bm25", "dense")}
-    assert 0 < len(rounds.begun) <= most
 
 
 def test_eval_compares_an_engine_with_the_local_files(servers: Servers, built: str, retrieve: Program) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from engines.injected import Servers
-from samples import Program, fails, succeeds, write_catalog
+from samples import Program, fails, write_catalog
 from sync.state import live, records
 
 from retrieve_cli.config import loading
@@ -33,16 +32,6 @@ def test_published_names_of_the_keys_are_accepted() -> None:
     wanted = loaded("engines: {dense: opensearch, lexical: opensearch}")
     assert loaded("vector_index: opensearch\nlexical_index: opensearch") == wanted
     assert loaded("engines: {vector_index: opensearch, lexical_index: opensearch}") == wanted
-
-
-def test_variables_win_over_the_file() -> None:
-    settings = loaded(
-        "engines: {dense: qdrant, qdrant: {url: 'http://file:1', collection: mine}}",
-        RETRIEVE_QDRANT__URL="http://variable:2",
-        RETRIEVE_ENGINES__LEXICAL="opensearch",
-    )
-    assert (settings.qdrant.url, settings.qdrant.collection) == ("http://variable:2", "mine")
-    assert settings.engines.in_use == ("qdrant", "opensearch")
 
 
 @pytest.mark.parametrize(
@@ -74,16 +63,6 @@ def test_term_weights_in_postgresql_are_rejected_with_what_to_write(role: str) -
     assert failed.value.hint == "write one of local, qdrant, opensearch"
 
 
-def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> None:
-    Path("config.yaml").write_text("engines: {dense: qdrant, qdrant: {url: 'http://q:1'}}\n", "utf-8")
-    shown = retrieve("config", "show", "--json").json
-    assert "http://q:1" in json.dumps(shown)
-    assert retrieve("config", "show", "qdrant.url").out.split()[2] == "http://q:1"
-    assert retrieve("config", "show", "engines.dense").out.split()[2] == "qdrant"
-    assert retrieve("config", "set", "qdrant.collection", "mine").out == "qdrant:\n  collection: mine\n"
-    fails(retrieve("config", "set", "engines.dense", "qdrnt"), 2, "`qdrant`")
-
-
 # ------------------------------------------------------------------------------------------------------ commands
 
 
@@ -104,16 +83,6 @@ def test_commands_without_a_configured_engine_give_an_example(
     assert (
         fails(retrieve("engines", *command), 2, "no engine is configured", "RETRIEVE_ENGINES__DENSE=pgvector").out == ""
     )
-
-
-def test_push_says_what_engines_hold(servers: Servers, built: str, retrieve: Program) -> None:
-    servers.lose("qdrant")
-    assert succeeds(retrieve("engines", "push")).out.splitlines() == [
-        f"qdrant holds {built}: 10 rows of dense",
-        f"opensearch holds {built}: 10 rows of bm25",
-    ]
-    value = retrieve("engines", "push", "--json").json
-    assert (value["generation"], value["engines"]["qdrant"]["rows"]) == (built, {"dense": 10})
 
 
 def test_status_marks_the_current_generation_and_what_is_incomplete(
@@ -148,10 +117,6 @@ def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginnin
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
 
 
-def test_a_snapshot_of_an_engine_that_makes_none_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
-    assert fails(retrieve("engines", "snapshot", "place", "qdrant"), 2, "makes no snapshots").out == ""
-
-
 def test_a_snapshot_says_what_each_engine_wrote(
     servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,8 +129,3 @@ def test_a_snapshot_says_what_each_engine_wrote(
     done = retrieve("engines", "snapshot", "nightly", "qdrant", "--json").json
     assert (done["generation"], done["snapshots"]) == (built, {"qdrant": f"nightly/{built}"})
     assert retrieve("engines", "snapshot").out.splitlines()[0] == f"qdrant: /{built}"  # it has a place of its own
-
-
-def test_drop_of_an_empty_beginning_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
-    fails(retrieve("engines", "drop", ""), 2)
-    assert len(servers.engine("qdrant").generations()) == 2

@@ -9,8 +9,6 @@ from engines.suite import EngineSuite
 
 
 class TestSqlite(EngineSuite):
-    exact_nearest = True
-
     @pytest.fixture
     def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
         create_database(tmp_path / "server.db")

@@ -16,9 +16,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.runs import Answers
 from retrieve_cli.evaluation.statistics import differences, interval
-from retrieve_cli.evaluation.trial import ablations, edits, recommendation
-from retrieve_cli.retrieval.stages.pipeline import Pipeline
-from retrieve_cli.retrieval.stages.rerank import RerankStage
+from retrieve_cli.evaluation.trial import ablations, recommendation
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -114,37 +112,6 @@ def test_each_ablation_leaves_out_its_part_and_nothing_else(index: Path) -> None
         "half the depth": "fuse(bm25@100, dense@100)",
         "without field weights": "fuse(bm25@200, dense@200)",
     }
-
-
-def test_stages_before_and_behind_the_fusion_are_kept_by_an_ablation_of_another(index: Path) -> None:
-    found = pipelines(index, **GATED)
-    gate, threshold = "gate(5 > 1 groups, {})".format, "threshold(min_score=-5, grade=0)"
-    tail = f" > {threshold} > limit(per_group 2) > mmr(0.5)"
-    fused = "fuse(bm25@200, dense@200)"
-    assert found[""] == gate(fused) + tail
-    assert found["without group routing"] == fused + tail
-    assert found["without MMR"] == gate(fused) + tail.removesuffix(" > mmr(0.5)")
-    assert found["without a cap per group"] == gate(fused) + tail.replace(" > limit(per_group 2)", "")
-    assert found["without min_score"] == gate(fused) + tail.replace("min_score=-5, ", "")
-    assert found["without a similarity threshold"] == gate(fused) + tail.replace(", grade=0", "")
-    assert found["without dense"] == gate("bm25@200") + tail
-    assert found["half the depth"] == gate(fused.replace("200", "100")) + tail
-
-
-def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
-    class Constant:
-        name = "constant"
-
-        def read(self, query: Query, hits: Any) -> Any:
-            return np.zeros(len(hits))
-
-    opened = Opened.of(Store(index), Settings())
-    fused = Searcher(opened, opened.options(k=3)).pipeline()
-    reranked = Pipeline((*fused.stages, RerankStage(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
-    found = {name: str(edit(reranked)) for name, edit in edits(reranked)}
-    assert found["without the reranker"] == str(fused)
-    assert found["without dense"] == "bm25@200 > constant@3"
-    assert all(pipeline.endswith("> constant@3") for name, pipeline in found.items() if name != "without the reranker")
 
 
 @pytest.mark.parametrize(

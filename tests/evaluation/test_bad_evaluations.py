@@ -90,13 +90,6 @@ def test_what_cannot_be_done_is_refused_before_any_work(
     assert gold.read_text().count("\n") == 3
 
 
-def test_a_baseline_without_figures_is_none(gold: Path, retrieve: Program) -> None:
-    for text in ('{"metrics": {}}', '{"metrics": {"nDCG@10": NaN}}', "[" * 100_000):
-        Path("base.json").write_text(text)
-        done = retrieve("eval", "--gold", gold, "--baseline", "base.json")
-        assert (done.code, "is not a baseline" in done.err) == (2, True)
-
-
 def test_queries_that_ask_for_nothing_measurable_are_an_error(retrieve: Program, tmp_path: Path) -> None:
     plain = write_catalog(tmp_path / "c.jsonl", [{"id": "a", "name": "lungs"}, {"id": "b", "name": "cells"}])
     assert retrieve("build", "--catalog", plain, "--artifacts", "plain").code == 0
@@ -115,13 +108,6 @@ def test_every_judged_query_is_counted_and_each_measure_says_of_how_many_it_spea
     assert (found["measured"]["nDCG@10"], found["measured"]["group@1"]) == (3, 1)
 
 
-def test_groups_are_looked_for_deep_enough_whatever_is_measured(gold: Path, retrieve: Program) -> None:
-    write_catalog(gold, [{"query": "segment lungs in CT", "relevant": ["lungs"], "group": "microscopy"}])
-    shallow, deep = (retrieve("eval", "--gold", gold, "--metrics", measure, "--json").json["metrics"]
-                     for measure in ("nDCG@1", "nDCG@10"))  # fmt: skip
-    assert shallow["group@3"] == deep["group@3"] == 1.0
-
-
 def test_notes_reach_who_reads_json(gold: Path, retrieve: Program) -> None:
     gold.write_text(gold.read_text() + '{"query": "a", "relevant": ["nowhere"], "synthetic": "titles"}\n')
     notes = " ".join(retrieve("eval", "--gold", gold, "--json").json["notes"])
@@ -133,20 +119,6 @@ def test_options_before_scaffold_are_not_lost(index: Path, retrieve: Program) ->
     done = retrieve("eval", "--artifacts", "artifacts", "scaffold", "--out", "x")
     assert done.code == 2
     assert "--artifacts is before scaffold" in done.err
-
-
-def test_a_narrow_terminal_cuts_no_figure(gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-
-    from retrieve_cli.cli.options import Shared
-
-    flags = ("eval", "--gold", gold, "--with", "search.mode=bm25", "--metrics", "nDCG@10")
-    found = retrieve(*flags, "--json").json["arms"][0]["differences"]["nDCG@10"]
-    monkeypatch.setattr(Shared, "console", lambda _: Console(width=60, highlight=False))
-    shown = retrieve(*flags).out
-    low, high = found["interval"]
-    assert f"{low:+.4f} to {high:+.4f}" in shown
-    assert f"p {found['p_holm']:.3f}" in shown
 
 
 # ------------------------------------------------------------------------------------------ files of users

@@ -16,9 +16,9 @@ from profiles import examples
 
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation import calibrate as calibrating
-from retrieve_cli.evaluation.calibrate import assign, fit, held_out, isotonic, logistic, rates, reliability
+from retrieve_cli.evaluation.calibrate import assign, fit, held_out, isotonic, logistic
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
+from retrieve_cli.retrieval.calibration import GRID, Calibration, Logistic, read, write
 
 CARD = {"legs": ["bm25", "dense"], "fusion": "rrf", "unit": "chunk", "depth": 50}
 Truth = Callable[[np.ndarray], np.ndarray]
@@ -72,42 +72,11 @@ def test_a_known_curve_is_found_again(truth: Truth) -> None:
     assert found.brier < found.brier_base
 
 
-def test_a_curve_that_is_no_sigmoid_is_left_free() -> None:
-    chosen = [calibrated(judged(truth, queries=150)).method for truth in (steps, levelling)]
-    assert chosen == ["isotonic", "isotonic"]
-
-
-def test_of_a_few_queries_with_a_true_sigmoid_the_sigmoid_is_found() -> None:
-    chosen = [calibrated(judged(sigmoid, queries=40, seed=seed)).method for seed in range(20)]
-    assert chosen.count("logistic") >= 15
-
-
-def test_the_shape_that_predicts_unseen_queries_better_is_taken() -> None:
-    for seed in range(6):
-        hits = judged(levelling, queries=25, seed=seed)
-        briers = {method: brier(predicted(hits, method), hits) for method in calibrating.FITS}
-        found = calibrated(hits)
-        assert found.brier == pytest.approx(briers[found.method])
-        assert briers[found.method] == min(briers.values())
-
-
-def test_shapes_that_predict_equally_well_are_decided_for_the_sigmoid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrating, "_brier", lambda confidences, relevant: 0.25)
-    assert calibrated(judged(steps, queries=50)).method == "logistic"
-
-
 def test_scores_that_say_the_opposite_give_the_share_of_relevant_hits() -> None:
     scores, relevant, queries = judged(sigmoid, queries=50)
     found = calibrated((-scores, relevant, queries))
     assert found.confidence([-9, 0, 9]) == pytest.approx(relevant.mean(), abs=0.02)
     assert logistic(-scores, relevant).slope == 0
-
-
-def test_scores_that_are_all_the_same_give_the_share_of_relevant_hits() -> None:
-    scores, relevant, queries = judged(sigmoid, queries=50)
-    found = calibrated((np.full_like(scores, 0.3), relevant, queries))
-    assert found.confidence([0.0, 0.3, 1.0]) == pytest.approx(relevant.mean(), abs=0.01)
-    assert len(found.reliability) <= 5
 
 
 def test_scores_that_part_the_hits_without_an_error_give_no_certainty() -> None:
@@ -125,19 +94,6 @@ def test_without_further_hits_a_free_curve_is_that_of_scikit_learn() -> None:
     theirs = IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1).fit(scores, relevant)
     unseen = np.linspace(scores.min() - 1, scores.max() + 1, 5001)
     assert isotonic(scores, relevant, prior=0)(unseen) == pytest.approx(theirs.predict(unseen), abs=1e-12)
-
-
-def test_further_hits_on_every_plateau_keep_the_top_from_being_overconfident() -> None:
-    beyond = {0.0: [], 1.0: []}
-    unseen = judged(levelling, queries=300, seed=99)[0]
-    for seed in range(20):
-        scores, relevant, _ = judged(levelling, queries=50, seed=seed)
-        for prior, found in beyond.items():
-            confidences = isotonic(scores, relevant, prior=prior)(unseen)
-            sure = confidences >= 0.7
-            found.append((confidences - levelling(unseen))[sure].mean() if sure.any() else 0.0)
-    assert np.mean(beyond[0.0]) > 0.15
-    assert np.mean(beyond[1.0]) < 0.1
 
 
 def test_three_lucky_hits_at_the_top_are_no_certainty() -> None:
@@ -163,21 +119,6 @@ def test_a_higher_score_is_never_less_sure(both: list[Calibration], scores: list
         assert np.all((confidences >= 0) & (confidences <= 1))
 
 
-@settings(max_examples=examples(2))
-@given(
-    points=st.lists(st.tuples(numbers, st.floats(0, 1)), min_size=1, max_size=8, unique_by=lambda point: point[0]),
-    scores=st.lists(numbers, min_size=1, max_size=20),
-)
-def test_a_free_curve_passes_through_its_points_and_never_falls(
-    points: list[tuple[float, float]], scores: list[float]
-) -> None:
-    xs, ys = sorted(x for x, _ in points), sorted(y for _, y in points)
-    curve = Isotonic(tuple(xs), tuple(ys))
-    assert curve(np.array(xs)) == pytest.approx(ys, abs=1e-15)
-    around = np.concatenate([scores, xs, np.nextafter(xs, -np.inf), np.nextafter(xs, np.inf)])
-    assert np.all(np.diff(curve(np.sort(around))) >= 0)
-
-
 @pytest.mark.parametrize("truth", [sigmoid, steps])
 @pytest.mark.parametrize(
     ("scale", "shift"), [(1e-12, 0.0), (1e9, 0.0), (1 / 3, -7.0), (1.0, 1e6), (1e-4, 1.0), (1e-200, 0.0)]
@@ -199,19 +140,6 @@ def test_the_order_of_the_hits_changes_nothing(truth: Truth) -> None:
     assert calibrated(tuple(column[order] for column in hits)) == calibrated(hits)
 
 
-def test_queries_are_told_apart_by_name_or_by_number() -> None:
-    scores, relevant, queries = judged(steps, queries=60)
-    assert calibrated((scores, relevant, [str(query) for query in queries])) == calibrated((scores, relevant, queries))
-
-
-def test_the_seed_decides_the_folds_and_nothing_else() -> None:
-    hits = judged(steps, queries=60)
-    found, other = calibrated(hits), calibrated(hits, seed=1)
-    assert found == calibrated(hits, seed=0)
-    assert found.brier != other.brier
-    assert found.curve == other.curve
-
-
 # ------------------------------------------------------------------------------------------ held out
 
 
@@ -222,10 +150,6 @@ def predicted(hits: Hits, method: str) -> np.ndarray:
     owners = np.array([names.index(str(query)) for query in queries])
     held = assign(relevant, owners, folds=5)[owners]
     return held_out(calibrating.FITS[method], scores, relevant, held)
-
-
-def brier(confidences: np.ndarray, hits: Hits) -> float:
-    return float(np.mean((confidences - hits[1]) ** 2))
 
 
 def test_no_query_is_both_learnt_from_and_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,16 +173,6 @@ def test_no_query_is_both_learnt_from_and_predicted(monkeypatch: pytest.MonkeyPa
         assert seen == 20 * len(fold)
 
 
-def test_every_fold_has_its_part_of_both_kinds() -> None:
-    owners = np.repeat(np.arange(100), 3)
-    relevant = (owners < 10).astype(bool) | (owners == 50)
-    relevant[::3] |= owners[::3] < 10
-    for seed in range(20):
-        fold = assign(relevant, owners, folds=5, seed=seed)
-        assert np.bincount(fold).tolist() == [20] * 5
-        assert np.bincount(fold[np.unique(owners[relevant])], minlength=5).min() >= 2
-
-
 def test_rates_are_those_counted_over_held_out_predictions() -> None:
     hits = judged(steps, queries=60)
     found = calibrated(hits)
@@ -271,58 +185,16 @@ def test_rates_are_those_counted_over_held_out_predictions() -> None:
     assert found.rates[0] == (1.0, 0.0)
 
 
-def test_a_confidence_on_the_threshold_is_accepted() -> None:
-    found = rates(np.array([0.29, 0.29, 0.57]), np.array([True, False, False]))
-    assert (found[28], found[29], found[30]) == ((1.0, 0.0), (1.0, 0.0), (0.5, 1.0))
-    assert (found[57], found[58]) == ((0.5, 1.0), (0.0, 1.0))
-
-
-def test_the_rates_of_a_threshold_are_those_of_the_grid_below_it(both: list[Calibration]) -> None:
-    found = replace(both[0], rates=tuple((1 - threshold, threshold) for threshold in GRID))
-    for percent in range(101):
-        assert found.at(percent / 100)[1] == GRID[percent]
-        assert found.at(min(1, percent / 100 + 0.009))[1] == GRID[percent]
-    assert found.at(0.2999)[1] == 0.29
-
-
 @pytest.mark.parametrize("threshold", [-0.01, 1.01, float("nan"), float("inf")])
 def test_a_threshold_outside_the_range_is_refused(both: list[Calibration], threshold: float) -> None:
     with pytest.raises(UsageError, match="from 0 to 1"):
         both[0].at(threshold)
 
 
-def test_bins_hold_about_as_many_hits_each_and_all_of_them() -> None:
-    generator = np.random.default_rng(0)
-    confidences = generator.random(1003)
-    bins = reliability(confidences, generator.random(1003) < confidences)
-    assert len(bins) == 10
-    assert sum(part.count for part in bins) == 1003
-    assert {part.count for part in bins} <= {100, 101}
-    assert [part.predicted for part in bins] == sorted(part.predicted for part in bins)
-
-
-def test_hits_of_one_confidence_share_a_bin() -> None:
-    confidences, relevant = np.array([0.2] * 90 + [0.5] * 4 + [0.9] * 6), np.arange(100) % 2 == 0
-    assert reliability(confidences, relevant) == (Bin(pytest.approx(0.2), 0.5, 90), Bin(pytest.approx(0.74), 0.5, 10))
-
-
 def test_the_calibration_error_is_the_mean_distance_over_the_bins(both: list[Calibration]) -> None:
     for found in both:
         away = sum(part.count * abs(part.predicted - part.observed) for part in found.reliability)
         assert found.calibration_error == pytest.approx(away / found.pairs)
-
-
-def test_the_base_is_the_share_of_relevant_hits_of_the_other_folds() -> None:
-    scores, relevant, queries = judged(sigmoid, queries=60)
-    share = relevant.mean()
-    assert calibrated((scores, relevant, queries)).brier_base == pytest.approx(share * (1 - share), rel=0.01)
-
-
-def test_what_was_calibrated_on_is_counted(both: list[Calibration]) -> None:
-    _, relevant, _ = judged(steps, queries=60)
-    found = both[0]
-    assert (found.queries, found.pairs, found.relevant) == (60, 1200, relevant.sum())
-    assert (found.card, found.generation) == ({"legs": "steps"}, "0123456789ab")
 
 
 # ------------------------------------------------------------------------------------------ refusals
@@ -351,11 +223,6 @@ def test_too_little_is_refused_with_what_there_is_and_what_it_takes(hits: Hits, 
     assert "judge more" in refused.value.hint
 
 
-def test_the_least_that_is_taken_gives_numbers() -> None:
-    found = calibrated(few(queries=10, relevant=20, others=20))
-    assert np.isfinite([found.brier, found.brier_base, found.calibration_error, *sum(found.rates, ())]).all()
-
-
 @pytest.mark.parametrize(
     ("hits", "named"),
     [
@@ -370,27 +237,11 @@ def test_hits_that_are_no_hits_are_an_error(hits: Any, named: str) -> None:
         calibrated(hits)
 
 
-def test_one_fold_is_an_error() -> None:
-    with pytest.raises(ValueError, match="at least 2"):
-        calibrated(judged(steps, queries=30), folds=1)
-
-
 def test_without_scikit_learn_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.isotonic", None)
     with pytest.raises(Unavailable, match="scikit-learn") as missing:
         calibrated(judged(steps, queries=30))
     assert missing.value.hint == "pip install 'retrieve-cli[eval]'"
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf")])
-def test_a_score_that_is_no_number_has_no_confidence(both: list[Calibration], score: float) -> None:
-    for found in both:
-        with pytest.raises(ValueError, match="finite"):
-            found.confidence([0.5, score])
-
-
-def test_no_scores_have_no_confidences(both: list[Calibration]) -> None:
-    assert [found.confidence([]).size for found in both] == [0, 0]
 
 
 # ---------------------------------------------------------------------------------------------- file
@@ -405,23 +256,6 @@ def test_calibrations_are_read_as_they_were_written(both: list[Calibration], tmp
         assert np.array_equal(found.confidence(unseen), again.confidence(unseen))
 
 
-@given(
-    numbers=st.tuples(st.floats(-1e300, 1e300), st.floats(0, 1e300), st.floats(-700, 700)),
-    shares=st.lists(st.floats(0, 1), min_size=3, max_size=3),
-)
-def test_numbers_survive_the_file_to_the_last_digit(
-    both: list[Calibration], tmp_path_factory: pytest.TempPathFactory, numbers: Any, shares: list[float]
-) -> None:
-    path = tmp_path_factory.mktemp("c") / "c.json"
-    one = replace(both[0], curve=Logistic(*numbers), brier=shares[0], rates=((shares[1], shares[2]),) * 101)
-    write(path, [one])
-    assert read(path) == [one]
-
-
-def test_without_a_file_there_is_no_calibration(tmp_path: Path) -> None:
-    assert read(tmp_path / "none.json") == []
-
-
 def test_a_card_that_is_written_again_replaces_its_calibration(both: list[Calibration], tmp_path: Path) -> None:
     free, smooth = both
     path = tmp_path / "c.json"
@@ -431,12 +265,6 @@ def test_a_card_that_is_written_again_replaces_its_calibration(both: list[Calibr
     assert read(path) == [smooth, anew]
     write(path, [replace(anew, generation="a"), replace(anew, generation="b")])
     assert [found.generation for found in read(path)] == [smooth.generation, "b"]
-
-
-def test_a_card_compares_alike_before_and_after_the_file(both: list[Calibration], tmp_path: Path) -> None:
-    one = replace(both[0], card={"legs": ("bm25", "dense"), "depth": 50})
-    write(tmp_path / "c.json", [one])
-    assert read(tmp_path / "c.json")[0].card == one.card == {"legs": ["bm25", "dense"], "depth": 50}
 
 
 def changed(**given: Any) -> Callable[[Any], None]:

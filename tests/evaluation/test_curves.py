@@ -32,39 +32,7 @@ def test_every_point_is_the_mean_that_ir_measures_has(qrels: Qrels, run: Run) ->
             assert mean == pytest.approx(fmean([*each, *[0.0] * (len(judged) - len(each))]))
 
 
-@given(qrels=qrels, run=runs)
-def test_precision_never_rises_with_recall_and_nothing_leaves_0_to_1(qrels: Qrels, run: Run) -> None:
-    found = curves(qrels, run)
-    assert found is not None
-    precision = [mean for _, mean in found.precision]
-    assert precision == sorted(precision, reverse=True)
-    assert all(0 <= mean <= 1 for _, mean in [*found.precision, *found.ndcg])
-
-
-@pytest.mark.parametrize(
-    ("hits", "cutoffs"), [(0, [1]), (1, [1]), (4, [1, 2, 3]), (20, [1, 2, 3, 5, 10, 20]), (300, list(CUTOFFS))]
-)
-def test_no_cut_off_lies_deeper_than_the_run(hits: int, cutoffs: list[int]) -> None:
-    run = {"q": {f"d{number}": float(-number) for number in range(hits)}, "unjudged": dict.fromkeys("abcdefg", 1.0)}
-    found = curves({"q": {"d0": 1}}, run)
-    assert found is not None
-    assert [x for x, _ in found.ndcg] == cutoffs
-    assert found.depth == hits
-
-
 def test_a_query_without_an_answer_counts_0_at_every_recall() -> None:
     found = curves({"a": {"x": 1}, "b": {"x": 1}}, {"a": {"x": 1.0}, "b": {}})
     assert found is not None
     assert [mean for _, mean in found.precision] == [0.5] * len(RECALLS)
-
-
-def test_without_grades_there_are_no_curves() -> None:
-    assert curves({"q": {}}, {"q": {"a": 1.0}}) is None
-    assert curves({}, {}) is None
-
-
-def test_only_queries_with_grades_count() -> None:
-    found = curves({"a": {"x": 1}, "b": {}}, {"a": {"x": 1.0}, "b": {"x": 1.0}})
-    assert found is not None
-    assert found.queries == 1
-    assert found.ndcg == [(1.0, 1.0)]

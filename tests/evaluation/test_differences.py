@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import Program
 
-from retrieve_cli.contracts.terms.figures import rounded
 from retrieve_cli.evaluation.statistics import differences, holm, paired_t, randomisation
 
 values = st.lists(st.floats(0, 1), min_size=2, max_size=30)
@@ -29,20 +28,6 @@ def test_every_difference_is_that_of_its_queries(before: list[float], data: st.D
     [other_way] = differences(arm, {"base": base})
     assert other_way.interval.mean == pytest.approx(-found.interval.mean, abs=1e-12)
     assert other_way.p == pytest.approx(found.p)
-
-
-def test_more_comparisons_ask_for_more() -> None:
-    generator = np.random.default_rng(0)
-    base = {"m": {str(number): value for number, value in enumerate(generator.random(40))}}
-    arms = {
-        f"arm {number}": {"m": {name: value + generator.normal(0.02, 0.05) for name, value in base["m"].items()}}
-        for number in range(5)
-    }
-    together = differences(base, arms)
-    alone = [differences(base, {name: arm})[0] for name, arm in arms.items()]
-    assert [each.p for each in together] == [each.p for each in alone]
-    assert all(each.p_holm is not None and each.p_holm >= each.p for each in together)
-    assert min(each.p_holm or 0.0 for each in together) == pytest.approx(min(1.0, 5 * min(each.p for each in alone)))
 
 
 def test_only_the_primary_measure_is_corrected_and_decides() -> None:
@@ -111,30 +96,6 @@ def test_a_change_that_cannot_be_compared_is_refused(gold: Path, retrieve: Progr
     done = retrieve("eval", "--gold", gold, "--with", change)
     assert done.code == 2
     assert message in done.err
-
-
-def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(gold: Path, retrieve: Program) -> None:
-    changes = [
-        "search.mode=bm25",
-        "fusion.weights={dense: 0.123456, bm25: 0.876544},fusion.normalization=minmax",
-    ]
-    flags = [flag for change in changes for flag in ("--with", change)]
-    measures = "nDCG@10,R@100,RR@10,AP@100,P@5,Success@1,Rprec,Judged@10,nDCG@100,IPrec@0.1"
-    done = retrieve("eval", "--gold", gold, *flags, "--ablate", "--metrics", measures)
-    assert done.code == 0, done.err
-    tables = [line.rstrip() for line in done.out.splitlines() if not line.startswith(("  ", "pipeline: ", "latency "))]
-    assert [line for line in tables if len(line) > 78] == []
-    assert "\u2026" not in done.out  # no name and no number is cut
-    for measure in measures.split(","):
-        assert measure in done.out
-
-
-def test_a_person_reads_three_significant_digits_and_a_program_all(gold: Path, retrieve: Program) -> None:
-    exact = retrieve("eval", "--gold", gold, "--json", "--mode", "bm25").json
-    shown = retrieve("eval", "--gold", gold, "--mode", "bm25").out.splitlines()
-    assert any(line.split()[:2] == ["nDCG@10", rounded(exact["metrics"]["nDCG@10"])] for line in shown)
-    assert "3 queries, 1 without an answer" in shown or "3 queries, all answered" in shown
-    assert any(line.startswith("latency per query: p50 ") for line in shown)
 
 
 def test_the_largest_drops_of_the_primary_measure_are_named(gold: Path, retrieve: Program) -> None:

@@ -8,8 +8,6 @@ import ir_measures
 import pytest
 from samples import Program, write_catalog
 
-from retrieve_cli.evaluation.gates import QualityGate, losses
-
 GOLD = [
     {"id": "q1", "query": "segment lungs in CT", "relevant": {"lungs": 3, "brain": 1}, "group": "radiology"},
     {"id": "q2", "query": "count cells", "relevant": ["cells"], "group": "microscopy"},
@@ -155,21 +153,6 @@ def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: P
     assert done.code == 6
     assert "dense did not run" in done.err
     assert retrieve("eval", "--gold", gold, "--mode", "bm25").code == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "passes", "fails"),
-    [("a>=0.5", 0.5, 0.49), ("a<=300ms", 300, 301), ("a > .5", 0.51, 0.5), ("a< 1e2", 99, 100)],
-)
-def test_a_gate_is_a_figure_a_sign_and_a_limit(text: str, passes: float, fails: float) -> None:
-    gate = QualityGate.of(text)
-    assert gate.fault({"a": passes}) == ""
-    assert "must be" in gate.fault({"a": fails})
-
-
-def test_a_measure_that_is_missing_now_is_a_loss() -> None:
-    assert losses({"a": 0.5}, {"a": 0.5, "b": 0.1}, 0.0) == ["b is in the baseline and was not computed"]
-    assert losses({"a": 0.49}, {"a": 0.5}, 0.01) == []
 
 
 @pytest.fixture

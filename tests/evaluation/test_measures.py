@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, read_run
-from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query, ranked
+from retrieve_cli.evaluation.measures import DEFAULT, parse, per_query, ranked
 from retrieve_cli.evaluation.trial import run_lines
 
 Qrels = dict[str, dict[str, int]]
@@ -62,11 +62,6 @@ def test_ranks_are_those_of_trec_eval_for_equal_scores_too(scores: dict[str, flo
     ]
 
 
-def test_a_measure_of_an_empty_answer_that_is_no_number_is_the_default() -> None:
-    measures = parse(["IPrec@0.0"])
-    assert per_query(measures, {"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 1.0}}) == {"IPrec@0.0": {"q": 1.0, "r": 0.0}}
-
-
 @pytest.mark.parametrize(
     ("name", "hint"), [("nDGC@10", "nDCG@10"), ("foo", "R@100"), ("nDCG@x", "nDCG"), ("", "nDCG@10"), ("P@5@3", "P@10")]
 )
@@ -74,8 +69,3 @@ def test_a_name_that_is_no_measure_is_refused_with_the_nearest(name: str, hint: 
     with pytest.raises(UsageError) as caught:
         parse([name])
     assert hint in caught.value.hint
-
-
-def test_the_depth_is_that_of_the_deepest_measure() -> None:
-    assert depth(parse(["nDCG@10", "R@200"])) == 200
-    assert depth(parse(["nDCG@10", "AP"])) == 1000

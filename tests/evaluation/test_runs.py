@@ -11,8 +11,6 @@ import pytest
 from evaluation.conftest import GOLD
 from samples import Program
 
-from retrieve_cli.evaluation.runs import fused
-
 
 def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
     catalog: Path, gold: Path, retrieve: Program, tmp_path: Path
@@ -120,12 +118,6 @@ def test_fused_runs_have_the_value_that_ranx_gives_them(retrieve: Program) -> No
     assert theirs.returncode == 0, theirs.stderr
     assert [round(value, 4) for value in ours] == [round(float(line), 4) for line in theirs.stdout.split()]
     assert all(0.3 < value < 1 for value in ours)
-
-
-def test_a_run_fused_with_itself_is_ranked_as_it_was() -> None:
-    run = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}
-    found = fused([run, run], k=60)["q"]
-    assert sorted(found, key=found.__getitem__, reverse=True) == ["a", "c", "b"]
 
 
 def test_what_each_query_came_to_is_kept_beside_the_index(gold: Path, retrieve: Program) -> None:

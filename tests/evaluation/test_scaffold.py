@@ -1,6 +1,5 @@
 """Starter gold files: what is drawn from an index is fair, spread, and the same again."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from retrieve_cli.evaluation.scaffold import (
     from_headings,
     from_titles,
     starter,
-    write,
 )
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage.generation import Generation
@@ -87,11 +85,6 @@ def test_a_line_names_its_one_right_record_its_group_and_what_made_it(of_tools: 
     assert [line["id"] for line in made.lines] == [f"descriptions-{number:04}" for number in range(1, 6)]
 
 
-def test_a_record_without_a_group_gives_a_line_without_one(of_tools: Catalog) -> None:
-    made = from_descriptions(of_tools(tool("Scope", "Counts stars in night pictures.")), TextAnalyzer(), n=1, seed=0)
-    assert made.lines[0].keys() == {"id", "query", "relevant", "synthetic"}
-
-
 @pytest.mark.parametrize(
     ("name", "description", "query"),
     [
@@ -145,17 +138,6 @@ def test_a_catalog_name_of_one_word_is_a_query_and_one_that_two_records_have_is_
     assert made.skipped == {"repeated": 2, "short": 1}
 
 
-def test_a_catalog_name_that_many_records_mention_is_still_a_query(of_tools: Catalog) -> None:
-    mentions = [tool(f"Plugin{number}", "Works in ImageJ.") for number in range(2 * CROWD)]
-    assert "ImageJ" in queries(from_titles(of_tools(tool("ImageJ"), *mentions), TextAnalyzer(), n=99, seed=0))
-
-
-def test_the_title_of_a_document_must_have_two_content_words(of_files: Folder) -> None:
-    found = of_files({"a.md": page("Overview", "One thing"), "b.md": page("Old maps", "Another thing")})
-    made = from_titles(found, TextAnalyzer(), n=9, seed=0)
-    assert (queries(made), made.skipped) == ({"Old maps"}, {"short": 1})
-
-
 def test_headings_are_innermost_without_numbers_and_in_one_record_only(of_files: Folder) -> None:
     files = {
         "guide/a.md": page("Old maps", "Introduction to maps", "3.1. Folding `large` maps", "Ink"),
@@ -170,19 +152,6 @@ def test_headings_are_innermost_without_numbers_and_in_one_record_only(of_files:
     assert made.skipped["repeated"] == 3, "the introductions, and what is the title of another document"
     assert (made.skipped["missing"], made.skipped["short"]) == (1, 1)
     assert made.skipped["own title"] >= 1
-
-
-def test_each_heading_of_a_chunk_that_several_sections_share_is_a_query(of_files: Folder) -> None:
-    text = "# Munich\n\n## Night transport\n\nTrams run.\n\n## District heating\n\nHeat comes from wells.\n"
-    made = from_headings(of_files({"munich.md": text}), TextAnalyzer(), n=9, seed=0)
-    assert queries(made) == {"Night transport", "District heating"}
-
-
-def test_a_heading_that_stands_twice_in_a_record_is_asked_once(of_files: Folder) -> None:
-    made = from_headings(
-        of_files({"a.md": page("Old maps", "Folding maps", "Folding maps")}), TextAnalyzer(), n=9, seed=0
-    )
-    assert [line["query"] for line in made.lines] == ["Folding maps"]
 
 
 def test_the_default_is_headings_for_documents_and_descriptions_for_a_catalog_that_has_them(
@@ -205,39 +174,10 @@ def test_the_same_seed_draws_the_same_whatever_order_records_have(of_tools: Cata
     assert drawn[0] == drawn[1]
 
 
-def test_another_seed_draws_others_and_more_begin_with_the_same(of_tools: Catalog) -> None:
-    found = of_tools(*STARS)
-    few, more, other = (
-        from_descriptions(found, TextAnalyzer(), n=n, seed=seed) for n, seed in ((9, 0), (20, 0), (9, 1))
-    )
-    assert list(more.lines[:9]) == list(few.lines)
-    assert queries(few) != queries(other)
-
-
 def test_groups_take_turns(of_tools: Catalog) -> None:
     grouped = [{**each, "group": "few" if number < 3 else "many"} for number, each in enumerate(STARS)]
     made = from_descriptions(of_tools(*grouped), TextAnalyzer(), n=8, seed=0)
     assert Counter(line["group"] for line in made.lines) == {"few": 3, "many": 5}
-
-
-def test_sources_take_turns(tmp_path: Path, retrieve: Program) -> None:
-    write_catalog(tmp_path / "few.jsonl", STARS[:3])
-    write_catalog(tmp_path / "many.jsonl", STARS[3:])
-    listed = [{"kind": "catalog", "path": f"{name}.jsonl"} for name in ("few", "many")]
-    (tmp_path / "config.yaml").write_text(json.dumps({"sources": {"list": listed}}))
-    done = retrieve("build")
-    assert done.code == 0, done.err
-    made = from_descriptions(Generation(*Store(Path("artifacts")).open()), TextAnalyzer(), n=6, seed=0)
-    few = {record["id"] for record in STARS[:3]}
-    assert sum(bool(few & line["relevant"].keys()) for line in made.lines) == 3
-
-
-def test_no_record_is_asked_for_twice_before_each_was_asked_for_once(of_files: Folder) -> None:
-    sections = [f"Folding map{number}" for number in range(9)]
-    found = of_files({"a/long.md": page("Old maps", *sections), "b/x.md": page("New maps", "Drawing coasts"),
-                      "b/y.md": page("Odd maps", "Naming rivers")})  # fmt: skip
-    made = from_headings(found, TextAnalyzer(), n=3, seed=0)
-    assert {name for line in made.lines for name in line["relevant"]} == {"a/long.md", "b/x.md", "b/y.md"}
 
 
 def test_where_nothing_is_fair_each_reason_is_said(of_tools: Catalog) -> None:
@@ -245,11 +185,3 @@ def test_where_nothing_is_fair_each_reason_is_said(of_tools: Catalog) -> None:
     with pytest.raises(UsageError, match="1 records without one, 1 with too few content words") as raised:
         starter(found, TextAnalyzer(), "descriptions", n=5, seed=0)
     assert "--from titles" in raised.value.hint
-
-
-def test_the_file_is_lines_of_json_in_their_own_letters(of_tools: Catalog, tmp_path: Path) -> None:
-    made = from_titles(of_tools(tool("Größe messen")), TextAnalyzer(), n=1, seed=0)
-    write(made.lines, tmp_path / "gold.jsonl")
-    text = (tmp_path / "gold.jsonl").read_text("utf-8")
-    assert "Größe messen" in text
-    assert [json.loads(line) for line in text.splitlines()] == list(made.lines)

@@ -18,19 +18,6 @@ from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm,
 POPULATIONS = {"graded": (0.35, 0.15, 1.2, 1.8), "easy": (0.10, 0.60, 2.0, 1.2), "hard": (0.75, 0.03, 1.0, 3.0)}
 """Values as measures have them: the shares of exact zeros and ones, and the beta distribution of what lies between."""
 
-COVERAGE = {
-    ("graded", 30): 0.949,
-    ("graded", 50): 0.948,
-    ("graded", 200): 0.948,
-    ("easy", 30): 0.951,
-    ("easy", 50): 0.950,
-    ("easy", 200): 0.948,
-    ("hard", 30): 0.906,
-    ("hard", 50): 0.930,
-    ("hard", 200): 0.947,
-}
-"""How often 20,000 intervals of 95 % with 1,000 resamples each held the true mean; the standard error is 0.002."""
-
 EVERY = [interval, randomisation, paired_t, detectable, wins]
 thousandths = st.integers(-1000, 1000).map(lambda number: number / 1000)
 differences = st.lists(thousandths, min_size=1, max_size=40).map(np.array)
@@ -41,17 +28,6 @@ def drawn(population: str, generator: np.random.Generator, n: int) -> np.ndarray
     zeros, ones, a, b = POPULATIONS[population]
     share = generator.random(n)
     return np.where(share < zeros, 0.0, np.where(share < zeros + ones, 1.0, generator.beta(a, b, n)))
-
-
-def true_mean(population: str) -> float:
-    zeros, ones, a, b = POPULATIONS[population]
-    return ones + (1 - zeros - ones) * a / (a + b)
-
-
-def without_effect(generator: np.random.Generator, n: int) -> np.ndarray:
-    """Differences of two runs that are equally good; they list the same for four queries in ten."""
-    first, second = drawn("graded", generator, n), drawn("graded", generator, n)
-    return np.where(generator.random(n) < 0.4, 0.0, first - second)
 
 
 # ------------------------------------------------------------------------------------- held to scipy
@@ -85,15 +61,6 @@ def test_the_exact_randomisation_test_equals_that_of_scipy_ties_included(n: int)
         assert randomisation(first - second, samples=2**n) == pytest.approx(expected.pvalue, rel=1e-12)
 
 
-def test_enumeration_beyond_one_block_equals_enumeration_by_hand() -> None:
-    sizes = np.random.default_rng(5).integers(1, 9, 18) / 10
-    signs = 1 - 2 * ((np.arange(2**18)[:, None] >> np.arange(18)) & 1)
-    sums = np.abs(signs @ sizes)
-    flipped = sizes * np.where(np.arange(18) % 3 == 0, -1, 1)
-    expected = np.mean(sums >= abs(flipped.sum()) - 1e-9)
-    assert randomisation(flipped, samples=2**18) == expected
-
-
 @pytest.mark.parametrize("n", [10, 12])
 def test_drawn_flips_agree_with_all_of_them(n: int) -> None:
     generator = np.random.default_rng(n)
@@ -106,11 +73,6 @@ def test_drawn_flips_agree_with_all_of_them(n: int) -> None:
 
 def test_drawn_flips_never_give_zero_and_count_the_differences_seen_as_one_more() -> None:
     assert randomisation(np.full(100, 0.5), samples=999) == 1 / 1000
-
-
-def test_queries_without_a_difference_do_not_change_p() -> None:
-    differences = np.array([0.3, -0.1, 0.2, 0.4, 0.1])
-    assert randomisation(np.append(differences, np.zeros(1000))) == randomisation(differences)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
@@ -134,48 +96,6 @@ def test_the_interval_is_close_to_the_bca_interval_of_scipy() -> None:
 
 
 # ------------------------------------------------------------------------------ held to their promises
-
-
-@pytest.mark.parametrize(("population", "n"), COVERAGE)
-def test_intervals_cover_the_true_mean_as_often_as_is_said(population: str, n: int) -> None:
-    generator, mean, rounds = np.random.default_rng([2006, n]), true_mean(population), 2000
-    covered = 0
-    for seed in range(rounds):
-        found = interval(drawn(population, generator, n), resamples=1000, seed=seed)
-        covered += found.low <= mean <= found.high
-    said = COVERAGE[population, n]
-    assert covered / rounds == pytest.approx(said, abs=3 * math.sqrt(said * (1 - said) / rounds))
-
-
-@pytest.mark.parametrize("n", [30, 200])
-def test_p_values_of_the_randomisation_test_are_uniform_where_there_is_no_effect(n: int) -> None:
-    from scipy import stats
-
-    generator = np.random.default_rng([2007, n])
-    p = np.array([randomisation(without_effect(generator, n), samples=999, seed=seed) for seed in range(2000)])
-    assert stats.kstest(p, "uniform").pvalue > 0.05
-    assert np.mean(p <= 0.05) == pytest.approx(0.05, abs=0.015)
-
-
-def test_the_exact_test_finds_nothing_too_often_in_few_queries() -> None:
-    generator = np.random.default_rng(8)
-    p = np.array([randomisation(without_effect(generator, 12)) for _ in range(2000)])
-    for level in (0.01, 0.05, 0.2):
-        assert np.mean(p <= level) <= level + 3 * math.sqrt(level / 2000)
-
-
-@pytest.mark.parametrize("n", [20, 50])
-@pytest.mark.parametrize("draw", [np.random.Generator.standard_normal, without_effect])
-def test_a_detectable_difference_is_detected_with_the_stated_power(
-    draw: Callable[[np.random.Generator, int], np.ndarray], n: int
-) -> None:
-    generator = np.random.default_rng([1988, n])
-    spread = draw(generator, 200_000).std()
-    typical = np.linspace(-1, 1, n)
-    effect = detectable(typical * spread / typical.std(ddof=1))
-    seen = [draw(generator, n) + effect for _ in range(2000)]
-    found = np.mean([paired_t(differences) <= 0.05 and differences.mean() > 0 for differences in seen])
-    assert found == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize("compute", [interval, randomisation])
@@ -211,34 +131,10 @@ def test_swapping_the_two_runs_changes_no_test_and_swaps_wins_and_losses(differe
     assert (forth.won, forth.lost, forth.tied) == (back.lost, back.won, back.tied)
 
 
-@given(differences, st.sampled_from([1e-200, 1e-3, 0.3, 7.0, 1e6]))
-def test_the_unit_changes_no_test_and_scales_what_has_a_unit(differences: np.ndarray, factor: float) -> None:
-    scaled = differences * factor
-    assert randomisation(scaled, samples=200) == randomisation(differences, samples=200)
-    assert paired_t(scaled) == pytest.approx(paired_t(differences), abs=1e-9)
-    assert detectable(scaled) / factor == pytest.approx(detectable(differences))
-    before, after = interval(differences, resamples=200), interval(scaled, resamples=200)
-    assert (after.mean / factor, after.low / factor, after.high / factor) == pytest.approx(
-        (before.mean, before.low, before.high), abs=1e-9
-    )
-
-
 @given(differences, st.integers(0, 3))
 def test_an_interval_holds_its_mean_and_stays_within_the_values(differences: np.ndarray, seed: int) -> None:
     found = interval(differences, resamples=200, seed=seed)
     assert differences.min() <= found.low <= found.mean <= found.high <= differences.max()
-
-
-@given(differences)
-def test_p_values_lie_between_zero_and_one(differences: np.ndarray) -> None:
-    assert 0 < randomisation(differences, samples=200) <= 1
-    assert 0 <= paired_t(differences) <= 1
-
-
-@given(differences)
-def test_wins_losses_and_ties_are_all_queries(differences: np.ndarray) -> None:
-    counts = wins(differences)
-    assert counts.won + counts.lost + counts.tied == differences.size
 
 
 @given(probabilities)
@@ -251,14 +147,6 @@ def test_holm_equals_its_definition(p_values: list[float]) -> None:
     assert holm(p_values) == pytest.approx(expected)
 
 
-@given(probabilities)
-def test_holm_keeps_the_order_of_the_p_values_and_never_lowers_one(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    assert all(raw <= after <= 1 for raw, after in zip(p_values, adjusted, strict=True))
-    by_raw = [after for _, after in sorted(zip(p_values, adjusted, strict=True))]
-    assert by_raw == sorted(adjusted)
-
-
 # ------------------------------------------------------------------------------------------ the edges
 
 
@@ -268,28 +156,9 @@ def test_holm_of_a_worked_example() -> None:
     assert holm([]) == []
 
 
-def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
-    values = np.random.default_rng(3).random(40) - 0.4
-    for compute in (interval, randomisation):
-        assert compute(values, seed=1) == compute(values, seed=1)
-        assert compute(values, seed=1) != compute(values, seed=2)
-
-
 @pytest.mark.parametrize("values", [[0.3], [0.1] * 7, [0.0, 0.0]])
 def test_one_query_or_identical_values_give_a_point(values: list[float]) -> None:
     assert interval(np.array(values)) == Interval(values[0], values[0], values[0])
-
-
-def test_as_many_zeros_as_ones_give_an_interval_with_one_half_in_its_middle() -> None:
-    found = interval(np.array([0.0, 1.0] * 5))
-    assert (found.low, found.mean, found.high) == pytest.approx((0.2, 0.5, 0.8))
-
-
-def test_more_confidence_and_fewer_queries_make_the_interval_wider() -> None:
-    values = np.tile([0.0, 0.2, 0.5, 1.0], 25)
-    usual, sure, few = interval(values), interval(values, confidence=0.99), interval(values[:20])
-    assert sure.low < usual.low < usual.high < sure.high
-    assert few.low < usual.low < usual.high < few.high
 
 
 @pytest.mark.parametrize(
@@ -318,25 +187,6 @@ def test_what_is_not_one_finite_number_a_query_is_refused(compute: Callable[...,
         compute(np.array(values))
 
 
-@pytest.mark.parametrize(
-    ("compute", "wrong"),
-    [
-        (interval, {"confidence": 1.0}),
-        (interval, {"confidence": 0.0}),
-        (interval, {"resamples": 0}),
-        (randomisation, {"samples": 0}),
-        (detectable, {"alpha": 0.0}),
-        (detectable, {"power": 1.0}),
-        (detectable, {"power": 0.02}),
-    ],
-)
-def test_settings_without_a_meaning_are_refused_by_name(
-    compute: Callable[..., object], wrong: dict[str, float]
-) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        compute(np.array([0.1, 0.2]), **wrong)
-
-
 @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
 def test_holm_refuses_what_is_no_probability(p: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -351,11 +201,3 @@ def test_the_randomisation_test_does_without_scipy_and_what_does_not_says_so(mon
     for compute in (interval, paired_t, detectable):
         with pytest.raises(Unavailable, match="scipy"):
             compute(values)
-
-
-@pytest.mark.parametrize("resamples", [1, 2, 3])
-def test_an_interval_of_few_resamples_still_holds_its_mean(resamples: int) -> None:
-    for seed in range(20):
-        values = np.random.default_rng(seed).random(5)
-        found = interval(values, resamples=resamples, seed=seed)
-        assert values.min() <= found.low <= found.mean <= found.high <= values.max()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import ir_measures
 import pytest
@@ -43,16 +42,6 @@ def metrics(done: Any) -> dict[str, float]:
     assert done.code == 0, done.err
     found: dict[str, float] = done.json["metrics"]
     return found
-
-
-@given(name=TEXTS | CLOSE)
-def test_every_id_is_one_word_from_which_decoding_restores_it(name: str) -> None:
-    word = encoded(name)
-    assert word.split() == [word]
-    assert word.isprintable()
-    assert unquote(word) == name
-    if name.isprintable() and name.split() == [name] and "%" not in name:
-        assert word == name
 
 
 @given(scores=st.dictionaries(TEXTS, st.sampled_from([1.0, 0.5]), min_size=1, max_size=6))

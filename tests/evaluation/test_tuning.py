@@ -122,13 +122,6 @@ def test_too_few_queries_or_one_retriever_alone_are_refused(world: World, index:
         tune(under(index, search={"mode": "bm25"}), world[1], MEASURE, k=10)
 
 
-def test_a_retriever_that_weighs_nothing_gets_the_weight_that_another_loses() -> None:
-    for bm25, dense in ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (0.3, 0.7)):
-        found = [setting.get("fusion.weights") for setting in weighed({"bm25": bm25, "dense": dense})]
-        assert {"bm25": 0.35, "dense": 0.65} in found
-        assert {round(sum(weights.values()), 2) for weights in found if weights} == {1.0}
-
-
 def weighed(weights: dict[str, float]) -> list[Any]:
     return list(_fusions("weighted", "zscore", weights))
 

@@ -51,12 +51,6 @@ def test_a_summary_is_one_line_of_the_text_or_nothing(text: str) -> None:
         assert 0 < len(summary) <= 300
 
 
-def test_headings_and_rows_of_tables_are_chosen_only_if_there_is_nothing_else() -> None:
-    assert summaries(["# Lungs\n\nLungs breathe.\n\n| a | b |"]) == ["Lungs breathe."]
-    assert summaries(["# Lungs"]) == ["# Lungs"]
-    assert summaries(["---\n\n***"]) == [None]
-
-
 def test_a_build_needs_no_server_and_says_nothing_is_sent(
     docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

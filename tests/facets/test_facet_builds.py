@@ -166,14 +166,6 @@ def test_a_sync_without_a_cache_keeps_the_facets_of_unchanged_texts(
     assert all(facets().values())
 
 
-def test_a_verified_sync_asks_no_model_again(build: Build, model: Api, retrieve: Program) -> None:
-    model.respond = says({"wrong": 1})
-    assert reported(build("--json"))["failed"] == 1
-    model.asked.clear()
-    done = retrieve("sync", "--verify")
-    assert (done.code, model.asked) == (0, []), done.err
-
-
 def test_a_killed_build_resumes_with_the_answers_that_it_had(build: Build, docs: Path, model: Api) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
@@ -202,15 +194,6 @@ def test_a_damaged_cache_is_asked_for_again(build: Build, model: Api) -> None:
     assert reported(build("--json"))["made"] == len(model.asked) == 6
 
 
-def test_facets_of_no_generation_leave_the_cache(build: Build, model: Api, configure: Configure) -> None:
-    build()
-    configure(model="other")
-    for _ in range(3):
-        (Path("docs") / "cells.md").write_text(f"# Cells\n\nVersion {_}.\n")
-        build()
-    assert len(list(Path("artifacts/cache").glob("*.facets"))) == 1
-
-
 # ------------------------------------------------------------------------------------------------ failures
 
 
@@ -222,11 +205,6 @@ def test_an_answer_is_one_short_line_of_known_keys(build: Build, model: Api) -> 
     assert len(stored["summary"]) <= 300
     assert stored["summary"].startswith("Lungs [31mare very")
     assert stored["summary"].endswith("very…")
-
-
-def test_an_answer_that_was_cut_off_is_counted_as_such(build: Build, model: Api) -> None:
-    model.respond = says('{"summary": "Lun', finish_reason="length")
-    assert "1 chunk without facets: the answer was longer than facets.max_tokens (1)" in build().err
 
 
 NOT_ASKED_FOR = [
@@ -264,13 +242,6 @@ def test_a_server_that_does_not_finish_costs_its_timeout(build: Build, model: Ap
     done = build("--json")
     assert reported(done)["reasons"] == {"unavailable": 1}
     assert reported(done)["made"] == 5
-
-
-def test_a_busy_server_is_asked_again(build: Build, model: Api, configure: Configure) -> None:
-    configure(retries=1)
-    model.say(status=429, headers={"Retry-After": "0"})
-    assert reported(build("--json"))["made"] == 6
-    assert len(model.asked) == 7
 
 
 @pytest.mark.parametrize(
@@ -324,18 +295,6 @@ def test_a_spent_budget_leaves_the_other_chunks_without_and_says_how_many(
     assert len(model.asked) == 2
     assert "4 chunks without facets: facets.max_tokens_total was spent (4)" in done.err
     assert "1,400 tokens" in done.err
-
-
-@pytest.mark.parametrize("usage", [None, {"total_tokens": -5}, {"total_tokens": "9"}, {"total_tokens": 1e99}, []])
-def test_without_a_believable_account_a_request_costs_the_most_that_it_can(
-    build: Build, model: Api, configure: Configure, usage: object
-) -> None:
-    configure(max_tokens_total=2_500, max_tokens=100)
-    model.respond = lambda asked: completion({"summary": "x"}, usage=usage)
-    tokens = int(str(reported(build("--json"))["tokens"]))
-    least = min(sum(len(message["content"]) for message in asked.json["messages"]) for asked in model.asked)
-    assert least * len(model.asked) <= tokens <= 2_500
-    assert 0 < len(model.asked) < 6
 
 
 def test_a_budget_holds_for_requests_that_are_under_way_at_once(build: Build, model: Api, configure: Configure) -> None:
@@ -396,16 +355,6 @@ def test_a_query_over_a_folder_without_an_index_sends_no_text(docs: Path, model:
     assert model.asked == []
 
 
-def test_many_sources_of_one_build_are_asked_for_together(
-    docs: Path, retrieve: Program, model: Api, catalog: Path
-) -> None:
-    done = retrieve("build", catalog, docs)
-    assert "sending 11 chunks of text" in done.err
-    manifest = Store(Path("artifacts")).open()[1]
-    assert [source.records for source in manifest.sources] == [5, 6]
-    assert all(facets().values())
-
-
 def test_a_duplicate_id_behind_waiting_records_is_rejected_with_the_place_of_the_first(
     tmp_path: Path, retrieve: Program, model: Api
 ) -> None:
@@ -424,13 +373,3 @@ def test_a_doctor_lists_the_server_of_facets_and_a_missing_key(
     assert f"facets: qwen at {model.url}" in retrieve("doctor").out
     configure(api_key_env="NOT_SET")
     assert "export NOT_SET=..." in retrieve("doctor").out
-
-
-def test_a_doctor_says_which_keys_of_facets_wait_for_a_sync(
-    build: Build, model: Api, configure: Configure, retrieve: Program
-) -> None:
-    build()
-    assert "the index is built as configured" in retrieve("doctor").out
-    for key, value in {"weight": 2, "model": "other", "prompt": "pico", "max_tokens": 99}.items():
-        configure(**{key: value})
-        assert f"facets.{key}" in retrieve("doctor").out

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from facets.chat_model import completion, finds_pico, text_of
-from facets.conftest import chunks, facets
+from facets.conftest import chunks
 from models.remote.servers import Api
 from samples import Done, Program, write_catalog
 
@@ -71,16 +71,6 @@ def test_a_filter_keeps_the_chunks_that_have_the_value(
     assert hits(done) == expected
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_a_record_is_found_by_a_chunk_that_has_the_value_and_by_no_other(
-    index_of_trials: Path, retrieve: Program, mode: str
-) -> None:
-    ask = ("query", "breathing", "--mode", mode, "--json", "--filter")
-    assert hits(retrieve(*ask, "facets.population=children")) == {"asthma.md#1"}
-    assert hits(retrieve(*ask, "facets.population=adults")) == {"asthma.md#0", "sugar.md#0"}
-    assert hits(retrieve(*ask, "facets.population=adults", "--filter", "facets.population=children")) == set()
-
-
 def test_conditions_on_facets_hold_for_one_and_the_same_chunk(index_of_trials: Path, retrieve: Program) -> None:
     ask = ("query", "breathing", "--json", "--filter", "facets.outcome=fewer attacks", "--filter")
     assert hits(retrieve(*ask, "facets.population=children")) == {"asthma.md#1"}
@@ -91,15 +81,6 @@ def test_an_unknown_facet_names_the_nearest(index_of_trials: Path, retrieve: Pro
     done = retrieve("query", "breathing", "--filter", "facets.populaton=adults")
     assert done.code == 2
     assert "facets.population" in done.err
-
-
-def test_a_field_of_the_records_own_metadata_is_found_beside_facets(
-    tmp_path: Path, retrieve: Program, model: Api
-) -> None:
-    records = [{"id": name, "name": name, "description": "A text.", "facets": {"mood": name}} for name in ("ab", "cd")]
-    assert retrieve("build", write_catalog(tmp_path / "own.jsonl", records)).code == 0
-    assert all(facets().values())
-    assert hits(retrieve("query", "text", "--filter", "facets.mood=ab", "--json")) == {"ab#0"}
 
 
 def test_without_facets_a_filter_on_them_is_an_unknown_field(docs: Path, retrieve: Program) -> None:

@@ -31,12 +31,7 @@ def snapshot(index: Path, retrieve: Program) -> Path:
 
 def members(file: Path) -> Members:
     with zstandard.open(file, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        found: Members = []
-        for info in archive:
-            content = archive.extractfile(info)
-            assert content is not None
-            found.append((tar_header(info.name, info.size, int(info.mtime)), content.read()))
-        return found
+        return [(block(info.name, info.size), archive.extractfile(info).read()) for info in archive]  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -45,31 +40,25 @@ def parts(snapshot: Path) -> Members:
     return members(snapshot)
 
 
-def name_of(block: bytes) -> str:
-    return tarfile.TarInfo.frombuf(block, "utf-8", "strict").name
+def name_of(head: bytes) -> str:
+    return tarfile.TarInfo.frombuf(head, "utf-8", "strict").name
 
 
-def tar_header(name: str, size: int, mtime: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime = size, mtime
-    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
-
-
-def packed(parts: Members, *, end: bytes = bytes(1024), **options: object) -> bytes:
-    """A snapshot of these members."""
-    body = b"".join(block + content + bytes(-len(content) % 512) for block, content in parts) + end
-    packer = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False, **options)
-    out = io.BytesIO()
-    with packer.stream_writer(out, closefd=False) as stream:
-        stream.write(body)
-    return out.getvalue()
-
-
-def special(kind: bytes, name: str, *, linkname: str = "", size: int = 0) -> bytes:
-    """The block before a member that is no plain file."""
+def block(name: str, size: int = 0, *, kind: bytes = tarfile.REGTYPE, linkname: str = "") -> bytes:
+    """The block before a member."""
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.size = kind, linkname, size
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
+
+
+def packed(parts: Members, **parameters: int) -> bytes:
+    """A snapshot of these members."""
+    body = b"".join(head + content + bytes(-len(content) % 512) for head, content in parts) + bytes(1024)
+    chosen = zstandard.ZstdCompressionParameters(write_checksum=True, write_content_size=False, **parameters)
+    out = io.BytesIO()
+    with zstandard.ZstdCompressor(compression_params=chosen).stream_writer(out, closefd=False) as stream:
+        stream.write(body)
+    return out.getvalue()
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -96,9 +85,6 @@ def refused(index: Path, retrieve: Program) -> Refused:
         return done.err
 
     return restored
-
-
-# ---------------------------------------------------------------------------------------------------------- damage
 
 
 def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(parts: Members, retrieve: Program) -> None:
@@ -134,54 +120,40 @@ def test_a_flipped_bit_that_changes_anything_is_noticed(snapshot: Path, retrieve
 def test_a_snapshot_that_is_cut_short_anywhere_is_refused(snapshot: Path, retrieve: Program) -> None:
     content = snapshot.read_bytes()
     bad = Path("bad.tar.zst")
-    for size in {*range(24), *range(24, len(content), 997), *range(len(content) - 12, len(content))}:
+    for size in {*range(8), *range(8, len(content), 997), *range(len(content) - 6, len(content))}:
         bad.write_bytes(content[:size])
         assert retrieve("snapshot", "verify", bad).code == 5, size
 
 
 def test_a_damaged_snapshot_leaves_nothing(snapshot: Path, refused: Refused) -> None:
     content = bytearray(snapshot.read_bytes())
+    for behind in (b"\0", zstandard.compress(b"more")):
+        assert "after its end" in refused(bytes(content) + behind)
     content[len(content) * 3 // 4] ^= 4
     refused(bytes(content))
-    refused(bytes(content[: len(content) // 2]))
+    refused(b"PK\x03\x04" * 100)
 
 
-@pytest.mark.parametrize("more", [b"\0", b"more", "frame"])
-def test_what_stands_behind_the_end_is_refused(snapshot: Path, refused: Refused, more: bytes | str) -> None:
-    behind = zstandard.compress(b"more") if isinstance(more, str) else more
-    assert "after its end" in refused(snapshot.read_bytes() + behind)
-
-
-@pytest.mark.parametrize("content", [b"", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"])
-def test_what_is_no_archive_is_refused(refused: Refused, content: bytes) -> None:
-    refused(content)
-
-
-# ------------------------------------------------------------------------------------------------- hostile members
+FILE = "generation/bm25.pkl"
+NO_FILES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
+TOO_LARGE = (tarfile.GNUTYPE_SPARSE, tarfile.GNUTYPE_LONGNAME)
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("head", "said"),
     [
-        (tar_header("/etc/outside", 0, 0), "/etc/outside"),
-        (tar_header("../outside", 0, 0), "../outside"),
-        (tar_header("generation/../../outside", 0, 0), "outside"),
-        (tar_header("generation/more.pkl", 0, 0), "more.pkl"),
-        (tar_header("generation/manifest.json", 0, 0), "twice"),
-        (special(tarfile.SYMTYPE, "generation/bm25.pkl", linkname="/etc/passwd"), "not a plain file"),
-        (special(tarfile.LNKTYPE, "generation/bm25.pkl", linkname="../outside"), "not a plain file"),
-        (special(tarfile.BLKTYPE, "generation/bm25.pkl"), "not a plain file"),
-        (special(tarfile.FIFOTYPE, "generation/bm25.pkl"), "not a plain file"),
-        (special(tarfile.GNUTYPE_SPARSE, "generation/bm25.pkl", size=1 << 40), "not a sound snapshot"),
-        (special(tarfile.GNUTYPE_LONGNAME, "generation/bm25.pkl", size=1 << 33), "not a sound snapshot"),
-        (special(tarfile.REGTYPE, "generation/bm25.pkl", size=1 << 40), " bytes, not "),
+        *((block(name), name) for name in ("/etc/outside", "../outside", "generation/../../outside")),
+        *((block(f"generation/{name}"), "twice, or does not belong") for name in ("more.pkl", "manifest.json")),
+        *((block(FILE, kind=kind, linkname="../outside"), "not a plain file") for kind in NO_FILES),
+        *((block(FILE, 1 << 33, kind=kind), "not a sound snapshot") for kind in TOO_LARGE),
+        (block(FILE, 1 << 40), " bytes, not "),
         (b"\xff" * 512, "cut short"),
     ],
 )
 def test_a_member_that_does_not_belong_there_is_refused(
-    parts: Members, refused: Refused, block: bytes, said: str
+    parts: Members, refused: Refused, head: bytes, said: str
 ) -> None:
-    assert said in refused(packed([*parts[:2], (block, b""), *parts[2:]]))
+    assert said in refused(packed([*parts[:2], (head, b""), *parts[2:]]))
 
 
 @pytest.mark.parametrize(
@@ -202,13 +174,11 @@ def test_members_are_there_once_and_the_description_comes_first(
 
 def changed(parts: Members, name: str, content: bytes) -> Members:
     """The members with another content of one of them."""
-    return [
-        (tar_header(name, len(content), 0), content) if name_of(block) == name else (block, old) for block, old in parts
-    ]
+    return [(block(name, len(content)), content) if name_of(head) == name else (head, old) for head, old in parts]
 
 
 def test_a_file_of_another_length_or_content_is_refused(parts: Members, refused: Refused) -> None:
-    content = {name_of(block): content for block, content in parts}["generation/chunks.jsonl"]
+    content = {name_of(head): content for head, content in parts}["generation/chunks.jsonl"]
     longer = packed(changed(parts, "generation/chunks.jsonl", content + b"x"))
     assert " bytes, not " in refused(longer)
     other = packed(changed(parts, "generation/chunks.jsonl", content[:-2] + b"x\n"))
@@ -218,7 +188,6 @@ def test_a_file_of_another_length_or_content_is_refused(parts: Members, refused:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "other"},
         {"schema_version": 99},
         {"generation": "0123456789ab"},
         {"index_bytes": 1 << 60},
@@ -232,21 +201,9 @@ def test_a_header_that_lies_is_refused(parts: Members, refused: Refused, changes
     refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())))
 
 
-def test_a_small_member_that_is_not_small_is_refused(parts: Members, refused: Refused) -> None:
-    huge = packed([(special(tarfile.REGTYPE, "snapshot.json", size=1 << 40), b""), *parts[1:]])
-    assert "in the place of" in refused(huge)
-
-
-def test_a_frame_that_needs_much_memory_is_refused(parts: Members, refused: Refused) -> None:
-    wide = zstandard.ZstdCompressionParameters(window_log=27, write_checksum=True, write_content_size=False)
-    body = b"".join(block + content + bytes(-len(content) % 512) for block, content in parts) + bytes(1024)
-    out = io.BytesIO()
-    with zstandard.ZstdCompressor(compression_params=wide).stream_writer(out, closefd=False) as stream:
-        stream.write(body)
-    assert "cannot be unpacked" in refused(out.getvalue())
-
-
-# ------------------------------------------------------------------------------------------------ hostile contents
+def test_what_would_take_much_memory_is_refused(parts: Members, refused: Refused) -> None:
+    assert "in the place of" in refused(packed([(block("snapshot.json", 1 << 40), b""), *parts[1:]]))
+    assert "cannot be unpacked" in refused(packed(parts, window_log=27))
 
 
 def forged(parts: Members, **files: FileEntry) -> Members:
@@ -279,7 +236,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
 ) -> None:
     """A manifest may claim petabytes; that many zeros are a small file."""
     parts = forged(members(snapshot), **{"aaa.bin": FileEntry("0" * 40, 1 << 50, None)})
-    parts = [*parts[:2], (tar_header("generation/aaa.bin", 1 << 50, 0), bytes(1 << 26)), *parts[2:]]
+    parts = [*parts[:2], (block("generation/aaa.bin", 1 << 50), bytes(1 << 26)), *parts[2:]]
     Path("bomb.tar.zst").write_bytes(packed(parts))
     before = tree(index)
     tracemalloc.start()
@@ -292,10 +249,8 @@ def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
 
 
 @pytest.mark.parametrize("name", ["chunks.jsonl", "offsets.pkl", "bm25.pkl", "dense.faiss"])
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 100])
-def test_what_is_whole_and_no_index_is_not_published(
-    parts: Members, refused: Refused, name: str, content: bytes
-) -> None:
+def test_what_is_whole_and_no_index_is_not_published(parts: Members, refused: Refused, name: str) -> None:
+    content = b"nonsense" * 100
     rows = Manifest.of_text(parts[1][1].decode(), "").files[name].rows
     parts = changed(forged(parts, **{name: entry_of(content, rows)}), f"generation/{name}", content)
     refused(packed(parts), verified=True)
@@ -306,7 +261,7 @@ def with_member(parts: Members, name: str, content: bytes) -> Members:
     header = json.loads(parts[0][1])
     header["members"][name] = {"sha1": hashlib.sha1(content).hexdigest(), "bytes": len(content), "rows": None}
     parts = changed(parts, "snapshot.json", json.dumps(header).encode())
-    return [*parts, (tar_header(name, len(content), 0), content)]
+    return [*parts, (block(name, len(content)), content)]
 
 
 def test_a_calibration_or_an_inbox_that_is_none_is_not_taken_over(parts: Members, refused: Refused) -> None:

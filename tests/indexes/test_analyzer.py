@@ -71,16 +71,6 @@ def test_accents_case_and_compatible_letters_are_folded(word: str, folded: str) 
     assert PLAIN.terms(word) == [folded]
 
 
-def test_the_card_tells_the_choices_apart() -> None:
-    cards = [
-        TextAnalyzer(stemming=stemming, stop_words=stop_words).card  # type: ignore[arg-type]
-        for stemming in ("english", "none")
-        for stop_words in ("english", "none")
-    ]
-
-    assert all(cards.count(card) == 1 for card in cards)
-
-
 @given(text=texts)
 def test_the_same_text_gives_the_same_terms_from_a_fresh_analyzer_and_from_a_used_one(text: str) -> None:
     used = TextAnalyzer()
@@ -103,28 +93,7 @@ def test_spans_stand_in_order_inside_the_text_and_carry_its_terms(text: str) -> 
         start_before, end_before = start, end
 
 
-@given(text=texts)
-def test_no_term_is_empty_or_has_a_capital_of_ascii(text: str) -> None:
-    for analyzer in (TextAnalyzer(), PLAIN):
-        assert all(term and term.isprintable() and not set(term) & set("ABCXYZ") for term in analyzer.terms(text))
-
-
-@given(text=texts)
-def test_every_term_can_be_stored(text: str) -> None:
-    assert all(term.encode().decode() == term for term in TextAnalyzer().terms(text))
-
-
-@given(before=texts, after=texts)
-def test_texts_in_a_row_have_their_terms_in_a_row(before: str, after: str) -> None:
-    assert PLAIN.terms(f"{before} {after}") == PLAIN.terms(before) + PLAIN.terms(after)
-
-
 def test_spans_point_at_the_words() -> None:
     text = "The scRNA-seq of a lung."
 
     assert [text[start:end] for start, end, _ in TextAnalyzer().spans(text)] == ["scRNA-seq", "lung"]
-
-
-def test_a_long_text_without_a_break_is_one_word() -> None:
-    assert PLAIN.terms("x" * 100_000) == ["x" * 100_000]
-    assert len(PLAIN.terms("1." * 50_000)) == 1

@@ -54,28 +54,6 @@ def test_a_weight_of_two_equals_writing_the_field_twice(pairs: Any, query: str, 
     np.testing.assert_allclose(every_score(weighted, query), every_score(twice, query), rtol=1e-6)
 
 
-@shared_folder
-@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=8), query=queries)
-def test_a_weight_of_zero_equals_leaving_the_field_out(pairs: Any, query: str, tmp_path: Path) -> None:
-    build(tmp_path, [[Field("name", name, 0.0), Field("text", text)] for name, text in pairs])
-    silent = (tmp_path / "bm25.pkl").read_bytes()
-
-    build(tmp_path, plain([text for _, text in pairs]))
-
-    assert (tmp_path / "bm25.pkl").read_bytes() == silent
-
-
-@shared_folder
-@given(corpus=corpora, query=queries, weight=st.floats(0.25, 8))
-def test_one_weight_for_every_field_only_sharpens_the_saturation_and_never_the_matches(
-    corpus: list[str], query: str, weight: float, tmp_path: Path
-) -> None:
-    light = build(tmp_path, plain(corpus))
-    heavy = build(tmp_path, [[Field("text", text, weight)] for text in corpus])
-
-    assert np.array_equal(every_score(light, query) > 0, every_score(heavy, query) > 0)
-
-
 # -------------------------------------------------------------------------------------------------- searches
 
 
@@ -156,24 +134,6 @@ def test_rows_without_a_word_are_kept_and_never_found(tmp_path: Path) -> None:
     assert found.rows.tolist() == [1]
 
 
-@pytest.mark.parametrize("rows", [[], [[]], [[Field("text", "the")]]], ids=["no row", "empty row", "stop word"])
-def test_an_index_without_a_term_finds_nothing(rows: list[list[Field]], tmp_path: Path) -> None:
-    index = build(tmp_path, rows)
-
-    (found,) = index.search(["lung"], depth=5, starts=np.arange(len(rows) + 1))
-
-    assert (len(index), len(found.rows), found.mean) == (len(rows), 0, 0)
-
-
-def test_the_same_rows_give_the_same_file(tmp_path: Path) -> None:
-    build(tmp_path, plain(["lung ct", "liver lung"]))
-    first = (tmp_path / "bm25.pkl").read_bytes()
-
-    build(tmp_path, plain(["lung ct", "liver lung"]))
-
-    assert (tmp_path / "bm25.pkl").read_bytes() == first
-
-
 def test_the_index_analyses_queries_as_it_did_the_rows(tmp_path: Path) -> None:
     writer = Bm25Writer(analyzer=TextAnalyzer(stemming="none", stop_words="none"), unit="record", formula=Formula())
     writer.add([Field("text", "the scans")])
@@ -238,20 +198,3 @@ def test_the_rank_bm25_backend_equals_the_okapi_variant(
     assert sorted(theirs.rows) == sorted(ours.rows)
     np.testing.assert_allclose(theirs.scores, ours.scores, rtol=1e-4, atol=1e-4)
     assert (theirs.mean, theirs.deviation) == pytest.approx((ours.mean, ours.deviation), abs=1e-4)
-
-
-@pytest.mark.parametrize("rows", [[], [[]], [[Field("text", "the")]]], ids=["no row", "empty row", "stop word"])
-def test_the_rank_bm25_backend_opens_an_index_without_a_term(rows: list[list[Field]], tmp_path: Path) -> None:
-    index = build_rank_bm25(tmp_path, rows)
-
-    (found,) = index.search(["lung"], depth=5)
-
-    assert (len(index), len(found.rows)) == (len(rows), 0)
-
-
-@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "starts", "rows", "frequencies", "k1"])
-def test_a_rank_bm25_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
-    build_rank_bm25(tmp_path, plain(["lung"]))
-
-    with pytest.raises(IndexCorrupt, match="incomplete"):
-        RankBm25Index(without(part, tmp_path / "rank.pkl"))

@@ -119,10 +119,6 @@ def test_okapi_puts_a_quarter_of_the_mean_in_place_of_a_negative_idf() -> None:
     assert idf("okapi", 10, frequencies).tolist() == pytest.approx([plain[0], plain[1], 0.25 * sum(plain) / 3])
 
 
-def test_robertson_puts_zero_in_place_of_a_negative_idf() -> None:
-    assert idf("robertson", 10, np.array([9.0, 10.0])).tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("variant", ["lucene", "atire"])
 @given(documents=st.integers(1, 10_000), data=st.data())
 def test_the_idf_of_lucene_and_atire_is_never_negative_and_falls_with_the_frequency(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from column_samples import Row, columns, record, tables, written
 from hypothesis import given, strategies as st
-from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.storage import pickles
 from retrieve_cli.storage.records.columns import Columns
-from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
 
 def selected(rows: Sequence[Row], field: str, operator: str, *values: str, globs: Sequence[str] = ()) -> list[str]:
@@ -84,12 +80,6 @@ def test_a_glob_stays_within_a_folder_in_paths_and_nowhere_else(field: str, glob
     assert selected(CATALOG, field, "=", glob, globs=[glob]) == expected
 
 
-def test_a_star_that_is_not_given_as_a_glob_is_a_star() -> None:
-    table = [record("a*"), record("ab")]
-    assert selected(table, "id", "=", "a*") == ["a*"]
-    assert selected(table, "id", "=", "a*", globs=["a*"]) == ["a*", "ab"]
-
-
 def test_a_glob_of_many_stars_is_answered_although_it_could_be_tried_in_countless_ways() -> None:
     table = [record("a" * 200 + "/" + "a" * 200)]
     for glob in ("*a" * 40 + "b", "**/" * 40 + "b", "**/" + "*a" * 40 + "/b", "?*" * 60 + "b/**/c"):
@@ -128,13 +118,6 @@ def test_a_comparison_without_numbers_is_refused(field: str, value: str) -> None
         columns(CATALOG[:3]).select(field, ">", [value])
 
 
-def test_fields_are_those_with_a_value() -> None:
-    expected = "dimension format id keyword kind license modality name path source".split()
-    assert columns(CATALOG[:2]).fields == expected
-    assert (columns([]).fields, len(columns([]))) == ([], 0)
-    assert columns([]).select("license", "=", ["MIT"]).tolist() == []
-
-
 # ------------------------------------------------------------------------------------------------ limits
 
 
@@ -158,47 +141,7 @@ def test_what_is_no_value_to_filter_by_is_left_out_and_said(
     assert opened.omitted == omitted
 
 
-def test_ids_names_and_paths_have_no_limit() -> None:
-    name = "folder/" * 100 + "a.md"
-    for field in ("id", "name", "path", "source"):
-        assert selected([record(name, kind="markdown")], field, "=", "folder/**", globs=["folder/**"]) == [name]
-
-
 # ---------------------------------------------------------------------------------------- kept and fresh
-
-
-@shared_folder
-@given(before=tables, after=tables, data=st.data())
-def test_any_mix_of_kept_and_new_records_is_a_fresh_build_to_the_byte(
-    before: list[Row], after: list[Row], data: st.DataObject, tmp_path: Path
-) -> None:
-    pickles.dump(written(before), tmp_path / "old.pkl")
-    old = Columns(pickles.load(tmp_path / "old.pkl"))
-    kept = data.draw(st.lists(st.sampled_from(range(len(before))), unique=True) if before else st.just([]))
-    plan = data.draw(st.permutations([*((before[place], place) for place in kept), *((row, None) for row in after)]))
-    writer = ColumnsWriter()
-    for row, place in plan:
-        if place is None:
-            writer.append(row)
-        else:
-            writer.keep(old, place)
-    pickles.dump(writer.finish(), tmp_path / "mixed.pkl")
-    pickles.dump(written([row for row, _ in plan]), tmp_path / "fresh.pkl")
-
-    assert (tmp_path / "mixed.pkl").read_bytes() == (tmp_path / "fresh.pkl").read_bytes()
-
-
-def test_a_kept_record_brings_what_it_left_out() -> None:
-    writer = ColumnsWriter()
-    writer.keep(columns([record("a"), record("b", metadata={"note": "x" * 201})]), 1)
-    assert Columns(writer.finish()).omitted == {"note": 1}
-
-
-def test_records_of_two_older_generations_cannot_be_kept() -> None:
-    writer = ColumnsWriter()
-    writer.keep(columns(CATALOG), 0)
-    with pytest.raises(ValueError, match="one older generation"):
-        writer.keep(columns(CATALOG), 1)
 
 
 # ------------------------------------------------------------------------------------------------ damage
@@ -235,14 +178,6 @@ def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value
         opened = Columns(stored)
         for field in opened.fields:
             opened.counts(field)
-
-
-def test_a_value_letter_by_letter_is_not_the_same_in_another_case() -> None:
-    tenants = {"a": "acme", "b": "ACME", "c": "other"}
-    opened = columns([record(name, metadata={"tenant": tenant}) for name, tenant in tenants.items()])
-    assert opened.select("tenant", "=", ["acme"]).tolist() == [True, True, False]
-    assert opened.having("tenant", "acme").tolist() == [True, False, False]
-    assert opened.having("tenant", "ac").tolist() == [False, False, False]
 
 
 @given(tables, st.data())

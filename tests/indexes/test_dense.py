@@ -86,10 +86,6 @@ def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores:
     searches.check_groups(index, np.ones(1, np.float32), scores, data, every=True)
 
 
-def test_a_query_alone_answers_bit_by_bit_as_it_does_in_a_batch(tmp_path: Path) -> None:
-    searches.check_batch(build(tmp_path, unit_vectors(2500)), list(unit_vectors(20, seed=1)), depth=50)
-
-
 @pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
 def test_the_file_is_an_index_that_faiss_reads(parameters: Parameters, tmp_path: Path) -> None:
     vectors = unit_vectors(300)
@@ -99,20 +95,6 @@ def test_the_file_is_an_index_that_faiss_reads(parameters: Parameters, tmp_path:
 
     assert (read.ntotal, read.d, read.metric_type) == (300, DIM, faiss.METRIC_INNER_PRODUCT)
     assert read.reconstruct_n(0, 300).tobytes() == vectors.tobytes()
-
-
-@pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
-def test_vectors_that_are_a_view_of_others_are_written_as_they_look(parameters: Parameters, tmp_path: Path) -> None:
-    index = build(tmp_path, unit_vectors(50, dim=2 * DIM)[::5, ::2], parameters)
-
-    (found,) = index.search([np.eye(DIM, dtype=np.float32)[3]], depth=1)
-
-    assert found.scores[0] == pytest.approx(unit_vectors(50, dim=2 * DIM)[::5, 6].max(), abs=1e-6)
-
-
-def test_only_what_changes_an_answer_is_on_the_card() -> None:
-    assert Parameters(hnsw_m=8).card == Parameters().card == {"kind": "flat"}
-    assert HNSW.card == {"kind": "hnsw", "hnsw_m": 16, "hnsw_ef_construction": 80}
 
 
 # ----------------------------------------------------------------------------------------------------- hnsw

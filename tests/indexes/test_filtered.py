@@ -229,17 +229,6 @@ def test_rows_that_are_not_visible_are_not_counted(engine: Engine, starts: Any) 
 
 
 @GROUPED
-def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine: Engine, starts: Any) -> None:
-    free = engine.index.search(engine.queries, depth=50, starts=starts)
-    everything = [np.ones(units_of(starts), np.bool_)] * QUERIES
-
-    found = engine.index.search(engine.queries, depth=50, starts=starts, allowed=everything)
-
-    assert [all_of(each) for each in found] == [all_of(each) for each in free]
-    assert all(each.before == each.after > 0 for each in free)
-
-
-@GROUPED
 def test_a_batch_with_different_filters_answers_as_its_queries_do_one_by_one(engine: Engine, starts: Any) -> None:
     units = units_of(starts)
     allowed = [None if at % 3 == 0 else some(units, at / QUERIES, seed=at) for at in range(QUERIES)]

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 from column_samples import columns, record
-from graph_samples import KINDS, NODES, dumped, edge_lists, graph, stored, tools, weights
+from graph_samples import KINDS, NODES, edge_lists, graph, stored, tools, weights
 from hypothesis import given, strategies as st
-from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.graph import Dangling, Graph, Neighbour
 from retrieve_cli.retrieval.graph.picture import flowchart
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.records.columns import Columns
-from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
 CATALOG = [
     record("scanpy", name="Scanpy", metadata={"needs": ["scrublet", "Harmony"], "topics": ["Cells", "RNA"]}),
@@ -46,12 +41,6 @@ def test_a_reference_is_an_id_or_else_the_name_of_one_record_in_any_case() -> No
     found = catalog().neighbours(0)
 
     assert found == [Neighbour("requires", 1, 1.0, forward=True), Neighbour("requires", 2, 1.0, forward=True)]
-
-
-def test_an_id_wins_over_a_name() -> None:
-    table = columns([record("x", name="y"), record("y", name="other"), record("z", metadata={"needs": ["y"]})])
-
-    assert [near.node for near in graph(table, refer={"requires": "needs"}).neighbours(2)] == [1]
 
 
 def test_names_that_mean_nothing_or_several_records_are_reported_and_loops_counted() -> None:
@@ -116,24 +105,6 @@ def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_no_node(name: st
     assert (declared.dangling, declared.edges) == ([], 1)
 
 
-@pytest.mark.parametrize("name", ["harmony-2", "scrubs", "ab", "Numpy"])
-def test_a_name_that_is_not_like_any_record_is_a_node(name: str) -> None:
-    """Numbers that differ mean different things, and short names are alike by chance."""
-    built = graph(columns(CATALOG), add=[GraphEdge("scanpy", name, "uses")])
-
-    assert (built.dangling, built.edges) == ([], 1)
-
-
-def test_a_term_that_is_a_value_of_two_fields_stays_within_each() -> None:
-    table = columns([record("x", metadata={"topics": ["Sorting", "Work"], "operations": ["Sorting", "Work"]})])
-    said = [GraphNode("t1", ("Sorting",)), GraphNode("t2", ("Work",)), GraphEdge("t1", "t2", "is_a")]
-    built = graph(table, share=["topics", "operations"], add=said)
-
-    for field in ("topics", "operations"):
-        isa = [near.node for near in built.neighbours(built.find(f"{field}:Sorting")) if near.kind == "is_a"]
-        assert isa == [built.find(f"{field}:Work")]
-
-
 @given(edges=edge_lists)
 def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges: list[GraphEdge]) -> None:
     built = graph(add=edges)
@@ -147,15 +118,6 @@ def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges
     assert found == weights(edges)
     assert built.loops == sum(edge.source == edge.target for edge in edges)
     assert built.loops + built.duplicates + built.edges == len(edges)
-
-
-@given(edges=edge_lists)
-def test_each_edge_is_seen_from_both_of_its_ends(edges: list[GraphEdge]) -> None:
-    built = graph(add=edges)
-    seen = [(node, near) for node in range(NODES) for near in built.neighbours(node)]
-
-    forward = sorted((node, near.node, near.kind, near.weight) for node, near in seen if near.forward)
-    assert forward == sorted((near.node, node, near.kind, near.weight) for node, near in seen if not near.forward)
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
@@ -172,46 +134,10 @@ def test_more_kinds_than_can_be_told_apart_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------- the file
 
 
-@shared_folder
-@given(edges=edge_lists, data=st.data())
-def test_the_bytes_do_not_depend_on_the_order_of_edges(
-    edges: list[GraphEdge], data: st.DataObject, tmp_path: Path
-) -> None:
-    mixed = data.draw(st.permutations(edges))
-
-    assert dumped(stored(tools(), add=edges), tmp_path / "a") == dumped(stored(tools(), add=mixed), tmp_path / "b")
-
-
-@shared_folder
-@given(keep=st.lists(st.booleans(), min_size=len(CATALOG), max_size=len(CATALOG)), data=st.data())
-def test_a_graph_of_kept_and_new_records_has_the_bytes_of_a_fresh_one(
-    keep: list[bool], data: st.DataObject, tmp_path: Path
-) -> None:
-    older = data.draw(st.permutations(range(len(CATALOG))))
-    old = columns([CATALOG[row] for row in older])
-    writer = ColumnsWriter()
-    for row, kept in enumerate(keep):
-        if kept:
-            writer.keep(old, older.index(row))
-        else:
-            writer.append(CATALOG[row])
-
-    parts: dict[str, Any] = {"refer": {"requires": "needs"}, "share": ["topics"]}
-    mixed = dumped(stored(Columns(writer.finish()), **parts), tmp_path / "mixed")
-    assert mixed == dumped(stored(columns(CATALOG), **parts), tmp_path / "fresh")
-
-
 def test_a_name_is_resolved_anew_when_rows_move() -> None:
     moved = columns(CATALOG[::-1])
 
     assert [near.node for near in graph(moved, refer={"requires": "needs"}).neighbours(4)] == [2, 3]
-
-
-def test_a_catalog_without_edges_has_a_graph_without_edges() -> None:
-    built = graph()
-
-    assert (built.edges, len(built), built.kinds) == (0, NODES, [])
-    assert built.components().tolist() == list(range(NODES))
 
 
 def test_a_stored_graph_is_the_one_that_was_made(tmp_path: Path) -> None:
@@ -275,13 +201,6 @@ def test_components_are_those_of_networkx(edges: list[GraphEdge], kinds: set[str
     found = graph(add=edges).components(None if kinds is None else sorted(kinds))
 
     assert found.tolist() == [min(nx.node_connected_component(drawn, node)) for node in range(NODES)]
-
-
-def test_a_long_chain_in_any_order_is_one_component() -> None:
-    order = np.random.default_rng(7).permutation(3000).tolist()
-    chain = [GraphEdge(str(a), str(b), "requires") for a, b in pairwise(order)]
-
-    assert set(graph(tools(3000), add=chain).components().tolist()) == {0}
 
 
 def test_an_unknown_node_is_answered_with_the_nearest_one() -> None:

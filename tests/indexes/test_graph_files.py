@@ -10,7 +10,7 @@ from column_samples import columns, record
 from graph_samples import graph
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, is_ontology, read_edges, read_ontology
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, read_edges, read_ontology
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
 
 OBO = """format-version: 1.2
@@ -145,11 +145,6 @@ def test_a_line_that_cannot_be_used_is_named(line: str, tmp_path: Path) -> None:
         list(read_edges(path))
 
 
-def test_a_row_of_a_table_with_a_negative_weight_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"x\.csv:3: .*-2"):
-        list(read_edges(written(tmp_path / "x.csv", "source,target,kind,weight\na,b,k,1\na,b,k,-2\n")))
-
-
 @pytest.mark.parametrize("name", ["x.jsonl", "x.txt"])
 def test_a_file_that_is_absent_or_of_another_kind_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=name):
@@ -209,9 +204,3 @@ def test_an_ontology_joins_records_whose_values_are_kinds_of_one_thing(tmp_path:
 def test_a_damaged_ontology_is_refused(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=name):
         list(read_ontology(written(tmp_path / name, text)))
-
-
-def test_ontologies_are_known_by_their_names() -> None:
-    known = [is_ontology(Path(name)) for name in ("EDAM.owl", "go.OBO", "go.obo.gz", "x.csv", "x.gz")]
-
-    assert known == [True, True, True, False, False]

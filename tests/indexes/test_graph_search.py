@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from column_samples import columns, record
 from graph_samples import (
-    KINDS,
     NODES,
     OTHERS,
     WALKS,
@@ -37,11 +36,8 @@ from retrieve_cli.retrieval.graph.graph import Graph, prerequisites
 from retrieve_cli.retrieval.graph.walks import (
     WALKS as WALKS_BY_DEFAULT,
     PageRank,
-    Path,
-    PathStep,
     Walk,
     chosen,
-    damping,
 )
 
 Seeds = list[tuple[int, float]]
@@ -183,17 +179,6 @@ def test_a_path_is_one_of_the_graph_and_accounts_for_its_score(
         assert halves <= 2 * depth
 
 
-@given(edges=linked_lists, start=seeds, depth=st.integers(0, 4))
-def test_a_deeper_search_loses_no_node_and_lowers_no_score(edges: list[GraphEdge], start: Seeds, depth: int) -> None:
-    built = linked(edges)
-    shallow, deep = (
-        {path.node: path.score for path in expand(built, start, replace(FREE, depth=each))}
-        for each in (depth, depth + 1)
-    )
-
-    assert all(deep.get(node, 0.0) >= score for node, score in shallow.items())
-
-
 @given(edges=linked_lists, start=seeds, most=st.integers(1, 6), depth=st.integers(1, 4))
 def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
     edges: list[GraphEdge], start: Seeds, most: int, depth: int
@@ -213,25 +198,6 @@ def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
     assert {path.node: path.score for path in bounded}.items() <= every.items()
     if most > len(OTHERS):
         assert {node for node, score in every.items() if score > worst} <= {path.node for path in bounded}
-
-
-@given(edges=linked_lists, start=seeds, most=st.integers(1, 12), data=st.data())
-def test_what_is_found_does_not_depend_on_the_order_of_edges_and_seeds(
-    edges: list[GraphEdge], start: Seeds, most: int, data: st.DataObject
-) -> None:
-    reach = replace(FREE, max_nodes=most, depth=3)
-    mixed = data.draw(st.permutations(edges))
-
-    assert expand(linked(edges), start, reach) == expand(linked(mixed), start[::-1], reach)
-
-
-def test_a_worse_path_of_fewer_steps_leads_on_where_the_better_one_has_none_left() -> None:
-    strengths = [("1", 1.0), ("3", 0.2), ("2", 0.1)]
-    edges = [GraphEdge("0", target, "part_of", weight) for target, weight in strengths]
-    edges += [GraphEdge("1", "2", "requires"), GraphEdge("2", "4", "requires")]
-    found = {path.node: [step.node for step in path.steps] for path in expand(graph(add=edges), [(0, 1.0)], FREE)}
-
-    assert (found[2], found[4]) == ([1, 2], [2, 4])
 
 
 def test_only_the_chosen_kinds_are_walked() -> None:
@@ -254,15 +220,6 @@ def test_what_requires_a_record_is_found_behind_what_it_requires_and_by_a_weight
     assert [path.score for path in expand(built, [(0, 1.0)], same)] == [0.7, 0.7]
 
 
-def test_one_of_many_that_require_a_record_says_less_than_the_only_one() -> None:
-    few = expand(graph(tools(100), add=[GraphEdge("1", "0", "requires")]), [(0, 1.0)], WalkLimits())
-    many = expand(
-        graph(tools(100), add=[GraphEdge(str(row), "0", "requires") for row in range(1, 51)]), [(0, 1.0)], WalkLimits()
-    )
-
-    assert few[0].score > 3 * many[0].score > 0
-
-
 def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
     ends = [("0", "1", "requires"), ("2", "0", "requires"), ("0", "3", "part_of"), ("4", "0", "part_of")]
     built = graph(tools(100), add=[GraphEdge(*each) for each in ends])
@@ -273,16 +230,6 @@ def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
     assert (found("requires"), found("required_by"), found("has_part")) == ({1}, {2}, {4})
     assert found("part_of") == {3, 4}
     assert found() == {1, 2, 3, 4}
-
-
-def test_kinds_without_a_name_of_their_own_have_the_weight_of_what_is_shared() -> None:
-    counted = [GraphEdge("0", "2", "seen_with"), GraphEdge("0", "3", "co_occurs")]
-    built = sharing("topics", [["x"]] * 2 + [[]] * 48, add=counted)
-
-    assert {path.node for path in expand(built, [(0, 1.0)], walked(built, only=["shares_entity"]))} == {1, 2}
-    assert {path.node for path in expand(built, [(0, 1.0)], walked(built, weights={"shares_entity": 0}))} == {3}
-    without = walked(built, weights={"shares_entity": 0, "topics": 1})
-    assert {path.node for path in expand(built, [(0, 1.0)], without)} == {1, 3}
 
 
 @pytest.mark.parametrize("parts", [{"only": ["requires", "requird_by"]}, {"weights": {"requird_by": 1.0}}])
@@ -361,52 +308,9 @@ def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> No
     assert found[0].score > 2 * found[1].score > 0
 
 
-def test_a_value_that_all_share_leads_nowhere() -> None:
-    assert expand(sharing("topics", [["all"]] * 5), [(0, 1.0)], WalkLimits()) == []
-
-
-@pytest.mark.parametrize(("edges", "records", "worth"), [(1, 100, 1.0), (10, 100, 0.5), (100, 100, 0.0), (300, 100, 0)])
-def test_damping_is_the_share_of_bits_that_a_node_tells(edges: int, records: int, worth: float) -> None:
-    assert damping(edges, records) == pytest.approx(worth)
-
-
-def test_counts_are_weighed_by_the_largest_of_their_kind() -> None:
-    built = graph(add=[GraphEdge("0", "1", "co_occurs", 40.0), GraphEdge("0", "2", "co_occurs", 10.0)])
-    strong, weak = expand(built, [(0, 1.0)], WalkLimits())
-
-    assert (strong.node, weak.node) == (1, 2)
-    assert strong.score == pytest.approx(4 * weak.score)
-    assert strong.score <= 1.0
-
-
-def test_a_seed_is_raised_by_a_better_one_and_by_no_worse_one() -> None:
-    built = graph(add=[GraphEdge("0", "1", "requires"), GraphEdge("2", "3", "requires")])
-    forward = walked(built, only=["requires"])
-    raised = expand(built, [(0, 1.0), (1, 0.1), (2, 0.1), (3, 1.0)], replace(forward, decay=0.8))
-
-    assert [(path.start, path.node) for path in raised] == [(0, 1)]
-
-
-@pytest.mark.parametrize("start", [[], [(0, 0.0)], [(0, -3.0)]])
-def test_seeds_without_a_score_start_nothing(start: Seeds) -> None:
-    assert expand(graph(add=[GraphEdge("0", "1", "requires")]), start, WalkLimits()) == []
-
-
 def test_a_seed_whose_score_is_not_a_number_is_rejected() -> None:
     with pytest.raises(ValueError, match="not a number"):
         expand(graph(), [(0, float("nan"))], WalkLimits())
-
-
-@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
-def test_a_kind_that_would_raise_scores_is_refused(weight: float) -> None:
-    with pytest.raises(UsageError):
-        Walk(weight)
-
-
-def test_a_path_reads_as_people_write_it() -> None:
-    path = Path(0, (PathStep(1, "requires", 0.6), PathStep(2, "topics", 0.7, forward=False)), 0.42)
-
-    assert path.rendered("abc".__getitem__) == "a —requires→ b ←topics— c (0.42)"
 
 
 # ------------------------------------------------------------------------------------------------------- hubs
@@ -493,22 +397,6 @@ def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
         np.testing.assert_allclose(some, alone, atol=1e-9)
 
 
-def test_pagerank_of_no_seed_is_nowhere() -> None:
-    assert not PageRank(graph(add=[GraphEdge("0", "1", "requires")]))([(0, 0.0)]).any()
-
-
-@pytest.mark.parametrize("alpha", [-0.1, 1.0, float("nan")])
-def test_pagerank_refuses_an_alpha_that_never_ends(alpha: float) -> None:
-    with pytest.raises(UsageError, match="alpha"):
-        PageRank(graph())([(0, 1.0)], alpha=alpha)
-
-
-def test_pagerank_gives_more_to_what_several_values_lead_to() -> None:
-    ranks = PageRank(sharing("topics", [["x", "y"], ["x", "y"], ["x"]]))([(0, 1.0)])
-
-    assert ranks[1] > ranks[2] > 0
-
-
 # ---------------------------------------------------------------------------------------------- prerequisites
 
 
@@ -542,18 +430,6 @@ def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: 
     assert list(prerequisites(graph(add=downward), [row]).order) == wanted
 
 
-@given(edges=requirements, rows=st.lists(st.integers(0, NODES - 1), min_size=1, max_size=3))
-def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(
-    edges: list[GraphEdge], rows: list[int]
-) -> None:
-    found = prerequisites(graph(add=edges), rows)
-    place = {row: at for at, row in enumerate(found.order)}
-    circle = {row: cycle for cycle in found.cycles for row in cycle}
-    for source, target in needs(edges).edges:
-        if source in place and target in place and circle.get(source, source) != circle.get(target, target):
-            assert place[target] < place[source]
-
-
 @given(edges=requirements, row=st.integers(0, NODES - 1), flags=visible)
 def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
     edges: list[GraphEdge], row: int, flags: list[bool]
@@ -564,23 +440,7 @@ def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
     )
 
 
-@given(edges=requirements, row=st.integers(0, NODES - 1), data=st.data())
-def test_prerequisites_do_not_depend_on_the_order_of_edges(
-    edges: list[GraphEdge], row: int, data: st.DataObject
-) -> None:
-    mixed = data.draw(st.permutations(edges))
-
-    assert prerequisites(graph(add=edges), [row]) == prerequisites(graph(add=mixed), [row])
-
-
 def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
     chain = [GraphEdge(str(row), str(row + 1), "requires") for row in range(4999)]
 
     assert prerequisites(graph(tools(5000), add=chain), [0]).order == tuple(range(4999, 0, -1))
-
-
-def test_other_kinds_are_no_requirements_unless_they_are_named() -> None:
-    built = graph(add=[GraphEdge("0", "1", kind) for kind in KINDS[1:]])
-
-    assert prerequisites(built, [0]).order == ()
-    assert prerequisites(built, [0], kinds=["part_of"]).order == (1,)

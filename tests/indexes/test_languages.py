@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Field
-from retrieve_cli.contracts.terms.languages import declared_language, language_of, languages
+from retrieve_cli.contracts.terms.languages import declared_language, language_of
 from retrieve_cli.contracts.terms.words import fold
-from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.sources.chunking.sentences import _OTHER_STOPS
 
@@ -40,17 +38,6 @@ def impacts_of(rows: list[tuple[str, str]], analyzer: TextAnalyzer = AUTO) -> Bm
     for code, text in rows:
         writer.add([Field("text", text)], code)
     return Bm25Index(writer.stored())
-
-
-def rank_bm25_of(rows: list[tuple[str, str]], folder: Path) -> RankBm25Index:
-    from retrieve_cli.storage import pickles
-
-    writer = RankBm25Writer(analyzer=AUTO, unit="record", k1=1.2, b=0.75)
-    for code, text in rows:
-        writer.add([Field("text", text)], code)
-    path = folder / f"{len(rows)}.pkl"
-    writer.write(path)
-    return RankBm25Index(pickles.load(path))
 
 
 def finds(index: Bm25Index, query: str, row: int) -> bool:
@@ -192,27 +179,6 @@ def test_one_character_finds_the_texts_in_which_it_is_part_of_a_word() -> None:
 # ---------------------------------------------------------------------------------------------------- as before
 
 
-ENGLISH = st.lists(st.text("abcdeghilnorstuy ", min_size=1, max_size=60), min_size=1, max_size=6)
-
-
-@settings(max_examples=40)
-@given(texts=ENGLISH, query=st.text("abcdeghilnorstuy ", max_size=30))
-def test_an_index_in_english_scores_as_before(texts: list[str], query: str) -> None:
-    auto = impacts_of([("en", text) for text in texts])
-    before = impacts_of([("en", text) for text in texts], TextAnalyzer())
-    assert auto._scores(query).tobytes() == before._scores(query).tobytes()
-
-
-@settings(max_examples=40)
-@given(texts=ENGLISH, query=st.text("abcdeghilnorstuy ", max_size=30))
-def test_records_in_english_score_beside_other_languages_as_among_themselves(texts: list[str], query: str) -> None:
-    """Up to what other records change for all: how many there are, and how long."""
-    mixed = impacts_of([*(("en", text) for text in texts), ("ru", "поиск книги"), ("ja", "検索する本")])
-    before = impacts_of([("en", text) for text in [*texts, "a1 b1", "c1 d1 e1 f1"]], TextAnalyzer())
-    assert mixed._stored["lengths"].tolist() == before._stored["lengths"].tolist()
-    assert mixed._scores(query)[: len(texts)].tobytes() == before._scores(query)[: len(texts)].tobytes()
-
-
 def test_a_word_of_another_language_counts_only_in_records_of_that_language() -> None:
     rows = [("en", f"gen area {row}") for row in range(8)] + [("de", "Lunge und Gene"), ("fr", "the area des poumons")]
     index = impacts_of(rows)
@@ -270,20 +236,6 @@ def test_metadata_declare_a_language_by_code_or_name() -> None:
     assert [declared_language(one) for one in given] == ["de", "de", "pt", "nb", "nb"]
     others = [{}, {"language": "Python"}, {"language": ["de", "en"]}, {"lang": 3}, {"lang": ""}, {"lang": "none"}]
     assert [declared_language(one) for one in others] == ["", "", "", "", "", "zxx"]
-
-
-def test_no_language_has_a_stemmer_that_is_not_installed() -> None:
-    import Stemmer
-
-    assert {one.stemmer for one in languages().values()} - {""} <= set(Stemmer.algorithms())
-    with pytest.raises(UsageError, match="unknown language"):
-        TextAnalyzer(stemming="klingon")
-
-
-def test_records_without_language_are_not_stemmed() -> None:
-    index = impacts_of([("zxx", "the lungs"), ("en", "the lungs")])
-    assert (finds(index, "the", 0), finds(index, "the", 1)) == (True, False)
-    assert (finds(index, "lung", 0), finds(index, "lung", 1)) == (False, True)
 
 
 # ----------------------------------------------------------------------------------------------------- hostile

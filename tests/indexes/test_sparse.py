@@ -124,35 +124,6 @@ def test_what_the_shared_terms_add_is_the_score(
 # ------------------------------------------------------------------------------------------- rows kept anew
 
 
-@shared_folder
-@given(corpus=corpora, new=st.lists(rows, max_size=6), data=st.data())
-def test_an_index_of_new_rows_and_of_rows_kept_once_or_more_is_the_file_built_anew(
-    corpus: list[Row], new: list[Row], data: st.DataObject, tmp_path: Path
-) -> None:
-    old = build(tmp_path, corpus)
-    kept = data.draw(st.lists(st.integers(0, len(old) - 1), max_size=2 * len(old)))
-    order = data.draw(st.permutations([*(("old", row) for row in kept), *(("new", at) for at in range(len(new)))]))
-    writer = SparseWriter(unit="chunk")
-    writer.reuse(pickles.load(tmp_path / "splade.pkl"))
-    for kind, row in order:
-        if kind == "old":
-            writer.keep(row)
-        else:
-            writer.add(sparse(new[row]))
-    writer.write(tmp_path / "merged.pkl")
-
-    build(tmp_path, [corpus[row] if kind == "old" else new[row] for kind, row in order])
-
-    assert (tmp_path / "merged.pkl").read_bytes() == (tmp_path / "splade.pkl").read_bytes()
-
-
-def test_a_writer_that_keeps_no_row_forgets_the_older_index(tmp_path: Path) -> None:
-    build(tmp_path, [{3: 1.0}])
-    writer = SparseWriter(unit="chunk")
-    writer.reuse(pickles.load(tmp_path / "splade.pkl"))
-    assert (writer.stored()["length"], len(writer.stored()["rows"])) == (0, 0)
-
-
 # ---------------------------------------------------------------------------------------------------- edges
 
 
@@ -174,20 +145,6 @@ def test_rows_without_a_term_are_kept_and_never_found(tmp_path: Path) -> None:
 
     assert len(index) == 3
     assert (found.rows.tolist(), found.scores.tolist()) == ([1], [6.0])
-
-
-@pytest.mark.parametrize("corpus", [[], [{}], [{}, {}]], ids=["no row", "empty row", "empty rows"])
-def test_an_index_without_a_term_finds_nothing(corpus: list[Row], tmp_path: Path) -> None:
-    index = build(tmp_path, corpus)
-
-    (found,) = index.search([sparse({1: 1.0})], depth=5, starts=np.arange(len(corpus) + 1))
-
-    assert (len(index), len(found.rows), found.mean) == (len(corpus), 0, 0)
-
-
-def test_the_unit_is_the_writers(tmp_path: Path) -> None:
-    SparseWriter(unit="record").write(tmp_path / "splade.pkl")
-    assert SparseIndex(pickles.load(tmp_path / "splade.pkl")).unit == "record"
 
 
 @pytest.mark.parametrize("part", ["unit", "length", "starts", "rows", "impacts"])

@@ -20,7 +20,7 @@ from retrieve_cli.output.places import linked, located, pages
 from retrieve_cli.search.answer import Span
 
 pytestmark = pytest.mark.usefixtures("paged")
-PDF = "thermometer minute lukewarm"
+PDF = "thermometer minute tepid"
 TABLE = "copper porcelain"
 HTML = "administrator installer archive"
 DOCX = "ledger cellar archivist"

@@ -10,7 +10,7 @@ from samples import Program
 
 PAGES = {
     "Cooling of kettles": ["A preface thanks the potters who lent their kettles to us for", "a whole winter."],
-    "Method": ["A thermometer was read each minute until it was lukewarm. Each thermo-", "meter was of mercury."],
+    "Method": ["A thermometer was read each minute until it was tepid. Each thermo-", "meter was of mercury."],
     "Results": ["Copper cooled within thirty-one minutes; porcelain took forty-seven."],
 }
 

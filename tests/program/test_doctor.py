@@ -18,9 +18,10 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
-from retrieve_cli.operations.doctor.checks import of_languages
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.operations.doctor.checks import languages, of_languages
 from retrieve_cli.operations.doctor.examine import examine
-from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
@@ -115,8 +116,8 @@ def flip(path: Path, at: float = 0.5) -> None:
 def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Changes a manifest in place, as if another build had written it so."""
     value = json.loads(path.read_text())
+    value.pop("built_sha1")
     change(value)
-    value["built_sha1"] = sha1(value["built"])
     path.write_text(json.dumps(value))
 
 
@@ -129,18 +130,16 @@ def older(index: Path, catalog: Path, retrieve: Program) -> str:
     return before
 
 
-# ------------------------------------------------------------------------------------------------- healthy
-
-
-def test_a_healthy_index_passes_every_check(index: Path, doctor: Doctor) -> None:
+def test_a_healthy_index_passes_every_check_and_a_fault_has_its_fix_beneath(
+    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
+) -> None:
     findings = doctor()
     assert statuses(findings) == {}
     assert f"generation {live(index).name} is intact (5 records)" in findings["index"]["message"]
-
-
-def test_text_has_a_line_a_check_and_the_fix_beneath(index: Path, catalog: Path, retrieve: Program) -> None:
-    lines = retrieve("doctor").out.splitlines()
-    assert [line.split()[:2] for line in lines] == [["ok", name] for name in NAMES]
+    shown = retrieve("doctor").out
+    assert [line.split()[:2] for line in shown.splitlines()] == [["ok", name] for name in NAMES]
+    assert "\x1b[" not in shown
+    assert "\x1b[" in retrieve("doctor", "--color", "always").out
     catalog.unlink()
     done = retrieve("doctor")
     at = next(number for number, line in enumerate(done.out.splitlines()) if line.startswith("fail  sources "))
@@ -152,9 +151,6 @@ def test_a_name_cannot_drive_the_terminal(retrieve: Program) -> None:
     done = retrieve("doctor", "--artifacts", "new\x1b[31mline\n")
     assert "\x1b" not in done.out
     assert done.out.count("\n") == len(NAMES) + done.out.count("fix: ")
-
-
-# --------------------------------------------------------------------------------------------------- config
 
 
 def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(
@@ -170,17 +166,10 @@ def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(
     assert "RETRIEVE_SEARCH__K" in doctor.only("config", "fail")["message"]
 
 
-# -------------------------------------------------------------------------------------------- no index yet
-
-
 def test_without_an_index_the_fix_is_the_build_command(catalog: Path, doctor: Doctor) -> None:
     findings = doctor()
     assert statuses(findings) == {"artifacts": "fail", "index": "fail", "sources": "warn"}
     assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    assert doctor.after(findings["index"]["fix"].replace("FILE", str(catalog))) == {}
-
-
-def test_without_an_index_configured_sources_make_the_command_exact(catalog: Path, doctor: Doctor) -> None:
     Path("other.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
     place = ("--artifacts", "my index", "--config", "other.yaml")
     findings = doctor(*place)
@@ -196,6 +185,19 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     assert "is a file" in findings["artifacts"]["message"]
     assert "skipped" in findings["index"]["message"]
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
+
+
+def test_bfloat16_on_a_processor_without_it_is_a_warning(doctor: Doctor, configure: Configure, monkeypatch) -> None:
+    Path("cpuinfo").write_text("flags : fpu avx2\n")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices._CPUINFO", "cpuinfo")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    configure("encoder", kind="torch", precision="bfloat16")
+    finding = doctor()["gpu"]
+    assert finding["status"] == "warn"
+    assert "no bfloat16 instructions" in finding["message"]
+    assert "encoder.precision: float32" in finding["fix"]
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "openvino")
+    assert doctor()["gpu"]["status"] == "fail"
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
@@ -216,9 +218,6 @@ def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> 
     refuse(monkeypatch, index, os.R_OK)
     [finding] = [check for check in examine(Path("artifacts"), None) if check.status != "ok"]
     assert (finding.name, finding.status, finding.fix) == ("artifacts", "fail", "chmod u+rx artifacts")
-
-
-# -------------------------------------------------------------------------------------------------- damage
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
@@ -254,22 +253,21 @@ damages = pytest.mark.parametrize("damage", [truncate, from_the_future, altered]
 
 
 @damages
-def test_a_manifest_that_cannot_be_read_is_mended_by_a_build(
-    index: Path, catalog: Path, doctor: Doctor, damage: Damage
+@pytest.mark.parametrize("listed", [True, False], ids=["configured", "of the index"])
+def test_a_manifest_that_cannot_be_read_is_mended(
+    index: Path, catalog: Path, doctor: Doctor, damage: Damage, listed: bool
 ) -> None:
+    if listed:
+        Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
     damage(live(index) / "manifest.json")
-    findings = doctor()
-    assert statuses(findings) == {"index": "fail", "sources": "warn"}
-    assert "manifest.json" in findings["index"]["message"]
-    assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    assert doctor.after(findings["index"]["fix"].replace("FILE", str(catalog))) == {"generations": "warn"}
+    finding = doctor()["index"]
+    assert "manifest.json" in finding["message"]
+    assert finding["fix"] == ("retrieve sync" if listed else "retrieve build --catalog FILE")
+    assert doctor.after(finding["fix"].replace("FILE", str(catalog))) == {"generations": "warn"}
 
 
-@damages
-def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(
-    index: Path, older: str, doctor: Doctor, damage: Damage
-) -> None:
-    damage(live(index) / "manifest.json")
+def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(index: Path, older: str, doctor: Doctor) -> None:
+    truncate(live(index) / "manifest.json")
     finding = doctor()["index"]
     back = f"retrieve sync --rollback {older}"
     assert finding["message"].endswith(f"generation {older} is intact: {back}")
@@ -303,9 +301,6 @@ def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
     assert doctor.after(finding["fix"]) == {}
 
 
-# --------------------------------------------------------------------------------------------- generations
-
-
 def test_leftovers_of_a_dead_writer_are_removed_by_the_next_sync_and_those_of_one_at_work_are_none(
     index: Path, doctor: Doctor
 ) -> None:
@@ -317,7 +312,14 @@ def test_leftovers_of_a_dead_writer_are_removed_by_the_next_sync_and_those_of_on
     assert doctor.after(finding["fix"]) == {}
 
 
-# ---------------------------------------------------------------------------------------------- lock, disk
+def test_what_was_set_aside_is_named_with_the_command_that_removes_it(index: Path, doctor: Doctor) -> None:
+    total = sum(path.stat().st_size for path in live(index).iterdir())
+    assert doctor()["generations"]["message"] == f"1 kept, {total / 1024:.1f} KiB"
+    aside = index / "generations" / "0123456789ab.damaged-17"
+    shutil.copytree(live(index), aside)
+    finding = doctor.only("generations", "warn")
+    assert finding["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
+    assert doctor.after(finding["fix"]) == {}
 
 
 def test_a_writer_at_work_is_named_and_the_lock_file_of_a_dead_one_is_free(index: Path, doctor: Doctor) -> None:
@@ -343,15 +345,17 @@ def test_room_is_held_to_what_a_sync_needs(
     assert status == "ok" or "a sync needs 64.0 MiB" in finding["message"]
 
 
-# ------------------------------------------------------------------------------------------ model, packages
-
-
 @pytest.fixture
 def real_model(monkeypatch, tmp_path: Path) -> Path:
     """The default configuration's encoder; the folder in which models are cached."""
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     return tmp_path / "user-cache"
+
+
+def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Doctor, real_model: Path) -> None:
+    assert "all-MiniLM-L6-v2 at revision" in doctor()["model"]["message"]
+    assert not real_model.exists()
 
 
 def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
@@ -389,9 +393,22 @@ def test_a_configured_model_that_is_missing_fails_before_the_first_build_unless_
     assert doctor()["model"]["status"] == "warn"
 
 
+def test_a_model_that_only_a_sync_would_need_is_a_warning(
+    index: Path, doctor: Doctor, real_model, configure: Configure
+):
+    configure("encoder", model="some/model")
+    findings = doctor()
+    assert statuses(findings) == {"settings": "warn", "model": "warn"}
+    assert "encoder.kind is onnx in environment variable" in findings["settings"]["message"]
+    assert "hashed-512" in findings["model"]["message"]
+
+
 def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
     doctor: Doctor, configure: Configure, monkeypatch
 ) -> None:
+    with monkeypatch.context() as unasked:
+        unasked.setattr("retrieve_cli.models.runtimes.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
+        assert doctor()["gpu"]["status"] == "ok"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     configure("encoder", kind="auto")
     assert doctor()["gpu"]["message"] == "cpu: onnxruntime (CUDA_VISIBLE_DEVICES hides every GPU)"
@@ -402,6 +419,14 @@ def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
 
 
 FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
+
+
+def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Doctor, absent: set[str]) -> None:
+    absent |= FAISS | {"urllib3", "pyoxigraph", "torch", "onnx", "openvino", "spacy"}
+    finding = doctor()["packages"]
+    assert finding["status"] == "ok"
+    assert "faiss-cpu is not installed, needed for dense.index: hnsw" in finding["message"]
+    assert f"typer {metadata.version('typer')}" in finding["message"]
 
 
 @pytest.mark.parametrize(
@@ -433,9 +458,6 @@ def test_a_package_that_the_index_needs_may_not_be_absent_either(
     assert doctor()["packages"]["fix"] == "pip install faiss-cpu"
 
 
-# ----------------------------------------------------------------------------------------- sources and cache
-
-
 def test_a_source_that_was_changed_and_not_only_touched_is_a_warning_that_a_sync_settles(
     index: Path, catalog: Path, doctor: Doctor
 ) -> None:
@@ -453,6 +475,16 @@ def test_a_source_that_is_gone_is_a_failure_that_names_its_path(index: Path, cat
     assert str(catalog) in finding["message"]
     command = finding["fix"].partition(": ")[2]
     assert doctor.after(command.replace("FILE", str(moved))) == {}
+
+
+def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(index: Path, catalog: Path, doctor: Doctor) -> None:
+    shutil.copy(catalog, "others.jsonl")
+    Path("config.yaml").write_text("sources: [{kind: catalog, path: others.jsonl, name: others}]\n")
+    finding = doctor()["sources"]
+    assert finding["status"] == "warn"
+    assert "others is not in the index yet" in finding["message"]
+    assert "tools.jsonl is in the index" in finding["message"]
+    assert doctor.after(finding["fix"]) == {}
 
 
 @pytest.fixture
@@ -487,9 +519,6 @@ def test_the_cache_tells_its_size_and_whether_it_can_be_read(index: Path, doctor
     finding = doctor()["cache"]
     assert finding["status"] == "ok"
     assert "5 of 5 vectors of the current index cannot be read there" in finding["message"]
-
-
-# ---------------------------------------------------------------------------------------------- unforeseen
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), OSError(5, "Input/output error", "disk")])
@@ -528,6 +557,7 @@ def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Docto
         ("sentence-transformers/all-MiniLM-L6-v2", {"en": 5, "de": 5}, "warn", "50% German, 50% English"),
         ("intfloat/multilingual-e5-small", {"ru": 6, "de": 4}, "ok", "60% Russian, 40% German"),
         ("all-MiniLM-L6-v2", {"en": 995, "de": 5}, "", ""),
+        ("all-MiniLM-L6-v2", {"zxx": 5, "en": 1}, "", ""),
     ],
 )
 def test_languages_that_the_encoder_was_not_trained_for_are_named(
@@ -536,3 +566,17 @@ def test_languages_that_the_encoder_was_not_trained_for_are_named(
     found = of_languages(encoder, rows)
     assert (found.status if found else "") == status
     assert expected in (found.message if found else "")
+
+
+def test_the_languages_of_an_index_are_counted(retrieve: Program) -> None:
+    texts = [
+        "Das ist für die Lunge und wird mit dem Bild des Patienten aufgerufen",
+        "это для исследования лёгких и сердца",
+    ]
+    write_catalog(
+        Path("tools.jsonl"), [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
+    )
+    assert retrieve("build", "tools.jsonl").code == 0
+    found = languages(Subject(Path("artifacts"), None, Settings()))
+    assert found is not None
+    assert (found.status, found.message) == ("ok", "records in 50% German, 50% Russian")

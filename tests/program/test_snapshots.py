@@ -205,7 +205,7 @@ def test_no_secret_is_in_a_snapshot(catalog: Path, retrieve: Program, tmp_path: 
 
 
 def test_keys_of_plug_ins_and_addresses_anywhere_are_taken_out(tmp_path: Path) -> None:
-    from retrieve_cli.operations.snapshots.form import config_text, without_secrets
+    from retrieve_cli.operations.snapshots.create import config_text, without_secrets
 
     (tmp_path / "c.yaml").write_text(
         "plugins:\n  mine: {api_key: s3cr3t, address: 'https://me:hunter2@example.org/', size: 3}\n"

@@ -16,7 +16,7 @@ from servers import sent, state_of
 from retrieve_cli.server.http.app import server_app
 from retrieve_cli.server.page.address import record_url
 
-PDF = "thermometer minute lukewarm"
+PDF = "thermometer minute tepid"
 HTML = "administrator installer archive"
 MARKDOWN = "gramophone wound"
 

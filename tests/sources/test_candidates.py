@@ -83,15 +83,6 @@ def test_license_and_demo_are_taken_from_supporting_data_if_they_are_nowhere_els
     assert read({"name": "N", "license": "ISC", "supporting_data": data}).license == "ISC"
 
 
-@pytest.mark.parametrize("categories", ["Segmentation", ["Segmentation"]])
-def test_categories_keywords_as_one_text_and_the_source_are_read(categories: object) -> None:
-    made = read({"name": "N", "categories": categories, "keywords": "lungs, CT ,, lobes", "source": "hand-made list"})
-    assert made.keywords == ("lungs", "CT", "lobes")
-    assert made.text == "N\nKeywords: lungs, CT, lobes\nCategory: Segmentation"
-    assert made.metadata["source"] == "hand-made list"
-    assert made.unread == ()
-
-
 # --------------------------------------------------------------------------------- keys with text that no field reads
 
 WORDS = "counts the cells of each frame"
@@ -135,13 +126,6 @@ def test_keys_with_text_are_named_once_with_their_count_and_the_setting(tmp_path
     assert retrieve("query", "counts frame", "--mode", "bm25", "--json").json["results"]
     write_catalog(path, [*records, {"id": "new", "name": "New", "more": WORDS}])
     assert "notices" not in retrieve("sync", "--json").json  # it has not read the other records, and counts nothing
-
-
-def test_the_keys_that_are_counted_are_bounded(tmp_path: Path, retrieve: Program) -> None:
-    records = [{"id": str(at), "name": "N", **{f"key {at} {key}": WORDS for key in range(90)}} for at in range(20)]
-    [sentence] = retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", records), "--json").json["notices"]
-    assert "1,080 keys" in sentence
-    assert 'and 1,075 more; map them in config.yaml: catalog: {fields: {"key 0 0": 1, ' in sentence
 
 
 # -------------------------------------------------------------------------------------------------------- round trip
@@ -238,19 +222,6 @@ def test_a_document_that_an_index_prints_builds_a_record_with_its_text(tmp_path:
         "lungs.md", "Lungs", "catalog", "MIT", {"year": 2024}]  # fmt: skip
     assert chunk["text"].startswith("Lungs: # Lungs")
     assert chunk["text"].count(WORDS) == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [({"texts": {"name": 5}}, "N"), ({"texts": None}, "N"), ({"metadata": []}, "N"),
-     ({"texts": {"name": "Other", "odd": WORDS}}, "Other"),
-     ({"name": ["a"], "keywords": 5, "url": {}, "supporting_data": 1}, "N: d")],
-)  # fmt: skip
-def test_a_printed_record_that_was_edited_is_read_as_far_as_it_goes(change: dict[str, Any], text: str) -> None:
-    row = {"id": "i", "name": "N", "metadata": {}, "fields": {}, "sha1": "", "texts": {"name": "N", "description": "d"}}
-    made = read({**row, **change})
-    assert made.text == text
-    assert made.unread == (("odd",) if text == "Other" else ())
 
 
 def test_a_printed_record_takes_weights_and_tenants_of_the_configuration() -> None:

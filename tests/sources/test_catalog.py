@@ -1,11 +1,10 @@
 """Catalogs in the spellings that people write."""
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from samples import DATA, collection, pieces, write_catalog
+from samples import DATA, collection, pieces
 
 from retrieve_cli.contracts import Record, Refused
 from retrieve_cli.errors import UsageError
@@ -34,16 +33,6 @@ def test_the_id_is_known_by_any_of_its_names(key: str) -> None:
     assert record({key: "x1", "name": "X"}).id == "x1"
 
 
-@pytest.mark.parametrize("key", ["name", "title"])
-def test_the_name_is_known_by_any_of_its_names(key: str) -> None:
-    assert record({key: "Thing", "text": "does it"}).text == "Thing: does it"
-
-
-@pytest.mark.parametrize("key", ["description", "text", "abstract"])
-def test_the_description_is_known_by_any_of_its_names(key: str) -> None:
-    assert record({"name": "Thing", key: "does it"}).description == "does it"
-
-
 def test_no_text_is_lost_where_a_record_has_both_a_description_and_a_text() -> None:
     made = record({"name": "T", "description": "short", "text": "long and full"})
     assert made.description == "short"
@@ -64,12 +53,6 @@ def test_format_tokens_come_from_formats_modalities_and_dimensions() -> None:
         ],
     }
     assert record(item).text.splitlines()[-1] == "format:DICOM format:TIFF format:light-sheet format:3D"
-
-
-def test_a_name_may_be_a_list() -> None:
-    made = record({"name": ["First", "Second"], "description": "d"})
-    assert made.name == "First"
-    assert "Second" in made.text
 
 
 def test_a_record_without_an_id_gets_one_from_its_content() -> None:
@@ -156,15 +139,6 @@ JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dicti
 def test_any_object_gives_a_record_or_a_reason(item: dict) -> None:
     made = record_from(item, KNOWN, source="c", line=1)
     assert isinstance(made, str) or (made.id and made.text.strip() and made.name)
-
-
-def test_a_catalog_is_read_record_by_record(tmp_path: Path) -> None:
-    path = write_catalog(tmp_path / "c.jsonl", [{"id": str(number), "name": "n"} for number in range(3)])
-    reading = pieces(CatalogSource(path, KNOWN))
-    assert next(reading).id == "0"
-    with path.open("a") as file:
-        file.write(json.dumps({"id": "late", "name": "n"}) + "\n")
-    assert [made.id for made in reading][-1] == "late"
 
 
 # ------------------------------------------------------------------------------------ licences, modalities, demos

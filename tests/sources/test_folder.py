@@ -6,7 +6,6 @@ import pytest
 from samples import collection, pieces
 
 from retrieve_cli.contracts import Notice, Record
-from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.folders.docs_folder import FolderSource
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import front_matter
@@ -49,13 +48,6 @@ def test_front_matter_becomes_metadata_and_may_name_the_group(tmp_path: Path) ->
 )
 def test_a_document_is_called_by_its_first_heading_or_its_file(tmp_path: Path, text: str, name: str) -> None:
     assert only(tmp_path, text, "file.md").name == name
-
-
-@pytest.mark.parametrize("text", ["# " + "d0 - " * 60_000 + "\n\ntext", "---\ntitle: " + "x" * 300_000 + "\n---\ntext"])
-def test_a_title_that_each_chunk_would_repeat_is_cut(tmp_path: Path, text: str) -> None:
-    made = only(tmp_path, text)
-    assert len(made.name) == 1000
-    assert made.text == text
 
 
 def test_front_matter_that_is_no_yaml_is_indexed_as_text_and_said(tmp_path: Path) -> None:
@@ -128,18 +120,6 @@ def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:
     assert "3 files" in notice.message
     assert "hidden 1" in notice.message
     assert ".png 1" in notice.message
-
-
-def test_line_ends_are_left_as_they_are(tmp_path: Path) -> None:
-    assert only(tmp_path, "one\r\ntwo\r\n").text == "one\r\ntwo\r\n"
-
-
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.touch()
-    with pytest.raises(UsageError, match="takes a folder") as caught:
-        FolderSource(path, SandboxedReader(ParsingLimits()), name_weight=1.0)
-    assert "--catalog" in caught.value.hint
 
 
 def test_only_a_whole_block_at_the_top_is_front_matter() -> None:

@@ -197,44 +197,7 @@ def test_an_object_without_keywords_or_vocabularies_is_no_linked_data(item: obje
     assert not is_linked(item)
 
 
-@pytest.mark.parametrize("at", ["@", "\\u0040"])
-def test_a_keyword_is_recognised_however_it_is_written(tmp_path: Path, at: str) -> None:
-    [made] = records(tmp_path / "c.jsonl", '{"id": "a", "name": "A", "license": {"' + at + 'id": "MIT"}}')
-    assert made.license == "MIT"
-
-
-@given(item=st.dictionaries(st.text(max_size=6), st.just({"@id": "x"}) | st.text(max_size=6), max_size=3))
-def test_a_line_without_a_mark_of_keywords_is_linked_by_its_own_keys_alone(item: Node) -> None:
-    for line in (json.dumps(item).encode(), json.dumps(item, ensure_ascii=False).encode("utf-8", "surrogatepass")):
-        assert json_ld.may_have_keywords(line) or is_linked(item) == json_ld.has_vocabulary(item)
-
-
-def test_plain_lines_keep_the_order_of_their_values_beside_linked_ones(tmp_path: Path) -> None:
-    plain = {"id": "p", "name": "P", "keywords": ["b", "a"]}
-    made = records(tmp_path / "c.jsonl", [plain, {"@id": "l", "name": "L", "keywords": ["b", "a"]}])
-    assert [each.keywords for each in made] == [("a", "b"), ("b", "a")]
-
-
-def test_lines_of_graphs_and_of_records_may_stand_in_one_file(tmp_path: Path) -> None:
-    graph = {"@graph": [{"@id": "b", "schema:name": "B"}, {"@id": "c", "schema:name": "C"}]}
-    assert [each.id for each in records(tmp_path / "c.jsonl", [{"id": "a", "name": "A"}, graph])] == ["a", "b", "c"]
-
-
 # --------------------------------------------------------------------------------------------------- what is not
-
-
-@pytest.mark.parametrize("text", ['[\n {"id": "a", "name": "A"}\n]', '[{"name": "A", "note": "\\"@id\\""}, 1]'])
-def test_a_list_of_something_else_is_a_table(tmp_path: Path, text: str) -> None:
-    first, *others = read(tmp_path / "c.json", text)
-    assert (first.name, first.line) == ("A", 1)
-    assert [each.reason for each in others] == ["it is a JSON int, not an object"] * len(others)
-
-
-def test_no_mapping_is_inferred_for_the_names_of_a_vocabulary(tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl").write_text('{"@id": "a", "schema:name": "A"}\n{"schema:name": "B", "schema:text": "b"}\n')
-    source = CatalogSource(tmp_path / "c.jsonl", KNOWN)
-    assert [record.name for record in pieces(source)] == ["A", "B"]
-    assert source.mapping() == {}
 
 
 def test_a_list_that_breaks_off_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Record
-from retrieve_cli.errors import SourceFailed
 from retrieve_cli.sources.catalogs.linked import (
     Term,
     Triple,
@@ -72,17 +71,6 @@ def test_tools_are_known_by_either_class_in_either_spelling_of_schema_org(class_
     assert [record["id"] for record in records_of_triples(facts)] == ["https://x.org/a"]
 
 
-def test_where_nothing_is_typed_what_nothing_points_to_is_a_record() -> None:
-    facts = [*facts_of(iri("a"), license=iri("mit"), x=iri("a")), fact(iri("mit"), "name", text("MIT"))]
-    assert records_of_triples(facts) == [
-        {"id": "https://x.org/a", "license": {"id": "https://x.org/mit", "name": "MIT"}, "x": "https://x.org/a"}
-    ]
-
-
-def test_an_empty_graph_has_no_record() -> None:
-    assert records_of_triples([]) == []
-
-
 @pytest.mark.parametrize(
     ("term", "value"),
     [
@@ -108,12 +96,6 @@ def test_a_value_is_what_its_datatype_says(term: Term, value: object) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-def test_several_values_are_a_sorted_list_without_doubles() -> None:
-    facts = [fact(iri("a"), "keywords", text(word)) for word in ("b", "a", "b")]
-    facts.append((iri("a"), "https://schema.org/keywords", text("c")))
-    assert one(*facts)["keywords"] == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize(
     ("texts", "kept"),
     [
@@ -126,11 +108,6 @@ def test_several_values_are_a_sorted_list_without_doubles() -> None:
 )
 def test_english_and_untagged_texts_go_before_others(texts: list[tuple[str, str]], kept: object) -> None:
     assert one(*(fact(iri("a"), "name", text(*pair)) for pair in texts))["name"] == kept
-
-
-def test_a_number_or_an_iri_is_no_text_that_others_give_way_to() -> None:
-    facts = [fact(iri("a"), "about", term) for term in (text("Haus", "de"), typed("3", "integer"), iri("b"))]
-    assert one(*facts)["about"] == ["Haus", "https://x.org/b", 3]
 
 
 def test_nodes_are_put_inside_and_records_are_pointed_to() -> None:
@@ -169,11 +146,6 @@ def test_a_property_called_id_does_not_replace_the_iri(name: str) -> None:
     assert record[SCHEMA + name] == "7"
 
 
-def test_a_predicate_without_a_local_name_is_a_key_all_the_same() -> None:
-    record = one((iri("a"), "http://x.org/note/", text("N")), (iri("a"), "urn:x:y", text("U")))
-    assert (record["note"], record["urn:x:y"]) == ("N", "U")
-
-
 def listed(*members: Term) -> list[Triple]:
     cells = [blank(f"cell{at}") for at in range(len(members))] + [iri(NIL)]
     return [
@@ -206,12 +178,6 @@ def test_nodes_that_point_at_each_other_end() -> None:
         "knows": {"id": "https://x.org/q", "knows": "https://x.org/p"},
         "worksFor": {"name": "W"},
     }
-
-
-def test_a_vocabulary_that_points_everywhere_stays_small() -> None:
-    terms = [iri(f"t{number}") for number in range(60)]
-    facts = [fact(term, "related", other) for term in terms for other in terms]
-    assert len(canonical(one(fact(iri("a"), "about", terms[0]), *facts))) < 100_000
 
 
 def test_a_tool_without_an_iri_is_a_record_unless_it_is_inside_another() -> None:
@@ -292,22 +258,6 @@ def test_the_subject_is_the_variable_called_id_or_the_first(variables: str, subj
     assert [record["id"] for record in records_of_solutions(names, rows)] == [f"{subject}0", f"{subject}1"]
 
 
-def test_a_row_without_a_subject_is_no_row() -> None:
-    with pytest.raises(SourceFailed) as caught:
-        records_of_solutions(["id", "name"], [{"name": text("A")}])
-    assert "OPTIONAL" in caught.value.hint
-
-
-def test_labels_of_blank_nodes_do_not_come_into_records() -> None:
-    rows = [{"id": blank("b7"), "name": text("A"), "part": blank("b8")}]
-    assert records_of_solutions(["id", "name", "part"], rows) == [{"name": "A"}]
-
-
-def test_texts_of_rows_prefer_english_too() -> None:
-    rows = [{"id": iri("a"), "name": text(*pair)} for pair in (("Werkzeug", "de"), ("Tool", "en"))]
-    assert records_of_solutions(["id", "name"], rows) == [{"id": "https://x.org/a", "name": "Tool"}]
-
-
 @pytest.mark.parametrize("names", ["s p o", "subject predicate object"])
 def test_rows_of_subject_predicate_and_object_are_triples(names: str) -> None:
     subject, predicate, object_ = names.split()
@@ -315,8 +265,3 @@ def test_rows_of_subject_predicate_and_object_are_triples(names: str) -> None:
     triples = triples_of_solutions([object_, subject, predicate], rows)
     assert triples is not None
     assert list(triples) == [(iri("a"), SCHEMA + "name", text("A"))]
-
-
-@pytest.mark.parametrize("names", ["s p", "s p o g", "id name url", "s predicate o"])
-def test_other_rows_are_no_triples(names: str) -> None:
-    assert triples_of_solutions(names.split(), []) is None

@@ -1,10 +1,8 @@
 """Catalogs behind a SPARQL endpoint."""
 
-import gzip
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ from raw_servers import Conversation, serving
 from waiting import PATIENCE_S, pause
 
 from retrieve_cli.contracts import Record
-from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
+from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
-from retrieve_cli.sources.remote.sparql import SparqlFetcher, Template
+from retrieve_cli.sources.remote.sparql import SparqlFetcher
 from sources.servers import changes
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
@@ -71,14 +69,6 @@ def test_a_graph_becomes_a_catalog_with_its_digest_beside_it(endpoint, target: P
     assert made.supporting_data["dimensions"] == ["1D"]
 
 
-def test_the_same_graph_leaves_the_file_alone(endpoint, target: Path) -> None:
-    endpoint.load(tools(20))
-    assert changes(fetcher(endpoint.url), target)
-    assert not changes(fetcher(endpoint.url), target)
-    endpoint.load("x:t21 a s:SoftwareSourceCode .")
-    assert changes(fetcher(endpoint.url), target)
-
-
 FORMATS = ["application/n-triples", "text/turtle", "application/ld+json", "application/rdf+xml", "text/plain"]
 
 
@@ -90,19 +80,6 @@ def test_every_format_of_a_graph_gives_the_same_bytes(endpoint, target: Path, me
     endpoint.media_type = media_type
     assert not changes(fetcher(endpoint.url), target)
     assert target.read_bytes() == before
-
-
-def test_a_describe_is_a_graph_too(endpoint, target: Path) -> None:
-    endpoint.load(tools(2))
-    fetcher(endpoint.url, "DESCRIBE <https://x.org/t01>").fetch(target)
-    assert [record["name"] for record in records(target)] == ["Tool 1"]
-
-
-def test_an_answer_may_travel_in_gzip(site, target: Path) -> None:
-    body = b"<http://x/a> <http://schema.org/name> 'A' .".replace(b"'", b'"')
-    headers = {"Content-Type": "application/n-triples", "Content-Encoding": "gzip"}
-    fetcher(site.put("/sparql", gzip.compress(body), headers=headers)).fetch(target)
-    assert records(target) == [{"id": "http://x/a", "name": "A"}]
 
 
 def test_an_iri_that_is_none_does_not_cost_the_catalog(site, target: Path) -> None:
@@ -137,14 +114,6 @@ def test_literals_as_older_servers_write_them_are_read(site, target: Path) -> No
     assert records(target) == [{"id": "u", "size": 3}]
 
 
-@pytest.mark.parametrize("key", ["xml:lang", "datatype"])
-def test_a_language_that_is_none_does_not_cost_the_catalog(site, target: Path, key: str) -> None:
-    row = {"id": {"type": "uri", "value": "u"}, "name": {"type": "literal", "value": "U", key: 3}}
-    answer = {"head": {"vars": ["id", "name"]}, "results": {"bindings": [row]}}
-    fetcher(site.put("/sparql", json.dumps(answer)), "SELECT * {}").fetch(target)
-    assert records(target) == [{"id": "u", "name": "U"}]
-
-
 # --------------------------------------------------------------------------------------------------- graphs
 
 
@@ -174,13 +143,6 @@ def test_a_graph_that_is_no_iri_is_refused(graph: str) -> None:
         fetcher("https://x.org/sparql", GRAPHS[0], graph=graph)
 
 
-def test_a_graph_and_its_placeholder_go_together() -> None:
-    with pytest.raises(UsageError, match="no graph is configured"):
-        fetcher("https://x.org/sparql", GRAPHS[0])
-    with pytest.raises(UsageError, match="has no"):
-        fetcher("https://x.org/sparql", ALL + " # {graph}", graph="https://x.org/g")
-
-
 # ------------------------------------------------------------------------------------------------- the form
 
 FORMS = [
@@ -189,11 +151,6 @@ FORMS = [
     ("PREFIX select: <x:y>\nPREFIX : <x:z>\nDESCRIBE select:ask", "DESCRIBE"),
     ("Construct{?s ?p 'SELECT'}{?s ?p ?o FILTER(?o<5 && ?p>3)}", "CONSTRUCT"),
 ]
-
-
-@pytest.mark.parametrize(("query", "form"), FORMS)
-def test_the_form_is_the_first_keyword_after_the_prefixes(query: str, form: str) -> None:
-    assert Template.of(query, graph=None, page_size=None).form == form
 
 
 @pytest.mark.parametrize(
@@ -222,12 +179,6 @@ def test_a_graph_in_pages_is_the_graph(endpoint, target: Path, tmp_path: Path, p
     fetcher(endpoint.url).fetch(target)
     fetcher(endpoint.url, INNER, page_size=page_size).fetch(tmp_path / "paged.jsonl")
     assert (tmp_path / "paged.jsonl").read_bytes() == target.read_bytes()
-
-
-def test_a_page_may_go_behind_a_graph_query(endpoint, target: Path) -> None:
-    endpoint.load(tools(4))
-    fetcher(endpoint.url, ALL + " ORDER BY ?s ?p ?o", page_size=5).fetch(target)
-    assert [record["keywords"] for record in records(target)] == [["image", f"k{at}"] for at in range(4)]
 
 
 def test_a_page_of_known_triples_is_not_the_end(endpoint, target: Path) -> None:
@@ -279,11 +230,6 @@ def test_a_query_that_cannot_be_paged_is_refused(query: str, page_size: int | No
     assert caught.value.hint
 
 
-def test_a_limit_inside_is_no_limit_of_the_query() -> None:
-    query = "SELECT ?id { { SELECT ?id { ?id ?p ?o } LIMIT 9 } } ORDER BY ?id"
-    assert Template.of(query, graph=None, page_size=5).at(10).endswith("\nLIMIT 5 OFFSET 10")
-
-
 # ---------------------------------------------------------------------------------------------------- protocol
 
 
@@ -309,12 +255,6 @@ def test_an_endpoint_that_takes_no_post_is_asked_by_get(endpoint, target: Path) 
         fetcher(endpoint.url).fetch(target)
 
 
-def test_a_redirect_takes_the_query_along(site, endpoint, target: Path) -> None:
-    endpoint.load(tools(1))
-    fetcher(site.put("/sparql", status=302, headers={"Location": endpoint.url})).fetch(target)
-    assert len(records(target)) == 1
-
-
 def test_an_endpoint_with_a_password_is_asked_with_it(endpoint, target: Path, monkeypatch) -> None:
     endpoint.load(tools(1))
     endpoint.login = "zoe:sesame"
@@ -327,12 +267,6 @@ def test_an_endpoint_with_a_password_is_asked_with_it(endpoint, target: Path, mo
 
 def test_a_query_the_endpoint_does_not_understand_is_answered_by_its_words(endpoint, target: Path) -> None:
     assert "Parse error" in failure(endpoint.url, "SELECT ?id WHERE", target).message
-
-
-def test_an_endpoint_that_stumbles_is_asked_again(site, target: Path) -> None:
-    url = site.put("/sparql", status=503)
-    site.put("/sparql", b"<http://x/a> <http://x/p> <http://x/b> .", headers={"Content-Type": "text/turtle"})
-    assert changes(fetcher(url, retries=1), target)
 
 
 # ----------------------------------------------------------------------------------------------- bad answers
@@ -389,20 +323,6 @@ def test_an_answer_that_says_it_is_a_part_is_a_failure(endpoint, target: Path, h
     endpoint.load(tools(7))
     endpoint.headers = headers
     assert "page_size" in failure(endpoint.url, ROWS, target).hint
-
-
-def test_a_cap_that_was_not_reached_is_none(endpoint, target: Path) -> None:
-    endpoint.load(tools(6))
-    endpoint.headers = {"X-SPARQL-MaxRows": "7"}
-    assert changes(fetcher(endpoint.url, ROWS), target)
-
-
-def test_a_missing_package_is_one_sentence_with_its_install_line(endpoint, target: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
-    with pytest.raises(Unavailable) as caught:
-        fetcher(endpoint.url).fetch(target)
-    assert caught.value.hint == "pip install 'retrieve-cli[remote]'"
-    assert endpoint.asked == []
 
 
 def test_pages_have_one_deadline_together(target: Path) -> None:

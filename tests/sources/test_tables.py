@@ -16,7 +16,6 @@ from retrieve_cli.contracts import Notice, Record, Refused
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
-from retrieve_cli.sources.catalogs.tables import table_of
 from retrieve_cli.sources.fields import FieldMap
 
 ROWS: list[dict[str, Any]] = [
@@ -264,24 +263,6 @@ def test_a_missing_package_is_said_with_its_extra(tmp_path: Path, monkeypatch: p
     with pytest.raises(Unavailable, match="pyarrow") as caught:
         read(tmp_path / "t.parquet")
     assert "retrieve-cli[tables]" in caught.value.hint
-
-
-@pytest.mark.parametrize("piece", [1, 7, 1 << 16])
-def test_an_array_is_read_the_same_however_its_bytes_arrive(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrieve_cli.sources.catalogs import table_text
-
-    values = [{"a": ']},{\\"[', "b": [[1], {"c": "é" * 40}]}, 1, None, "x,y", [[]], {}]
-    monkeypatch.setattr(table_text, "_PIECE", piece)
-    for text in (json.dumps(values), json.dumps(values, indent=1, ensure_ascii=False)):
-        found = list(table_text.entries_of(io.BytesIO(text.encode()), "x"))
-        assert [json.loads(entry) for entry in found] == values
-
-
-def test_json_lines_and_graphs_are_no_tables(tmp_path: Path) -> None:
-    for number, text in enumerate(['{"name": "A"}\n', "name: A\n", '{"@graph": []}']):
-        path = tmp_path / f"{number}.jsonl"
-        path.write_text(text)
-        assert table_of(path) is None
 
 
 def test_an_index_of_a_table_answers_as_one_of_json_lines(tmp_path: Path, retrieve: Program) -> None:

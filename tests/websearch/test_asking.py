@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 from raw_servers import Conversation, Say, Server
-from websearch.echoing import JSON, KEY, Doing, Echo, Raising, asking, titles
+from websearch.echoing import KEY, Doing, Echo, Raising, asking, titles
 
-from retrieve_cli.contracts.websearch import Fetch, Need, Page, Provider, ProviderFailed, ProviderFailure, WebQuery
+from retrieve_cli.contracts.websearch import Fetch, Need, Page, Provider, ProviderFailure, WebQuery
 from retrieve_cli.websearch.asking import Asking, ProviderOutcome
 
 QUERY = WebQuery("crispr", 10)
@@ -44,13 +44,6 @@ def outcome(provider: Provider, made: Asking, *, deadline_s: float = 60.0) -> Pa
     (one,) = made.ask([provider], QUERY, fallback=(), deadline_s=deadline_s)
     assert one is not None
     return one.result
-
-
-def test_all_are_asked_and_their_order_stays(made: Asking) -> None:
-    providers = [Echo("a"), Raising("b"), Echo("c")]
-    outcomes = made.ask(providers, QUERY, fallback=(), deadline_s=60)
-    assert [one and one.provider for one in outcomes] == providers
-    assert summary(outcomes) == ["/a?q=crispr", "malformed", "/c?q=crispr"]
 
 
 @pytest.mark.parametrize("error", [KeyError("title"), RecursionError("deep"), SystemExit(3), StopIteration()])
@@ -113,29 +106,6 @@ def test_the_deadline_holds_for_whoever_hangs_and_the_others_are_kept(
     assert summary(outcomes) == ["timeout", "timeout", "/quick?q=crispr"]
 
 
-def test_the_fallback_is_asked_if_all_others_of_its_kind_fail(made: Asking) -> None:
-    broken = Raising("broken", error=ProviderFailed("rejected", "wrong key"))
-    literature = Echo("literature", kind="literature")
-    outcomes = made.ask([broken, literature], QUERY, fallback=[Echo("last")], deadline_s=60)
-    assert summary(outcomes) == ["rejected", "/literature?q=crispr", "/last?q=crispr"]
-    outcomes = made.ask([broken, Echo("works")], QUERY, fallback=[Echo("never")], deadline_s=60)
-    assert summary(outcomes) == ["rejected", "/works?q=crispr", None]
-
-
 def test_one_that_hangs_leaves_time_for_the_fallback(made: Asking, over: Event) -> None:
     outcomes = made.ask([Doing("hangs", does=over.wait)], QUERY, fallback=[Echo()], deadline_s=4)
     assert summary(outcomes) == ["timeout", "/echo?q=crispr"]
-
-
-def test_the_first_that_has_items_is_the_last_asked(server: Server, made: Asking) -> None:
-    server.say = unless("/empty", lambda talk: talk.answer(b"[]", JSON))
-    providers = [Echo("key", needs=(NEED,)), Raising("wrong"), Echo("empty"), Echo("full"), Echo("never")]
-    no_key, wrong, empty, *others = made.ask_first(providers, QUERY, deadline_s=60)
-    assert summary([no_key, wrong, *others]) == ["no_key", "malformed", "/full?q=crispr", None]
-    assert empty is not None
-    assert isinstance(empty.result, Page)
-    assert len(server.asked) == 2
-
-
-def test_nobody_to_ask_is_no_answer(made: Asking) -> None:
-    assert made.ask([], QUERY, fallback=(), deadline_s=1) == made.ask_first([], QUERY, deadline_s=1) == []

@@ -45,10 +45,6 @@ def test_an_identifier_in_common_joins_rows_that_had_none() -> None:
     assert [(one.provider, one.rank) for one in rows[0].found_by] == [("pubmed", 1), ("s2", 1)]
 
 
-def test_titles_alone_join_nothing() -> None:
-    assert len(fuse(pages(pubmed=[item(DOI)], s2=[item(PMID)]))) == 2
-
-
 def test_what_several_providers_found_is_before_what_one_ranks_first() -> None:
     rows = fuse(pages(pubmed=[item(PMID), item(DOI)], s2=[item(ARXIV), item(DOI)]))
     assert [row.id for row in rows] == ["doi:10.1000/a", "arxiv:2401.01234", "pmid:7"]
@@ -69,10 +65,3 @@ def test_rows_partition_the_items_by_identifiers(found: dict[str, list[Item]]) -
     scores = [round(row.score, 6) for row in rows]
     assert scores == sorted(scores, reverse=True)
     assert all(row.score == sum(one.score for one in row.found_by) for row in rows)
-
-
-@given(st.lists(st.lists(ITEMS, max_size=5), min_size=2, max_size=3))
-def test_the_order_of_the_providers_does_not_change_what_is_one_row(found: list[list[Item]]) -> None:
-    one = fuse([Answered(str(number), Page(tuple(items), "q"), AT) for number, items in enumerate(found)])
-    other = fuse([Answered(str(n), Page(tuple(items), "q"), AT) for n, items in reversed([*enumerate(found)])])
-    assert {frozenset(row.item.ids) for row in one} == {frozenset(row.item.ids) for row in other}

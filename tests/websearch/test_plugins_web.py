@@ -16,7 +16,7 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Plugin
-from retrieve_cli.errors import ModelFailed, RetrieveError, UsageError
+from retrieve_cli.errors import ModelFailed, RetrieveError
 
 
 @pytest.mark.usefixtures("installed")
@@ -24,14 +24,6 @@ def test_the_provider_among_the_plug_ins_is_listed_and_made_with_its_configurati
     assert extensions.names("provider") == ["library"], "one that cannot be loaded does not hinder that"
     made: Any = extensions.make("provider", "library", Settings(plugins={"library": {"shelf": "north"}}))
     assert (made.name, made.kind, made.shelf) == ("library", "literature", "north")
-
-
-@pytest.mark.parametrize("name", ["shortest", "nobody"])
-@pytest.mark.usefixtures("installed")
-def test_a_plug_in_of_another_kind_is_not_a_provider(name: str) -> None:
-    with pytest.raises(UsageError, match=f"'{name}' is not a provider") as caught:
-        extensions.make("provider", name, Settings())
-    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -97,7 +89,7 @@ def library(installed: None, fakes: Fakes) -> Fakes:
     body = {"total": 41, "books": [NORTH, SOUTH]}
     response = {"status": 200, "content_type": "application/json", "headers": {}, "body": body}
     fakes.add([{"request": request, "response": response}])
-    web = {"enabled": True, "k": 5, "providers": ["library"], "endpoints": fakes.endpoints}
+    web = {"enabled": True, "providers": ["library"], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")
     return fakes
 
@@ -107,7 +99,7 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
     words: tuple[str, ...], library: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "quetzal")
-    done = retrieve("web", "guides", "--json", *words)
+    done = retrieve("web", "guides", "-k", "5", "--json", *words)
     assert done.code == 0, done.err
     assert [result["id"] for result in done.json["results"]] == ["doi:10.99999/north.1", "doi:10.99999/south.2"]
     (status,) = done.json["providers"]
@@ -129,17 +121,3 @@ def test_a_plug_in_that_raises_in_a_search_is_a_provider_that_failed(
     (status,) = done.json["providers"]
     assert status["status"] == "malformed"
     assert "half done" in status["message"]
-
-
-@pytest.mark.usefixtures("library")
-def test_a_plug_in_that_is_not_a_provider_is_an_error_that_names_it(retrieve: Program) -> None:
-    done = retrieve("web", "guides", "--provider", "shortest")
-    assert (done.code, done.out) == (2, "")
-    assert "'shortest' is not a provider" in done.err
-
-
-@pytest.mark.usefixtures("installed")
-def test_the_doctor_knows_a_provider_of_a_plug_in(retrieve: Program) -> None:
-    Path("config.yaml").write_text("web: {enabled: true, providers: [library]}\n", "utf-8")
-    (check,) = [check for check in retrieve("doctor", "--json").json["checks"] if check["name"] == "web"]
-    assert (check["status"], check["message"]) == ("ok", "1 provider can be asked: library")

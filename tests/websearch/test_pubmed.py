@@ -9,7 +9,7 @@ from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Id, Item, Page, Response, WebQuery
 from retrieve_cli.websearch.providers.pubmed import PubMed
-from retrieve_cli.websearch.providers.pubmed_xml import issue_date, records, sentence
+from retrieve_cli.websearch.providers.pubmed_xml import records
 
 PROVIDER = "pubmed"
 QUERY = WebQuery("guides", 3)
@@ -103,24 +103,9 @@ def test_an_abstract_is_complete_with_the_labels_of_its_parts_and_without_markup
     )
 
 
-def test_authors_are_people_with_suffixes_and_groups_without_withdrawn_spellings(page: Page) -> None:
-    item = by_pmid(page, "99000001")
-    assert item.authors == ("Inês M Ferreira", "Chidi Okafor", "Nils Lindqvist Jr", "Guide RNA Example Consortium")
-    assert by_pmid(page, "99000004").authors == ("P Novak",)
-
-
 def test_identifiers_are_those_of_the_article_and_not_of_what_it_cites(page: Page) -> None:
     ids = {one for one in by_pmid(page, "99000001").ids if one.kind != "url"}
     assert ids == {Id("pmid", "99000001"), Id("pmcid", "PMC99000001"), Id("doi", "10.5555/jig.2024.0301")}
-
-
-def test_an_identifier_that_is_marked_as_wrong_is_not_taken() -> None:
-    places = "<ELocationID EIdType='doi' ValidYN='N'>10.5555/wrong</ELocationID>"
-    places += "<ELocationID EIdType='pii' ValidYN='Y'>S0000</ELocationID>"
-    places += "<ELocationID EIdType='doi' ValidYN='Y'>10.5555/right</ELocationID>"
-    assert [one.value for one in read(article("99000001", "Guides", places)).ids if one.kind == "doi"] == [
-        "10.5555/right"
-    ]
 
 
 def test_a_date_has_the_precision_that_the_record_gives(page: Page) -> None:
@@ -136,26 +121,6 @@ def test_a_date_has_the_precision_that_the_record_gives(page: Page) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "date"),
-    [
-        ("2023 Nov-Dec", "2023"),
-        ("2023 Nov 5-12", "2023-11"),
-        ("2023 Nov 5", "2023-11-05"),
-        ("2023 Sept", "2023-09"),
-        ("1998 Dec-1999 Jan", "1998"),
-        ("1978-1979", "1978"),
-        ("2000 Spring", "2000"),
-        ("2000 Nov 31", "2000-11"),
-        ("2015", "2015"),
-        ("Winter", ""),
-        ("", ""),
-    ],
-)
-def test_a_date_of_an_issue_is_as_precise_as_its_text(text: str, date: str) -> None:
-    assert issue_date(text) == date
-
-
 def test_types_distinguish_preprints_and_datasets_from_articles(page: Page) -> None:
     types = {item.ids[0].value: item.type for item in page.items}
     assert [types[f"9900000{number}"] for number in (2, 6)] == ["preprint", "dataset"]
@@ -168,29 +133,7 @@ def test_a_retraction_is_reported_and_its_absence_is_not_a_claim(page: Page) -> 
     assert by_pmid(page, "99000001").retracted is None
 
 
-def test_a_chapter_of_a_book_has_the_book_as_venue(page: Page) -> None:
-    item = by_pmid(page, "99000007")
-    assert (item.title, item.venue) == ("Mismatches at the Bench", "Handbook of Imaginary Guides")
-    assert item.authors == ("Claire Moreau",)
-
-
-def test_a_whole_book_has_its_editors_its_date_and_its_publisher() -> None:
-    xml = (
-        "<PubmedBookArticle><BookDocument><PMID>99000001</PMID><Book><Publisher><PublisherName>Press</PublisherName>"
-        "</Publisher><BookTitle>Handbook</BookTitle><PubDate><Year>2024</Year><Month>01</Month></PubDate>"
-        "<AuthorList><Author><LastName>Sato</LastName><ForeName>Emi</ForeName></Author></AuthorList></Book>"
-        "</BookDocument></PubmedBookArticle>"
-    )
-    item = read(xml)
-    assert (item.title, item.authors, item.date, item.venue) == ("Handbook", ("Emi Sato",), "2024-01", "Press")
-
-
 TITLES = {"A title.": "A title", "[A translation].": "A translation", "[a] and [b].": "[a] and [b]", "Why...": "Why..."}
-
-
-@pytest.mark.parametrize(("given_title", "shown"), TITLES.items())
-def test_a_title_is_without_the_full_stop_and_brackets_of_the_database(given_title: str, shown: str) -> None:
-    assert sentence(given_title) == shown
 
 
 def test_a_record_that_is_missing_or_has_no_title_is_a_notice(page: Page) -> None:

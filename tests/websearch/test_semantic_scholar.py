@@ -5,18 +5,17 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from websearch.answering import Answering, failure, json_values
+from websearch.answering import Answering, json_values
 from websearch.taped import Taped
 from websearch.test_arxiv import words
 
-from retrieve_cli.contracts.websearch import Fetch, Id, Item, KeyPlace, Page, ProviderFailure, WebQuery
+from retrieve_cli.contracts.websearch import Fetch, Id, Item, KeyPlace, Page, WebQuery
 from retrieve_cli.websearch import dates, ids
 from retrieve_cli.websearch.providers.semantic_scholar import SemanticScholar
 
 PROVIDER = "s2"
 QUERY = WebQuery("off-target guides", 10)
 SHA = "00000000000000000000000000000000000ab001"
-TOO_MANY = {"message": "Too Many Requests. Please wait and try again or apply for a key.", "code": "429"}
 
 
 def search(body: Any, query: WebQuery = QUERY) -> Page:
@@ -77,32 +76,10 @@ def test_preprints_and_datasets_are_told_from_articles(given_: dict[str, Any], e
     assert read(**given_).type == expected
 
 
-LICENCES = {"CCBY": "CC BY", "CCBYNCND": "CC BY-NC-ND", "CC0": "CC0-1.0", "MIT": "MIT", "other-oa": "", None: ""}
-
-
-@pytest.mark.parametrize(("name", "licence"), LICENCES.items())
-def test_licences_have_the_names_of_licences(name: str | None, licence: str) -> None:
-    assert read(openAccessPdf={"url": "", "license": name}).license == licence
-
-
-def test_a_doi_is_not_an_address_of_a_pdf() -> None:
-    assert read(openAccessPdf={"url": "https://doi.org/10.5555/a.1"}).pdf_url == ""
-
-
 @pytest.mark.parametrize("prefix", ["RETRACTED: ", "Retracted Article: ", "WITHDRAWN: ", "[RETRACTED]: "])
 def test_a_title_that_begins_with_retraction_marks_the_work_and_one_about_retraction_does_not(prefix: str) -> None:
     assert read(title=f"{prefix}Guides").retracted is True
     assert read(title="Retracted articles: who cites them?").retracted is None
-
-
-def test_a_year_is_a_date_if_there_is_no_other() -> None:
-    assert read(year=2024, publicationDate=None).date == "2024"
-
-
-def test_papers_without_a_title_are_counted() -> None:
-    page = search({"total": 2, "data": [paper(title=None), paper()]})
-    assert len(page.items) == 1
-    assert page.notices == ("skipped 1 result without a title or an identifier",)
 
 
 # --------------------------------------------------------------------------------------------- the question
@@ -118,16 +95,6 @@ def test_hyphens_are_sent_as_spaces_and_dates_as_a_range_and_the_key_is_only_nam
 
 
 # --------------------------------------------------------------------------------------------- failures
-
-
-def test_too_many_requests_in_an_answer_are_a_limit() -> None:
-    assert failure(searched, TOO_MANY).kind == "rate_limited"
-
-
-@pytest.mark.parametrize("body", [{"error": "Unrecognized fields: [x]"}, {"message": "Internal Server Error"}])
-def test_a_complaint_is_a_rejection(body: dict[str, str]) -> None:
-    (complaint,) = body.values()
-    assert failure(searched, body) == ProviderFailure("rejected", f"Semantic Scholar rejects the request: {complaint}")
 
 
 KEYS = "externalIds url abstract authors year publicationDate venue publicationTypes openAccessPdf isOpenAccess".split()

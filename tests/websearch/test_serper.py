@@ -3,14 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given, strategies as st
-from websearch.answering import Answering
 from websearch.taped import AT, Taped
 
-from retrieve_cli.contracts.websearch import Page, WebQuery
-from retrieve_cli.websearch import dates
+from retrieve_cli.contracts.websearch import Page
 from retrieve_cli.websearch.dates import first_day
-from retrieve_cli.websearch.providers.web_engines import SERPER, date_of, google_filter
+from retrieve_cli.websearch.providers.web_engines import date_of, google_filter
 
 PROVIDER = "serper"
 
@@ -55,12 +52,6 @@ def test_dates_of_search_engines(said: str, date: str) -> None:
     assert date_of(said, AT) == date
 
 
-@given(st.text(st.sampled_from("0123456789 ,.-/agodysMrh")))
-def test_every_text_is_a_date_or_none(text: str) -> None:
-    date = date_of(text, AT)
-    assert date == "" or dates.of_text(date) == date
-
-
 @pytest.mark.parametrize(
     ("since", "first", "value"),
     [
@@ -72,9 +63,3 @@ def test_every_text_is_a_date_or_none(text: str) -> None:
 def test_the_earliest_date_is_the_first_day(since: str, first: str, value: str) -> None:
     assert first_day(since) == first
     assert google_filter(since) == value
-
-
-def test_an_answer_with_too_many_results_is_read_as_far_as_they_are_wanted() -> None:
-    result = {"title": "An invented page", "link": "https://www.example.org/a", "snippet": "x"}
-    page = SERPER.search(WebQuery("q", 100), Answering({"organic": [result] * 10_000}))
-    assert len(page.items) == 100

@@ -7,7 +7,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.web_answer import WebOptions
-from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
+from retrieve_cli.search.web_choice import Chosen, chosen_providers
 
 ENABLED = replace(Settings(), web=WebSettings(enabled=True))
 
@@ -20,35 +20,8 @@ def names(found: Chosen) -> list[str]:
     return [provider.name for provider in found.providers]
 
 
-def test_a_search_is_refused_until_it_is_enabled() -> None:
-    with pytest.raises(UsageError, match="web search is off") as caught:
-        check(WebOptions("x"), Settings())
-    assert "web.enabled" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (WebOptions(" "), "empty"),
-        (WebOptions("x" * 2001), "2,001 characters"),
-        (WebOptions("x", since="24"), "not a date"),
-        (WebOptions("x", since="2024-13"), "not a date"),
-    ],
-)
-def test_an_option_out_of_range_is_named(options: WebOptions, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        check(options, ENABLED)
-
-
 def test_literature_is_searched_by_providers_without_keys() -> None:
     assert names(chosen(WebOptions("crispr"))) == ["pubmed", "biorxiv", "s2", "arxiv"]
-
-
-def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERPER_API_KEY", "k")
-    found = chosen(WebOptions("news and papers"))
-    assert names(found)[0] == "serper"
-    assert [provider.name for provider, _ in found.without_key] == ["tavily", "serpapi"]
 
 
 @pytest.mark.parametrize(
@@ -80,19 +53,6 @@ def test_the_keyless_provider_of_the_web_is_asked_last_and_at_once_only_if_no_ot
     both = chosen(WebOptions("news and papers"))
     assert names(both) == ["serper", "pubmed", "biorxiv", "s2", "arxiv"]
     assert [provider.name for provider in both.fallback] == ["ddg"]
-
-
-def test_a_provider_that_is_not_configured_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = replace(ENABLED, web=WebSettings(enabled=True, providers=["tavily", "serper", "pubmed"]))
-    with pytest.raises(UsageError, match="none is set: TAVILY_API_KEY, SERPER_API_KEY"):
-        chosen(WebOptions("latest news"), listed)
-    with pytest.raises(UsageError, match="ddg is not configured"):
-        chosen(WebOptions("x", providers=("ddg",)), listed)
-    monkeypatch.setenv("SERPER_API_KEY", "k")
-    assert (names(chosen(WebOptions("latest news"), listed)), chosen(WebOptions("news"), listed).fallback) == (
-        ["serper"],
-        [],
-    )
 
 
 def test_a_named_provider_without_its_key_is_a_failure_beside_one_that_can_be_asked() -> None:

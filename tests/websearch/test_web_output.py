@@ -39,18 +39,6 @@ def test_unknown_facts_are_null_and_not_empty_texts() -> None:
     }
 
 
-def test_a_failure_makes_the_answer_partial_and_is_named() -> None:
-    given = answer(PREPRINT, statuses=(FAILED,))
-    assert web_json(given)["partial"] is True
-    assert web_json(given)["providers"][0]["retry_after"] == 3.0
-    assert "s2: it permits no further requests for 3 s (ask again after 3 s)" in text(given, explain=True)
-
-
-def test_no_answer_of_anybody_is_not_shown_as_nothing_found() -> None:
-    assert "every provider failed" in text(answer(statuses=(FAILED,)))
-    assert text(answer()) == "no results\n"
-
-
 def test_a_retracted_work_says_so_first_and_an_explanation_names_ranks() -> None:
     assert text(answer(PREPRINT)).startswith("1. RETRACTED: A preprint on guides\n")
     assert "[1] RETRACTED" in as_web_prompt(answer(PREPRINT))

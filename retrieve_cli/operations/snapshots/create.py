@@ -1,4 +1,7 @@
-"""Creation of a snapshot, a listing of snapshots, and removal of the oldest ones."""
+"""Creation of a snapshot, a listing of snapshots, and removal of the oldest ones.
+
+The configuration in a snapshot has no possible secrets: keys, users and queries of addresses.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,26 +18,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from retrieve_cli.config.loading import read_yaml
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, task
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, UsageError
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.operations.snapshots import form
-from retrieve_cli.operations.snapshots.reading import read, read_header
+from retrieve_cli.http.addresses import shown
+from retrieve_cli.operations.snapshots import restore as reading
+from retrieve_cli.operations.snapshots.restore import SCHEMA_VERSION, SnapshotHeader, read_header
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.inbox import inbox_of
 from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.storage.manifest import FileEntry, sha1
-from retrieve_cli.untrusted.files import open_regular
+from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.inbox_log import LogSnapshot
     from retrieve_cli.storage.store import Store
 
-SCHEMA_VERSION = 1
-_LEVEL, _MARK, _PIECE = 3, 6, 1 << 20
+_SUFFIX = ".tar.zst"
+_NAME = re.compile(r"([0-9a-f]{12})-[0-9a-f]{6}\.tar\.zst")
+"""Names that `create` chooses: the generation's id, and a mark of the other members."""
 _DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
@@ -41,7 +48,7 @@ class Created(Frozen):
     """A snapshot that was written, or existed already."""
 
     path: Path
-    header: form.SnapshotHeader
+    header: SnapshotHeader
     status: Literal["written", "unchanged"]
     bytes: int
     """Size of the file."""
@@ -54,12 +61,7 @@ class Created(Frozen):
 
 
 def create(
-    store: Store,
-    target: Path,
-    *,
-    config: Path | None,
-    generation: str | None = None,
-    force: bool = False,
+    store: Store, target: Path, *, config: Path | None, generation: str | None = None, force: bool = False
 ) -> Created:
     """Write a snapshot of a generation, by default the current one, to a file, or into a folder under its own name.
 
@@ -72,13 +74,17 @@ def create(
         RetrieveError: it cannot be written.
     """
     folder, manifest, hold = store.open(generation)
-    documents = inbox_of(store.path).snapshot()
-    beside = {**_small(store, config), **_documents(store, documents)}
-    header = form.SnapshotHeader(
+    beside = {} if config is None else {reading.CONFIG_FILE: _plain(config_text(config))}
+    if os.path.lexists(store.calibration):
+        with _opened(store.calibration) as content:
+            beside[reading.CALIBRATION] = _plain(content.read())
+    documents = inbox_of(store.path).snapshot()  # its file is open as long as it is referred to
+    beside |= _documents(store, documents)
+    header = SnapshotHeader(
         generation=manifest.id,
         created=datetime.now(UTC).isoformat(),
         version=__version__,
-        store=form.origin_of(store.path),
+        store=reading.origin_of(store.path),
         records=manifest.rows(RECORDS) or 0,
         chunks=manifest.rows(CHUNKS) or 0,
         index_bytes=sum(entry.bytes for entry in manifest.files.values()),
@@ -88,17 +94,20 @@ def create(
     if target.is_dir():
         _sweep(target)
         digests = {name: entry.sha1 for name, entry in header.members.items()}
-        path = target / f"{header.generation}-{sha1([digests, header.store])[:_MARK]}{form.SUFFIX}"
+        path = target / f"{header.generation}-{sha1([digests, header.store])[:6]}{_SUFFIX}"
         if path.exists() and not force:
-            read(path)
+            reading.read(path)
             return Created(path, read_header(path), "unchanged", path.stat().st_size)
-    public = replace(manifest, built=form.without_secrets(dict(manifest.built)))
-    first = {form.HEADER: _plain(_dumped(header.to_json())), form.MANIFEST: _plain(_dumped(public.to_json()))}
+    public = replace(manifest, built=without_secrets(dict(manifest.built)))
+    described = ((reading.HEADER, header), (reading.MANIFEST, public))
+    first = {
+        name: _plain((json.dumps(each.to_json(), indent=1, sort_keys=True) + "\n").encode()) for name, each in described
+    }
     entries = sorted(manifest.files.items())
-    files = {form.FOLDER + name: (entry, partial(_opened, folder / name)) for name, entry in entries}
+    files = {reading.FOLDER + name: (entry, partial(_opened, folder / name)) for name, entry in entries}
     with _in_place_of(path, force=force) as file:
-        _write(file, header, {**first, **files, **beside})
-    del hold
+        _write(file, {**first, **files, **beside})
+    del hold, documents
     return Created(path, header, "written", path.stat().st_size)
 
 
@@ -106,19 +115,18 @@ Member = tuple[FileEntry, Callable[[], BinaryIO]]
 """Size and SHA-1 of a member, and a function that opens its content: there may be more than may be open at once."""
 
 
-def _write(file: BinaryIO, header: form.SnapshotHeader, members: Mapping[str, Member]) -> None:
+def _write(file: BinaryIO, members: Mapping[str, Member]) -> None:
     """Write an archive. Raises: IndexCorrupt: the content of a member does not match its digest."""
-    packer = form.zstd().ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=False)
-    size = sum(entry.bytes for entry, _ in members.values())
+    packer = reading.zstd().ZstdCompressor(level=3, write_checksum=True, write_content_size=False)
+    now = int(datetime.now(UTC).timestamp())
     with (
-        task("writing the snapshot", BYTES, size) as progress,
+        task("writing the snapshot", BYTES, sum(entry.bytes for entry, _ in members.values())) as progress,
         packer.stream_writer(file, closefd=False) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as archive,
     ):
         for name, (entry, open_it) in members.items():
             info = tarfile.TarInfo(name)
-            info.size, info.mode = entry.bytes, 0o644
-            info.mtime = int(datetime.fromisoformat(header.created).timestamp())
+            info.size, info.mode, info.mtime = entry.bytes, 0o644, now
             with open_it() as content:
                 hashed = _Hashed(content)
                 archive.addfile(info, hashed)
@@ -131,8 +139,7 @@ class _Hashed(io.RawIOBase):
     """Content that is hashed while it is read."""
 
     def __init__(self, content: BinaryIO) -> None:
-        self._content = content
-        self.sha1 = hashlib.sha1(usedforsecurity=False)
+        self._content, self.sha1 = content, hashlib.sha1(usedforsecurity=False)
 
     def read(self, size: int = -1) -> bytes:
         piece = self._content.read(size)
@@ -140,17 +147,6 @@ class _Hashed(io.RawIOBase):
             raise IndexCorrupt("a file of the index is shorter than in its manifest", hint=_DAMAGED)
         self.sha1.update(piece)
         return piece
-
-
-def _small(store: Store, config: Path | None) -> dict[str, Member]:
-    """Return the configuration file, if there is one, and the calibrations."""
-    members: dict[str, Member] = {}
-    if config is not None:
-        members[form.CONFIG_FILE] = _plain(form.config_text(config))
-    if os.path.lexists(store.calibration):
-        with _opened(store.calibration) as content:
-            members[form.CALIBRATION] = _plain(content.read())
-    return members
 
 
 def _documents(store: Store, documents: LogSnapshot) -> dict[str, Member]:
@@ -164,14 +160,15 @@ def _documents(store: Store, documents: LogSnapshot) -> dict[str, Member]:
 
     digest, left = hashlib.sha1(usedforsecurity=False), documents.end
     with first() as file:
-        while left and (piece := file.read(min(left, _PIECE))):
+        while left and (piece := file.read(min(left, 1 << 20))):
             digest.update(piece)
             left -= len(piece)
-    members: dict[str, Member] = {form.LOG: (FileEntry(digest.hexdigest(), documents.end), first)}
+    members: dict[str, Member] = {reading.LOG: (FileEntry(digest.hexdigest(), documents.end), first)}
     for name in documents.files:
-        open_it = partial(_opened, path_of(store.inbox, name))
-        with open_it() as file:
-            members[f"inbox/files/{name}"] = (FileEntry(name, os.fstat(file.fileno()).st_size), open_it)
+        path = path_of(store.inbox, name)
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+        members[f"inbox/files/{name}"] = (FileEntry(name, size), partial(_opened, path))
     return members
 
 
@@ -187,21 +184,14 @@ def _opened(path: Path) -> BinaryIO:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_DAMAGED) from error
 
 
-def _dumped(value: Json) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
-
-
 def remove_old(created: Created, keep: int) -> Created:
     """Delete the oldest snapshots of the same store in the folder beyond the last `keep`, never the one given.
 
-    Only files with a name and a header as `create` writes them count.
-
-    Raises:
-        RetrieveError: one cannot be deleted.
+    Only files with a name and a header as `create` writes them count. Raises: RetrieveError: one cannot be deleted.
     """
     others: list[tuple[str, Path]] = []
     for path in created.path.parent.iterdir():
-        if form.NAME.fullmatch(path.name) and path.is_file() and not path.samefile(created.path):
+        if _NAME.fullmatch(path.name) and path.is_file() and not path.samefile(created.path):
             with suppress(RetrieveError):
                 header = read_header(path)
                 if header.store == created.header.store and path.name.startswith(header.generation):
@@ -219,11 +209,10 @@ def remove_old(created: Created, keep: int) -> Created:
 def listing(store: Store, folder: Path) -> dict[str, Json]:
     """Return the snapshots of a folder and the generations of a store, the latest first.
 
-    Raises:
-        UsageError: the folder does not exist.
+    Raises: UsageError: the folder does not exist.
     """
     try:
-        paths = sorted(path for path in folder.iterdir() if path.name.endswith(form.SUFFIX) and path.is_file())
+        paths = sorted(path for path in folder.iterdir() if path.name.endswith(_SUFFIX) and path.is_file())
     except OSError as error:
         raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
     snapshots: list[dict[str, Json]] = []
@@ -234,13 +223,8 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
         except RetrieveError as error:
             snapshots[-1]["fault"] = error.message
     generations = [
-        {
-            "generation": kept.manifest.id,
-            "current": kept.live,
-            "at": kept.manifest.built.get("at"),
-            "bytes": kept.bytes,
-        }
-        for kept in reversed(store.kept())
+        {"generation": one.manifest.id, "current": one.live, "at": one.manifest.built.get("at"), "bytes": one.bytes}
+        for one in reversed(store.kept())
     ]
     snapshots.sort(key=lambda entry: str(entry.get("created", "")), reverse=True)
     return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": generations}
@@ -251,10 +235,8 @@ def _in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Open a file that is synced and renamed to `path` at the end of this context; after an error it is removed. An
     existing file is replaced only with `force`.
 
-    Raises:
-        UsageError: the path exists already, or its folder does not exist.
-        Locked: another process writes the same snapshot.
-        RetrieveError: it cannot be written.
+    Raises: UsageError: the path exists already, or its folder does not; Locked: another process writes the same
+    snapshot; RetrieveError: it cannot be written.
     """
     path = Path(os.path.realpath(path))
     _check_target(path, force=force)
@@ -293,9 +275,52 @@ def _check_target(path: Path, *, force: bool) -> None:
 def _sweep(folder: Path) -> None:
     """Remove temporary files of killed processes from a folder; those that are being written are locked."""
     for path in folder.glob(".*.new"):
-        if form.NAME.fullmatch(path.name[1:-4]):
+        if _NAME.fullmatch(path.name[1:-4]):
             with suppress(OSError):
                 descriptor = lock.take(path)
                 if descriptor is not None:
                     path.unlink(missing_ok=True)
                     os.close(descriptor)
+
+
+_ADDRESS = re.compile(r"(?<![\w+.-])[\w+.-]{1,20}://[^\s\"'<>]*")
+_SECRET = re.compile(r"(?:key|token|secret|passw|credential)", re.IGNORECASE)
+_NAMES = ("_env", "_tokens", "tokenizer", "tokens")
+"""Ends of keys that look like secrets and are not: names of variables, and tokens of texts."""
+
+
+def config_text(path: Path) -> bytes:
+    """Return the text of a configuration file; without its comments if a secret had to be removed.
+
+    Raises: UsageError: it cannot be read.
+    """
+    import yaml
+
+    try:
+        text = read_text(path, limit=CONFIG)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
+    value = read_yaml(text, str(path))
+    public = without_secrets(value)
+    comments = [line.partition("#")[2] for line in text.splitlines()]
+    harmless = not any(_SECRET.search(line) or _public(line) != line for line in comments)
+    if public == value and harmless:
+        return text.encode()
+    head = "# As it was when the snapshot was created, without comments and possible secrets.\n"
+    return (head + str(yaml.safe_dump(public, allow_unicode=True, sort_keys=False))).encode()
+
+
+def without_secrets(value: Json, key: str = "") -> Json:
+    """Return a value with its addresses redacted for display, and without the values of secret keys."""
+    if isinstance(value, Mapping):
+        return {name: without_secrets(part, str(name)) for name, part in value.items()}
+    if isinstance(value, list):
+        return [without_secrets(part, key) for part in value]
+    if _SECRET.search(key) and not key.endswith(_NAMES) and isinstance(value, str):
+        return "…"
+    return _public(value) if isinstance(value, str) else value
+
+
+def _public(text: str) -> str:
+    return _ADDRESS.sub(lambda found: shown(found[0]) if "@" in found[0] or "?" in found[0] else found[0], text)

@@ -1,7 +1,6 @@
 """However large a file is, a little of it is read; however private it is, nothing of the person is told."""
 
 import gzip
-import io
 import logging
 import struct
 from pathlib import Path
@@ -25,7 +24,7 @@ from retrieval.queries.images import (
     write_tiff,
 )
 
-from retrieve_cli.retrieval.queries.formats.content import HEAD, LIMIT, Bounded, Exhausted
+from retrieve_cli.retrieval.queries.formats.content import HEAD, LIMIT
 from retrieve_cli.retrieval.queries.formats.read import read_file
 from retrieve_cli.retrieval.queries.formats.table import FOLDERS, FORMATS
 
@@ -73,29 +72,6 @@ def test_what_was_compressed_a_thousandfold_stays_small(tmp_path: Path) -> None:
         file.write(bytes(200_000_000))
     assert bytes_read(lambda: read_file(path)) < 100_000
     assert read_file(path).tokens == ("format:NIfTI", "format:3D")
-
-
-def test_a_stream_hands_out_what_it_may_and_makes_no_room_for_more() -> None:
-    stream = Bounded(io.BytesIO(bytes(100)), 100, 60)
-    assert len(stream.read(40)) == 40
-    with pytest.raises(Exhausted):
-        stream.read(21)
-    assert stream.tell() == 40
-    assert len(stream.read(20)) == 20
-    stream.seek(0, io.SEEK_END)
-    assert stream.read(2**62) == b""
-    with pytest.raises(ValueError, match="before the beginning"):
-        stream.seek(-1)
-
-
-@given(st.lists(st.tuples(st.integers(0, 80), st.integers(-1, 80))))
-def test_a_stream_reads_as_a_file_does(steps: list[tuple[int, int]]) -> None:
-    content = bytes(range(64))
-    plain, stream = io.BytesIO(content), Bounded(io.BytesIO(content), 64, 10**9)
-    for place, size in steps:
-        assert stream.seek(place) == plain.seek(place)
-        assert stream.read(size) == plain.read(size)
-        assert stream.tell() == plain.tell()
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES, ids=lambda syntax: syntax.name)

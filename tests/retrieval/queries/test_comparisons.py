@@ -119,8 +119,3 @@ def test_the_filters_of_a_comparison_keep_exactly_its_records(index: Index, tree
 def test_a_comparison_that_cannot_be_expressed_is_an_error(tree: Comparison | Junction) -> None:
     with pytest.raises(UsageError):
         filters_of(tree)
-
-
-def test_alternatives_of_one_field_are_one_filter() -> None:
-    tree = Junction("or", [Comparison("colour", "=", ["red"]), Comparison("colour", "starts", ["dark"])])
-    assert filters_of(tree) == ("colour=red,dark*",)

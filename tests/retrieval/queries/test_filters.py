@@ -75,20 +75,6 @@ def test_what_is_no_condition_is_named_with_what_to_write(expression: str, messa
     assert hint in raised.value.hint
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["license=MIT", "modality=CT,MRI", "dims>=3", "a!=b", "!a=b", "path=guides/**,x", 'name="a, b",c*,"d*"', 'a="=b"'],
-)
-def test_a_condition_prints_as_it_was_written(expression: str) -> None:
-    assert str(parse(expression)) == expression
-
-
-@given(names, st.sampled_from(["=", "!="]), st.lists(texts, min_size=1, max_size=3), st.booleans())
-def test_any_text_can_be_a_value(field: str, operator, values: list[str], negated: bool) -> None:
-    condition = Condition(field, operator, tuple(values), negated)
-    assert parse(str(condition)) == condition
-
-
 def outcome(expression: str) -> Condition | UsageError:
     try:
         return parse(expression)

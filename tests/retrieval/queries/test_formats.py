@@ -11,14 +11,11 @@ from typing import Any
 
 import nibabel
 import nrrd
-import numpy as np
 import pytest
-from PIL import Image
 from retrieval.queries.images import SYNTAXES, grey, write_dicom, write_nifti, write_tiff
 from samples import ROOT
 
 from retrieve_cli.retrieval.queries.formats.read import FileTokens, read_file
-from retrieve_cli.retrieval.queries.formats.table import FORMATS
 
 
 def tokens(path: Path) -> list[str]:
@@ -76,19 +73,6 @@ def test_a_picture_that_its_header_calls_a_projection_is_no_slice(tmp_path: Path
     assert tokens(tmp_path) == ["DICOM", "CT", "2D"]  # nor are two of them a volume
 
 
-@pytest.mark.parametrize("modality", ["CR", "DX", "XA", "RF", "MG", "US", "NM", "OPT", "OP"])
-def test_a_picture_of_a_modality_of_pictures_stays_one(tmp_path: Path, modality: str) -> None:
-    path = write_dicom(tmp_path / "scan.dcm", modality)
-    assert tokens(path)[-1] == "2D"
-    assert read_file(path).remarks == ()
-
-
-def test_a_folder_of_one_slice_is_read_as_the_slice(tmp_path: Path) -> None:
-    path = write_dicom(tmp_path / "scan.dcm")
-    assert read_file(tmp_path).tokens == read_file(path).tokens
-    assert read_file(tmp_path).remarks
-
-
 def test_a_dicom_data_set_without_its_preamble_is_read_by_its_name(tmp_path: Path) -> None:
     path = write_dicom(tmp_path / "a.dcm")
     content = path.read_bytes()
@@ -105,11 +89,6 @@ def test_a_dicom_data_set_without_its_preamble_is_read_by_its_name(tmp_path: Pat
 def test_nifti_says_how_many_dimensions(tmp_path: Path, shape: tuple[int, ...], said: str, ending: str) -> None:
     assert tokens(write_nifti(tmp_path / f"a{ending}", *shape)) == ["NIfTI", said]
     assert tokens(write_nifti(tmp_path / f"b{ending}", *shape, kind=nibabel.Nifti2Image)) == ["NIfTI", said]
-
-
-def test_the_header_of_a_nifti_pair_is_read(tmp_path: Path) -> None:
-    write_nifti(tmp_path / "a.img", 40, 40, 40, kind=nibabel.Nifti1Pair)
-    assert tokens(tmp_path / "a.hdr") == ["NIfTI", "3D"]
 
 
 def test_axes_of_cifti_are_no_places(tmp_path: Path) -> None:
@@ -155,13 +134,6 @@ def test_smaller_copies_of_a_page_are_no_planes(tmp_path: Path) -> None:
     assert tokens(slide) == ["SVS", "2D"]
 
 
-@pytest.mark.parametrize("ending", ["png", "jpg", "jpeg", "gif", "bmp"])
-def test_a_picture_is_flat(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"a.{ending}"
-    Image.fromarray(grey(8, 8)).save(path)
-    assert tokens(path) == [{"jpg": "JPEG", "jpeg": "JPEG"}.get(ending, ending.upper()), "2D"]
-
-
 def test_nrrd_says_which_axes_are_places(tmp_path: Path) -> None:
     path = str(tmp_path / "a.nrrd")
     nrrd.write(path, grey(4, 4, 4))
@@ -181,12 +153,6 @@ def test_metaimage_says_sizes_and_modality(tmp_path: Path) -> None:
     assert tokens(tmp_path / "a.mha") == tokens(tmp_path / "b.mhd") == ["MHA", "MRI", "3D"]
 
 
-def test_freesurfer_volumes_say_their_frames(tmp_path: Path) -> None:
-    nibabel.save(nibabel.MGHImage(grey(4, 4, 4, 2), np.eye(4)), tmp_path / "a.mgz")
-    nibabel.save(nibabel.MGHImage(grey(4, 4, 4), np.eye(4)), tmp_path / "a.mgh")
-    assert (tokens(tmp_path / "a.mgz"), tokens(tmp_path / "a.mgh")) == (["MGZ", "4D"], ["MGZ", "3D"])
-
-
 def test_a_folder_of_slices_is_a_volume(tmp_path: Path) -> None:
     for number in range(12):
         write_dicom(tmp_path / f"{number}.dcm", BodyPartExamined="CHEST")
@@ -194,25 +160,6 @@ def test_a_folder_of_slices_is_a_volume(tmp_path: Path) -> None:
     (tmp_path / ".DS_Store").write_bytes(bytes(9))
     assert tokens(tmp_path) == ["DICOM", "CT", "3D", "anatomy:CHEST"]
     assert tokens(tmp_path.parent / tmp_path.name) == tokens(tmp_path)
-
-
-def test_a_folder_of_volumes_in_time_is_four_dimensional(tmp_path: Path) -> None:
-    (tmp_path / "study" / "series").mkdir(parents=True)
-    for number in range(3):
-        write_dicom(tmp_path / "study" / "series" / str(number), "MR", NumberOfTemporalPositions=3)
-    assert tokens(tmp_path) == ["DICOM", "MRI", "4D"]
-
-
-def test_a_folder_of_radiographs_is_no_volume(tmp_path: Path) -> None:
-    for number in range(3):
-        write_dicom(tmp_path / f"{number}.dcm", "DX")
-    assert tokens(tmp_path) == ["DICOM", "X-ray", "2D"]
-
-
-def test_a_folder_of_pictures_says_their_format(tmp_path: Path) -> None:
-    for number in range(3):
-        write_tiff(tmp_path / f"{number}.tif", 8, 8)
-    assert tokens(tmp_path) == ["TIFF"]
 
 
 def test_a_data_set_in_bids_is_one_thing(tmp_path: Path) -> None:
@@ -278,17 +225,6 @@ def test_an_archive_says_what_it_is(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / name, "w") as file:
             file.writestr("x", "y")
     assert [tokens(tmp_path / name) for name in ("a.zip", "a.npz", "a.zarr.zip")] == [["ZIP"], ["NumPy"], ["Zarr"]]
-
-
-def test_no_two_formats_give_themselves_away_by_the_same_bytes() -> None:
-    magics = [magic for each in FORMATS for magic in each.magics]
-    assert len(set(magics)) == len(magics)
-
-
-def test_every_format_can_be_recognised() -> None:
-    names = {each.name for each in FORMATS}
-    assert [each.name for each in FORMATS if not each.extensions] == []
-    assert {inside for each in FORMATS for inside in each.inside} <= names
 
 
 @pytest.mark.parametrize(("package", "name"), [("pydicom", "a.dcm"), ("nibabel", "a.nii.gz"), ("tifffile", "a.tif")])

@@ -41,7 +41,3 @@ def test_each_says_what_the_queries_rely_on(tmp_path: Path, made_again: bool) ->
     if made_again:
         runpy.run_path(str(FILES / "make.py"))["make"](tmp_path)
     assert said(tmp_path if made_again else FILES) == SAID
-
-
-def test_they_are_small() -> None:
-    assert sum(path.stat().st_size for path in FILES.rglob("*") if path.is_file()) < 100_000

@@ -63,24 +63,6 @@ def test_a_malformed_tag_is_a_problem_that_says_what_to_write(text: str, clean: 
     assert problem in found.problems[0]
 
 
-def test_a_tag_behind_one_that_is_not_closed_is_read() -> None:
-    found = read_tags("[EXCLUDE:a [FORMAT:CT] b")
-
-    assert (found.text, found.formats, found.excluded) == ("[EXCLUDE:a b", ("CT",), ())
-    assert found.problems == ("[EXCLUDE:a is not closed by ] and is read as text",)
-
-
-@pytest.mark.parametrize("text", ["[EXCLUDE:" + "word " * 1000, "[EXCLUD:" + "word " * 1000 + "]"])
-def test_the_problem_of_a_long_tag_stays_short(text: str) -> None:
-    (problem,) = read_tags(text).problems
-    assert len(problem) < 100
-
-
-@given(st.text(st.characters(exclude_characters="[]")))
-def test_text_without_brackets_is_returned_unchanged(text: str) -> None:
-    assert read_tags(text) == tagged(text)
-
-
 @given(st.text() | shouted)
 def test_every_text_is_read_and_none_that_is_no_tag_is_lost(text: str) -> None:
     found = read_tags(text)

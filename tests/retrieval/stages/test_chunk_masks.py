@@ -14,7 +14,6 @@ from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.retrieval.stages.expand import Expand, LinkedRecord
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.merge import texts_of
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 
 layouts = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(make_layout)
@@ -109,9 +108,3 @@ def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:
     for mask, shown in ((None, "01#0"), (chunks, "01#2")):
         ranking = Ranking.of(Query("0", records=records, chunks=mask), [Hit("00#0", 0, 0, 1.0)])
         assert [hit.id for hit in stage([ranking])[0].hits] == ["00#0", shown]
-
-
-def test_other_texts_of_a_query_have_its_chunks() -> None:
-    chunks = np.ones(3, np.bool_)
-    query = Query("0", also=(Query("1"),), records=np.ones(1, np.bool_), chunks=chunks)
-    assert all(text.chunks is chunks for text in texts_of(query))

@@ -76,16 +76,6 @@ def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> Non
     }
 
 
-def test_records_without_a_group_are_never_cut_for_their_group() -> None:
-    (after,) = Limit((per_group(1, GROUPS),), keep=10)([ranking([5, 6, 7, 0, 1])])
-    assert [hit.record for hit in after.hits] == [5, 6, 7, 0]
-
-
-def test_stages_print_as_the_expressions_that_made_them() -> None:
-    assert str(Limit((per_source(2), per_group(3, GROUPS)), keep=5)) == "limit(per_source 2, per_group 3)"
-    assert str(Mmr(lambda rows: rows, trade_off=0.7, keep=5)) == "mmr(0.7)"
-
-
 # ---------------------------------------------------------------------------------------------------- mmr
 
 
@@ -127,12 +117,6 @@ def test_it_chooses_what_the_formula_chooses(case: Case, trade_off: float, keep:
     assert [hit.row for hit in diversified(case, trade_off, keep).hits] == in_plain_loops(case, trade_off, keep)
 
 
-@given(cases(), st.integers(1, 12))
-def test_relevance_alone_leaves_order_and_scores_as_they_were(case: Case, keep: int) -> None:
-    before = [(hit.id, hit.score) for hit in case[0].hits]
-    assert [(hit.id, hit.score) for hit in diversified(case, 1.0, keep).hits] == before[:keep]
-
-
 @given(cases(), st.floats(0.01, 1))
 def test_scores_never_contradict_the_order_and_never_exceed_what_they_were(case: Case, trade_off: float) -> None:
     after = diversified(case, trade_off)
@@ -156,28 +140,9 @@ def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: Case, trade_
         assert hit.score == pytest.approx(before.score + why.weight * why.normalized, abs=1e-9)
 
 
-def test_scores_do_not_rise_where_a_difference_rounds_upwards() -> None:
-    signs = np.array([[-1, 1, 1, -1], [-1, 1, -1, -1], [-1, 1, 1, -1], [1, -1, -1, 1], [1, 1, -1, 1]], np.float32)
-    hits = [Hit(f"{row:02}", row, row, score) for row, score in enumerate([1.75, 0.5, 0.0, -0.25, -1.75])]
-    after = diversified((Ranking.of(Query("q"), hits), signs / 2), 0.7)
-    assert [hit.row for hit in after.hits] == [0, 1, 3, 2, 4]
-
-
 def test_a_copy_of_the_best_hit_gives_way_to_another_that_is_nearly_as_good() -> None:
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, -1]], np.float32)
     hits = [Hit(f"{row:02}", row, row, score) for row, score in enumerate([1.0, 0.9, 0.8, 0.0])]
     before = Ranking.of(Query("q"), hits)
     (after,) = Mmr(lambda rows: vectors[rows], trade_off=0.5, keep=3)([before])
     assert [(hit.row, pytest.approx(hit.score)) for hit in after.hits] == [(0, 1.0), (2, 0.8), (3, 0.0)]
-
-
-def test_an_empty_ranking_asks_for_no_vectors_and_keeps_what_was_said() -> None:
-    def never(rows: Any) -> Any:
-        raise AssertionError(rows)
-
-    empty = ranking([], trace={"gate": 1})
-    assert Mmr(never, trade_off=0.5, keep=3)([empty]) == [empty]
-    assert Limit((per_source(1),), keep=3)([empty])[0].trace == {"gate": 1, "diversity": {"cut": []}}
-    stage = Mmr(lambda rows: np.eye(2, dtype=np.float32)[rows], trade_off=0.5, keep=1)
-    (after,) = stage([ranking([0, 1], trace={"gate": 1})])
-    assert after.trace == {"gate": 1}

@@ -68,27 +68,6 @@ def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_w
     assert after.trace["expansion"] == {"seeds": 3, "found": 2, "raised": 2}
 
 
-def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> None:
-    asked: list[Sequence[tuple[int, float]]] = []
-
-    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[LinkedRecord]:
-        assert visible is None
-        asked.append(seeds)
-        return []
-
-    before = ranking({4: 3.0, 1: 2.0, 2: 1.0})
-    assert Expand(walk, LAYOUT, seeds=2, floor=50, depth=2)([before])[0].hits == before.hits
-    assert asked == [[(4, 1.0), (1, 0.5)]]
-
-
-def test_where_all_hits_are_worth_the_same_what_they_are_worth_is_the_range() -> None:
-    after = expanded(ranking({0: 2.0, 1: 2.0}), [LinkedRecord(5, 0.5, str)])
-    assert [(hit.record, hit.score) for hit in after.hits] == [(0, 2.0), (1, 2.0), (5, 1.0)]
-    after = expanded(ranking({0: 0.0}), [LinkedRecord(5, 0.5, str)])
-    assert [(hit.record, hit.score) for hit in after.hits] == [(0, 0.0), (5, -0.5)]
-    assert expanded(ranking({}), [LinkedRecord(5, 0.5, str)]).hits == ()
-
-
 # ---------------------------------------------------------------------------------------- placed by their support
 
 MANY = 80
@@ -136,19 +115,6 @@ def test_without_support_the_order_of_hits_is_that_without_edges(
     assert [hit.evidence[-1].score for hit in linked] == best
     assert not {hit.record for hit in linked} & set(own)
     assert all(hit.score <= before.hits[0].score for hit in linked)
-
-
-def test_in_a_small_catalog_only_the_first_eighth_of_a_list_supports_a_hit() -> None:
-    hits = [supported(0, 3.0, dense=1), supported(1, 2.0, dense=2), supported(2, 1.0, dense=3)]
-    stage = apart([LinkedRecord(2, 0.9, lambda: "r0 —requires→ r2")], rank=20)
-
-    def order(records: int) -> list[int]:
-        allowed = np.arange(MANY) < records
-        (after,) = stage([Ranking.of(Query("q", records=allowed), hits)])
-        return [hit.record for hit in after.hits]
-
-    assert order(23) == [0, 1, 2]
-    assert order(24) == [0, 2, 1]
 
 
 def test_linked_records_are_those_of_the_results_that_are_left_and_pass_the_filter() -> None:

@@ -14,7 +14,6 @@ from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, tabl
 from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.rerank import RerankStage
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 
 ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
@@ -128,18 +127,6 @@ def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | N
     return None if rank is None else sorted(ranks).index(rank) + 1
 
 
-@given(layout=layouts, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
-def test_a_filter_that_lets_all_through_changes_nothing(
-    layout: ChunkLayout, unit: Unit, data: st.DataObject, method: Any, keep: int
-) -> None:
-    stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=Fusion(method), keep=keep)
-
-    (free,) = stage([Ranking(Query("0"))])
-    (filtered,) = stage([Ranking(Query("0", records=np.ones(rows_of(layout, "record"), np.bool_)))])
-
-    assert filtered == free
-
-
 def test_what_is_allowed_is_found_however_much_else_is_better() -> None:
     texts = ["lung"] * 50 + ["lung and much else besides it", "liver"]
     mask = np.arange(52) >= 50
@@ -165,40 +152,3 @@ def test_a_filter_tells_by_retriever_how_many_candidates_it_left() -> None:
 
     assert alone.trace == {"rewritten": "lungs", "filter": {"bm25": of_words}}
     assert fused.trace == {"rewritten": "lungs", "filter": {"bm25": of_words, "dense": of_dense}}
-
-
-def test_without_a_filter_nothing_is_said_of_one() -> None:
-    retriever = make_retriever("dense", [[1, 2]])
-    asked = [Ranking(Query("0")), Ranking(Query("0", records=np.array([True, False])))]
-
-    for stage in (Retrieve(retriever, keep=5), Fuse((retriever, retriever), fusion=Fusion(), keep=5)):
-        free, filtered = stage(asked)
-        assert free.trace == {}
-        assert "filter" in filtered.trace
-
-
-class Backwards:
-    """A reader who likes the last hit best."""
-
-    name = "backwards"
-
-    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
-        return np.arange(len(hits), dtype=np.float64)
-
-
-def test_what_was_said_of_a_ranking_outlasts_its_being_read_again_and_cut() -> None:
-    before = Ranking.of(Query("q"), [Hit(f"{at}#0", at, at, -float(at)) for at in range(3)], trace={"filter": {}})
-
-    (after,) = RerankStage(Backwards(), "backwards", depth=2, keep=2, interpolate=1.0)([before])
-
-    assert [hit.row for hit in after.hits] == [1, 0]
-    assert after.trace == after.first(1).trace == {"filter": {}}
-
-
-def test_a_query_is_the_same_whatever_may_be_found_and_a_ranking_whatever_is_said_of_it() -> None:
-    query, narrowed = Query("q", "1"), Query("q", "1", records=np.array([True, False]))
-
-    assert query == narrowed
-    assert hash(query) == hash(narrowed)
-    assert Ranking(query) == Ranking(narrowed, trace={"filter": {}})
-    assert hash(Ranking(query)) == hash(Ranking(narrowed, trace={"filter": {}}))

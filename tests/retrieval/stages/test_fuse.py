@@ -13,7 +13,7 @@ from retrieval.stages.retrievers import ASKED, deaf_retriever, make_retriever, m
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.retrieval.stages.fuse import Fuse
-from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
+from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, weighted_sum, zscore
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieval, Retrieve
 
 FORMULAS = [("rrf", "zscore"), ("weighted", "zscore"), ("weighted", "zscore_candidates"), ("weighted", "minmax")]
@@ -56,16 +56,6 @@ def close(expected: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------- laws
-
-
-@given(retrievers=legs(3), formula=formulas, shares=st.tuples(weights, weights, weights))
-def test_the_order_of_the_retrievers_changes_nothing(
-    retrievers: Legs, formula: Formula, shares: tuple[float, ...]
-) -> None:
-    (forward,) = fuse(retrievers, formula, list(shares))(ASKED)
-    (backward,) = fuse(retrievers[::-1], formula, list(shares)[::-1])(ASKED)
-
-    assert scores(forward) == close(scores(backward))
 
 
 @given(table=tables(), formula=formulas, data=st.data())
@@ -147,23 +137,6 @@ def test_zscores_are_over_all_rows_however_few_are_listed(table: Any) -> None:
 
 
 @pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
-def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: Formula) -> None:
-    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.1, 0.9, 0.5])]
-
-    (ranking,) = fuse(retrievers, formula)([Ranking(Query("kidney"))])
-
-    assert [hit.row for hit in ranking.hits] == [1, 2, 0]
-    assert all(hit.evidence[0].rank is None and hit.evidence[0].normalized == 0 for hit in ranking.hits)
-
-
-@pytest.mark.parametrize("formula", FORMULAS, ids="-".join)
-def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: Formula) -> None:
-    words = words_retriever(["lung", "liver"])
-
-    assert fuse([words, words], formula)([Ranking(Query("kidney"))]) == [Ranking(Query("kidney"))]
-
-
-@pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
 @given(value=st.floats(-100, 100, width=32), rows=st.integers(1, 40))
 def test_a_retriever_whose_scores_are_all_equal_has_no_say_in_the_order(
     formula: Formula, value: float, rows: int
@@ -186,12 +159,6 @@ def test_a_retriever_that_lists_one_row_says_more_for_it_than_for_those_it_does_
     assert ranking.hits[0].score > ranking.hits[1].score
 
 
-@given(ranks=hnp.arrays(np.int64, st.integers(0, 20), elements=st.integers(0, 1000)), k=st.floats(0.5, 100))
-def test_a_reciprocal_rank_is_zero_for_the_unlisted_and_falls_with_the_rank(ranks: Any, k: float) -> None:
-    for rank, share in zip(ranks, reciprocal_rank(ranks, k=k), strict=True):
-        assert share == (1 / (k + rank) if rank else 0)
-
-
 def test_the_formulas_do_what_their_names_say() -> None:
     values = np.array([1.0, 2.0, 4.0])
 
@@ -199,23 +166,6 @@ def test_the_formulas_do_what_their_names_say() -> None:
     assert zscore(values, mean=2, deviation=0.5).tolist() == [-2, 0, 4]
     assert zscore(values, mean=2, deviation=0).tolist() == [0, 0, 0]
     assert weighted_sum(np.array([values, values]), np.array([1.0, -0.5])).tolist() == [0.5, 1, 2]
-
-
-def test_a_stage_prints_as_the_expression_that_made_it() -> None:
-    stage = fuse([make_retriever("bm25", [[1]], depth=200), make_retriever("dense", [[1]], depth=50)], FORMULAS[0])
-
-    assert str(stage) == "fuse(bm25@200, dense@50)"
-    assert str(Fusion("rrf")) == "rrf(k=60)"
-    assert str(Fusion(*FORMULAS[3])) == "weighted(minmax)"  # type: ignore[arg-type]
-
-
-@given(retrievers=legs(2), formula=formulas, keep=st.integers(1, 12))
-def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(retrievers: Legs, formula: Formula, keep: int) -> None:
-    (whole,) = fuse(retrievers, formula)(ASKED)
-    (beginning,) = fuse(retrievers, formula, keep=keep)(ASKED)
-
-    assert beginning == whole.first(keep)
-    assert Retrieve(retrievers[0], keep=keep)(ASKED)[0] == Retrieve(retrievers[0], keep=1000)(ASKED)[0].first(keep)
 
 
 @given(hnp.arrays(np.float64, st.integers(0, 12), elements=st.integers(-3, 3)), st.integers(1, 14))

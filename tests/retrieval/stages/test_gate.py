@@ -130,20 +130,6 @@ def test_the_second_pass_finds_what_the_first_had_no_room_for(corpus: Corpus) ->
         assert len(ranking.hits) == 60
 
 
-def test_only_queries_with_groups_to_choose_from_are_asked_again(corpus: Corpus) -> None:
-    home = replace(corpus.queries[0], records=corpus.groups < 3)
-    narrow, wide = corpus.gate()([Ranking(home), Ranking(corpus.queries[1])])
-    assert [index.batches for index in corpus.indexes] == [[2], [2], [1], [1]]
-    assert [each.trace["gate"]["passes"] for each in (narrow, wide)] == [1, 2]
-    assert narrow.hits
-    assert [narrow.query.id, wide.query.id] == ["0", "1"]
-
-
-def test_without_a_query_no_retriever_is_asked_for_anything(corpus: Corpus) -> None:
-    assert corpus.gate()([]) == []
-    assert sum(sum(index.batches) for index in corpus.indexes) == 0
-
-
 # ---------------------------------------------------------------------------------------------------- its answers
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 from retrieval.stages.retrievers import ASKED, make_layout, make_retriever
 
-from retrieve_cli.contracts import Hit, Kind, Query, Ranking
-from retrieve_cli.retrieval.stages.gate import WITNESSES, GroupRouting, worth
+from retrieve_cli.contracts import Kind, Query, Ranking
+from retrieve_cli.retrieval.stages.gate import GroupRouting
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieve
 
 
@@ -83,26 +83,7 @@ def test_records_without_a_group_are_one_group_that_no_quota_counts() -> None:
     assert (told["groups_seen"], told["left_out"], told["searched"]) == (61, 60, 2)
 
 
-def test_equal_groups_stand_as_their_best_hits_do() -> None:
-    retriever = make_retriever("dense", [[2.0, 2.0, 2.0]])
-    assert gate_over(retriever, [2, 0, 1], ["a", "b", "c"], top_groups=2)["records"] == [0, 1]
-
-
 falling = st.lists(st.integers(0, 40), min_size=1, max_size=9).map(lambda scores: sorted(scores, reverse=True))
-
-
-@given(falling, st.integers(0, 8), st.integers(1, 10))
-def test_a_better_hit_or_one_more_never_makes_a_group_worth_less(scores: list[int], at: int, more: int) -> None:
-    raised = sorted([*scores[: at % len(scores)], *(score + more for score in scores[at % len(scores) :])])[::-1]
-    before = worth(scores, noise=0.0)
-    assert worth(raised, noise=0.0) >= before
-    assert worth([*scores, scores[-1]], noise=0.0) >= before
-    assert worth([score + more for score in scores], noise=more) == pytest.approx(before)
-
-
-@given(falling)
-def test_only_so_many_records_speak_for_a_group(scores: list[int]) -> None:
-    assert worth(scores, noise=0.0) == worth(scores[:WITNESSES], noise=0.0)
 
 
 def test_a_query_that_finds_nothing_has_an_empty_answer_that_says_so() -> None:
@@ -128,14 +109,3 @@ def test_a_minimum_the_corpus_cannot_give_is_filled_as_far_as_it_goes_and_scores
     told = gate_over(retriever, [0, 1, 2, 2, 2], ["best", "other", "rest"], min_results=50)
     assert told["records"] == [0, 2, 3, 4, 1]
     assert told["filled"] == 4
-
-
-def test_what_is_filled_up_keeps_its_evidence() -> None:
-    stage = Retrieve(make_retriever("dense", [[6.0, 5.0, 5.0, 5.0, *NOISE]]), keep=100)
-    groups = np.array([0, 1, 1, 1, *range(2, 2 + len(NOISE))], np.int32)
-    names = [str(at) for at in range(2 + len(NOISE))]
-    gate = GroupRouting(stage, stage, groups=groups, names=names, candidates=99, top_groups=1, keep=9, min_results=4)
-    (ranking,) = gate(ASKED)
-    last: Hit = ranking.hits[-1]
-    assert [hit.record for hit in ranking.hits] == [1, 2, 3, 0]
-    assert (last.score, last.evidence[0].score) == (5.0, 6.0)

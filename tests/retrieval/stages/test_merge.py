@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
-from retrieve_cli.retrieval.stages.diversity import per_source
 from retrieve_cli.retrieval.stages.merge import merge
 
 QUERY = Query("q", "7")
@@ -38,21 +37,6 @@ orders = st.lists(st.integers(0, 14), unique=True, max_size=12)
 several = st.lists(orders, min_size=1, max_size=4)
 named = several.map(lambda found: [ranking(f"text of {at}", order) for at, order in enumerate(found)])
 limits = st.one_of(st.none(), st.integers(1, 5))
-
-
-@given(orders, st.floats(0, 100))
-def test_one_ranking_alone_keeps_its_order(order: list[int], rrf_k: float) -> None:
-    assert [hit.record for hit in merged([ranking("q", order)], rrf_k=rrf_k).hits] == order
-
-
-@given(named, limits, st.randoms(use_true_random=False))
-def test_the_order_of_the_other_texts_changes_nothing(
-    rankings: list[Ranking], per_query: int | None, random: Any
-) -> None:
-    others = rankings[1:]
-    random.shuffle(others)
-    before = merged(rankings, per_query=per_query, keep=8)
-    assert shown(merged([rankings[0], *others], per_query=per_query, keep=8)) == shown(before)
 
 
 @given(named)
@@ -90,11 +74,6 @@ def test_no_text_gives_more_hits_than_it_may_and_no_more_are_handed_on_than_aske
     assert [hit.id for hit in full.hits if hit.id in kept] == [hit.id for hit in result.hits]
 
 
-def test_of_equal_scores_a_first_place_stands_before_two_second_ones() -> None:
-    result = merged([ranking("a", [9, 1]), ranking("b", [8, 1])], rrf_k=0.0)
-    assert shown(result) == [("08#0", 1.0), ("09#0", 1.0), ("01#0", 1.0)]
-
-
 def test_a_text_that_is_full_makes_room_for_the_others_and_the_trace_says_so() -> None:
     result = merged([ranking("a", [1, 2, 3, 4]), ranking("b", [5, 6, 1])], per_query=2)
     assert [hit.record for hit in result.hits] == [1, 5, 2, 6]
@@ -119,29 +98,3 @@ def test_a_record_is_shown_by_the_chunk_of_the_text_that_ranked_it_best() -> Non
     texts = [ranking("a", [1, 2], chunk=0), ranking("b", [2, 1], chunk=3)]
     assert {hit.id for hit in merged(texts).hits} == {"01#0", "02#3"}
     assert {hit.id for hit in merged(texts, unit="chunk").hits} == {"01#0", "02#0", "01#3", "02#3"}
-
-
-def test_where_texts_rank_a_record_equally_the_querys_own_is_the_one_that_shows_it() -> None:
-    texts = [ranking("z", [1], chunk=0), ranking("b", [1], chunk=1), ranking("a", [1], chunk=2)]
-    assert [hit.id for hit in merged(texts).hits] == ["01#0"]
-    assert [hit.id for hit in merged([ranking("z", []), *texts[1:]]).hits] == ["01#2"]
-
-
-def test_other_caps_hold_as_well() -> None:
-    texts = [ranking("a", [1, 2], chunk=0), ranking("b", [2, 1], chunk=3)]
-    result = merged(texts, unit="chunk", caps=[per_source(1)])
-    assert [hit.id for hit in result.hits] == ["01#0", "02#3"]
-    assert {each["why"] for each in result.trace["diversity"]["cut"]} == {"per_source 1"}
-
-
-def test_what_earlier_stages_said_of_each_text_is_kept() -> None:
-    result = merged([ranking("a", [1], trace={"gate": {"passes": 2}}), ranking("b", [1])])
-    assert result.query is QUERY
-    assert result.trace["texts"] == [
-        {"text": "a", "hits": 1, "given": 1, "trace": {"gate": {"passes": 2}}},
-        {"text": "b", "hits": 1, "given": 0},
-    ]
-
-
-def test_texts_that_find_nothing_make_an_empty_ranking() -> None:
-    assert merged([ranking("a", []), ranking("b", [])]).hits == ()

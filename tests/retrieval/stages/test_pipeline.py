@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from package_text import package
 from retrieval.stages.retrievers import ASKED, make_retriever
 
 from retrieve_cli.contracts import Hit, Kind, Query, Stage
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.stages.diversity import Limit, Mmr, per_group, per_source
+from retrieve_cli.retrieval.stages.diversity import Limit, Mmr
 from retrieve_cli.retrieval.stages.expand import Expand
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
@@ -65,93 +63,7 @@ def merge(first: Stage, **options: Any) -> Merge:
 # ---------------------------------------------------------------------------------------------------- values
 
 
-def test_the_same_parts_make_the_same_pipeline() -> None:
-    def made() -> Pipeline:
-        pair = (make_retriever("bm25", TABLE), make_retriever("dense", TABLE))
-        first = Fuse(pair, Fusion(weights={"bm25": 0.5}), keep=9)
-        stages = (merge(gate(first, first)), rerank(), expand(), Threshold(0.1), Limit((per_source(2),), 5), mmr())
-        return Pipeline(stages)
-
-    assert made() == made()
-    assert str(made()) == str(made())
-    assert made() is not made()
-
-
-def different() -> dict[str, Stage]:
-    """Stages none of which is equal to another."""
-    return {
-        "retrieve": Retrieve(BM25, 10),
-        "retriever": Retrieve(DENSE, 10),
-        "retriever's depth": Retrieve(replace(BM25, depth=50), 10),
-        "retriever's unit": Retrieve(replace(BM25, unit="record"), 10),
-        "retriever's keep": Retrieve(BM25, 11),
-        "fuse": FUSED,
-        "order": replace(FUSED, retrievals=(DENSE, BM25)),
-        "depth": replace(FUSED, retrievals=(BM25, replace(DENSE, depth=50))),
-        "keep": replace(FUSED, keep=99),
-        "weights": replace(FUSED, fusion=Fusion(weights={"bm25": 0.5, "dense": 0.5})),
-        "method": replace(FUSED, fusion=replace(FUSED.fusion, method="rrf")),
-        "normalization": replace(FUSED, fusion=replace(FUSED.fusion, normalization="minmax")),
-        "rrf_k": replace(FUSED, fusion=replace(FUSED.fusion, rrf_k=10.0)),
-        "gate": gate(FUSED, FUSED),
-        "gate's groups": gate(FUSED, FUSED, top_groups=2),
-        "gate's quota": gate(FUSED, FUSED, per_group=2),
-        "gate's second stage": gate(FUSED, Retrieve(BM25, 10)),
-        "merge": merge(FUSED),
-        "merge's cap": merge(FUSED, per_text=2),
-        "rerank": rerank(),
-        "reranker": rerank(name="cross"),
-        "rerank's depth": rerank(depth=20),
-        "interpolate": rerank(interpolate=0.5),
-        "rerank's keep": rerank(keep=20),
-        "rerank's least score": rerank(min_score=0.0),
-        "expand": expand(),
-        "seeds": expand(seeds=4),
-        "steps": expand(depth=3),
-        "walk": expand(how="pagerank"),
-        "threshold": Threshold(0.1),
-        "least": Threshold(0.2),
-        "grade": Threshold(0.1, grade=0.2),
-        "distance": Threshold(0.1, max_distance=0.2),
-        "limit": Limit((per_source(2),), 10),
-        "cap": Limit((per_source(3),), 10),
-        "group": Limit((per_group(2, GROUPS),), 10),
-        "limit's keep": Limit((per_source(2),), 11),
-        "mmr": mmr(),
-        "trade-off": mmr(trade_off=0.5),
-        "mmr's keep": mmr(keep=11),
-    }
-
-
-def test_any_difference_makes_another_pipeline() -> None:
-    stages = different()
-    again = different()
-    for name, stage in stages.items():
-        assert [other for other, each in again.items() if Pipeline((each,)) == Pipeline((stage,))] == [name]
-    first = Pipeline((FUSED, rerank()))
-    assert Pipeline((FUSED,)) != first != Pipeline((rerank(), FUSED))
-
-
-def test_a_pipeline_and_its_stages_do_not_change() -> None:
-    for value, key in [(Pipeline((FUSED,)), "stages"), (BM25, "depth"), (FUSED.fusion, "rrf_k")]:
-        with pytest.raises(AttributeError, match="immutable"):
-            setattr(value, key, 1)
-    for stage in different().values():
-        with pytest.raises(AttributeError, match="immutable"):
-            setattr(stage, stage.__struct_fields__[0], None)
-
-
 # -------------------------------------------------------------------------------------------------- expressions
-
-
-def test_a_pipeline_prints_as_the_expression_that_made_it() -> None:
-    assert str(Pipeline((FUSED, rerank()))) == "fuse(bm25@200, dense@200) > maxsim@50"
-    assert str(Pipeline((Retrieve(BM25, 10), expand()))) == "bm25@200 > expand(5 seeds, 2 steps)"
-    whole = (merge(gate(FUSED, FUSED)), rerank(), Threshold(0.1), Limit((per_source(2),), 5), mmr())
-    assert str(Pipeline(whole)) == (
-        "gate(3 > 1 groups, fuse(bm25@200, dense@200)) > merge > maxsim@50 > threshold(min_score=0.1)"
-        " > limit(per_source 2) > mmr(0.7)"
-    )
 
 
 KINDS: dict[str, tuple[Kind, bool]] = {
@@ -166,24 +78,6 @@ KINDS: dict[str, tuple[Kind, bool]] = {
     "mmr": ("cut", True),
 }
 """By stage: its kind, and whether a score means something new after it. Reranking keeps retrieval's scale."""
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_stage_says_what_it_does_and_whether_scores_mean_something_new(name: str) -> None:
-    stage = different()[name]
-    assert (stage.kind, stage.rescores) == KINDS[name]
-
-
-def test_a_gate_is_of_the_kind_of_what_it_searches_with() -> None:
-    assert gate(FUSED, Retrieve(BM25, 10)).kind == "retrieve"
-
-
-def test_a_pipeline_is_a_stage_of_its_last_kind_that_rescores_if_one_does() -> None:
-    assert (Pipeline((FUSED, rerank())).kind, Pipeline((FUSED, rerank())).rescores) == ("rerank", False)
-    assert (Pipeline((FUSED, mmr())).kind, Pipeline((FUSED, mmr())).rescores) == ("cut", True)
-    inner = Pipeline((FUSED, rerank()))
-    assert Pipeline((inner, mmr()))(ASKED) == Pipeline((FUSED, rerank(), mmr()))(ASKED)
-    assert str(Pipeline((inner, mmr()))) == str(Pipeline((FUSED, rerank(), mmr())))
 
 
 # ------------------------------------------------------------------------------------------------------ running
@@ -232,27 +126,4 @@ def test_what_asks_the_retrievers_is_exchanged_wherever_it_stands(wrapped: Calla
     assert alone(ASKED) == rerank()(wrapped(Retrieve(BM25, keep=FUSED.keep))(ASKED))
 
 
-def test_a_pipeline_that_asks_nobody_has_nothing_to_exchange() -> None:
-    with pytest.raises(TypeError, match="asks no retriever"):
-        _ = Pipeline((rerank(),)).retrieves
-    with pytest.raises(TypeError, match="asks no retriever"):
-        Pipeline((Threshold(0.1),)).retrieving(lambda first: first)
-
-
 # ---------------------------------------------------------------------------------------------- names are to be read
-
-_PRINTED = re.compile(r"(fuse|gate|expand|limit|threshold|mmr|maxsim)[(@]| > merge")
-
-
-@pytest.mark.usefixtures("parsed_package")
-def test_a_printed_name_stands_once_in_the_stage_that_prints_it_and_recognises_none() -> None:
-    texts = [(file.path, text.value) for file in package() for text in file.constants]
-    assert [each for each in texts if _PRINTED.search(each[1])] == [
-        ("retrieval/stages/diversity.py", "limit("),
-        ("retrieval/stages/diversity.py", "mmr("),
-        ("retrieval/stages/expand.py", "expand("),
-        ("retrieval/stages/fuse.py", "fuse("),
-        ("retrieval/stages/gate.py", "gate("),
-        ("retrieval/stages/merge.py", " > merge"),
-        ("retrieval/stages/threshold.py", "threshold("),
-    ]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
-from retrieve_cli.retrieval.stages.rerank import RerankStage, mix
+from retrieve_cli.retrieval.stages.rerank import RerankStage
 
 
 class Table:
@@ -89,16 +88,6 @@ def test_every_hit_that_was_read_says_how_it_moved(scores: Lists, interpolate: f
         assert hit.evidence == before.hits[place].evidence
 
 
-@given(st.lists(numbers, min_size=2, max_size=12), st.floats(0.1, 8), st.floats(-5, 5), st.floats(0, 1), randoms)
-def test_the_scale_of_the_reranker_does_not_count(
-    values: list[float], factor: float, shift: float, interpolate: float, random: Any
-) -> None:
-    retrieved = np.array([random.uniform(-3, 3) for _ in values])
-    read = np.array(values)
-    expected = mix(retrieved, read, interpolate)
-    assert mix(retrieved, factor * read + shift, interpolate) == pytest.approx(expected, abs=1e-6)
-
-
 @given(lists, st.integers(1, 25), st.integers(1, 25))
 def test_where_only_judged_hits_are_passed_on_no_other_pads_them(scores: Lists, depth: int, keep: int) -> None:
     before, options = ranking(scores[0]), {"depth": depth, "keep": keep, "interpolate": 1.0}
@@ -118,9 +107,3 @@ def test_only_as_many_are_read_as_asked_for_and_handed_on() -> None:
 def test_below_the_least_score_nothing_is_handed_on_and_nothing_unread() -> None:
     (after,) = stage(Table([5, 1, 4, 3, 2]), depth=4, min_score=3.0)([ranking([5, 4, 3, 2, 1])])
     assert {hit.row for hit in after.hits} == {0, 2, 3}
-
-
-def test_a_query_without_hits_stays_without() -> None:
-    table = Table([])
-    assert stage(table)([Ranking(Query("q"))]) == [Ranking(Query("q"))]
-    assert table.asked == []

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import given, strategies as st
 from retrieval.stages.retrievers import ASKED, make_layout, make_retriever, table_for
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
-from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
@@ -43,13 +39,6 @@ def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so() -> None:
     assert str(stage) == "dense@2"
 
 
-def test_no_query_gives_no_ranking() -> None:
-    retriever = make_retriever("dense", [[1, 2]])
-
-    assert Retrieve(retriever, keep=1000)([]) == []
-    assert Fuse((retriever, retriever), fusion=Fusion("rrf"), keep=10)([]) == []
-
-
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
 def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
     sizes: list[int], depth: int, data: st.DataObject
@@ -63,23 +52,6 @@ def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
     (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
 
     assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
-
-
-def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once() -> None:
-    asked: list[int] = []
-
-    class Counted(FlatIndex):
-        def score(self, query: Any, rows: Any, **options: Any) -> Any:
-            asked.append(len(rows))
-            return super().score(query, rows, **options)
-
-    table = np.array([[1, 3, 2, 9, 0, 7, 7]], np.float32)
-    retriever = make_retriever("dense", table, layout=make_layout([3, 1, 3]), unit="record")
-    (account,) = replace(retriever, index=Counted(np.ascontiguousarray(table.T))).ask([Query("0")])
-    asked.clear()
-
-    assert account.best_chunks(np.array([2, 0, 1])).tolist() == [5, 1, 3]
-    assert asked == [7]
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
@@ -100,22 +72,6 @@ def test_a_record_index_gives_each_chunk_the_score_of_its_record(
 
 
 @given(sizes=sizes, data=st.data())
-def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
-    sizes: list[int], data: st.DataObject
-) -> None:
-    layout = make_layout(sizes)
-    words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
-    of_records = make_retriever("bm25", words, layout=layout, index_unit="record")
-    of_chunks = make_retriever("dense", vectors, layout=layout)
-
-    (ranking,) = Fuse((of_records, of_chunks), fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
-
-    assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
-        row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
-    }
-
-
-@given(sizes=sizes, data=st.data())
 def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_in_either_order(
     sizes: list[int], data: st.DataObject
 ) -> None:
@@ -133,11 +89,3 @@ def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_i
         at: (layout.starts[at] + group.argmax(), words[0, at], group.max()) for at, group in enumerate(groups)
     }
     assert [(hit.id, hit.score) for hit in forward.hits] == [(hit.id, hit.score) for hit in backward.hits]
-
-
-def test_a_record_index_alone_shows_the_first_chunk_of_each_record() -> None:
-    retriever = make_retriever("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
-
-    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
-
-    assert [hit.id for hit in ranking.hits] == ["01#0", "00#0"]

@@ -28,24 +28,6 @@ def test_each_test_is_named_with_what_it_cut() -> None:
     ]
 
 
-def test_hits_that_are_cut_are_listed_as_far_as_they_would_be_shown() -> None:
-    before = ranking([(0.9, 0.8), (0.8, 0.3), (0.7, 0.9), (0.6, 0.3), (0.5, 0.3)])
-
-    def listed(k: int) -> list[str]:
-        (after,) = Threshold(grade=0.5, similar=("dense",), k=k)([before])
-        return [hit["id"] for hit in after.trace["threshold"]["hits"]]
-
-    assert [listed(k) for k in (1, 2, 3)] == [[], ["r1#0"], ["r1#0"]]
-    assert [listed(k) for k in (4, 9)] == [["r1#0", "r3#0"], ["r1#0", "r3#0", "r4#0"]]
-
-
-def test_a_distance_is_one_less_the_similarity() -> None:
-    before = ranking([(0.9, 0.8), (0.7, 0.69)])
-    (after,) = Threshold(max_distance=0.25, similar=("dense",))([before])
-    assert [hit.id for hit in after.hits] == ["r0#0"]
-    assert str(Threshold(max_distance=0.25, min_score=1)) == "threshold(min_score=1, max_distance=0.25)"
-
-
 PAIRS = st.lists(st.tuples(st.floats(-2, 2), st.none() | st.floats(-1, 1)), max_size=12)
 
 

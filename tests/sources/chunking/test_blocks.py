@@ -24,14 +24,6 @@ def test_headings_make_a_path_from_the_outermost_inwards() -> None:
     assert [block.path for block in blocks if block.kind == "paragraph"] == [("A", "B"), ("A", "B", "C"), ("A", "D")]
 
 
-def test_a_level_left_out_does_not_break_the_path() -> None:
-    assert scan("# A\n\n###### B\n\n### C\n\ntext")[-1].path == ("A", "C")
-
-
-def test_underlined_lines_are_headings() -> None:
-    assert [block.path for block in scan("Title\n=====\nPart\n----\r\ntext")][-1] == ("Title", "Part")
-
-
 @pytest.mark.parametrize("fence", ["```", "~~~~", "   ```"])
 def test_headings_inside_a_code_fence_are_no_headings(fence: str) -> None:
     blocks = scan(f"# A\n\n{fence}\n# comment\n\n## more\n{fence}\n\ntext")
@@ -53,16 +45,6 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("text", "kinds"), KINDS.values(), ids=KINDS)
-def test_blocks_have_their_kind(text: str, kinds: str) -> None:
-    assert [block.kind for block in scan(text)] == kinds.split()
-
-
-def test_scanning_begins_where_the_body_begins() -> None:
-    text = "---\ntitle: x\n---\n# A\n"
-    assert [(block.start, block.path) for block in scan(text, 17)] == [(17, ("A",))]
-
-
 @pytest.mark.parametrize(
     ("heading", "words"),
     [
@@ -76,7 +58,3 @@ def test_scanning_begins_where_the_body_begins() -> None:
 )
 def test_the_words_of_a_heading_are_without_its_marks(heading: str, words: str) -> None:
     assert title(heading) == words
-
-
-def test_a_giant_heading_is_cut_short_in_paths() -> None:
-    assert len(title("# " + "word " * 1_000)) == 200

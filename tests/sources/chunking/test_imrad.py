@@ -110,26 +110,3 @@ def test_a_structured_abstract_gives_a_chunk_for_each_of_its_parts(words: Tokeni
     text = "Growth: BACKGROUND: Cells grow. METHODS: We looked. RESULTS: They grew. CONCLUSIONS: They do."
     chunks = list(ImradChunker(words, max_tokens=512).chunk(record(text, name="Growth", kind=kind)))
     assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results", "Conclusion"]
-
-
-@pytest.mark.parametrize("mark", ["### {}\n\n", "**{}**\n\n", "{}: "])
-def test_the_parts_of_an_abstract_inside_a_paper_are_kept_apart(words: Tokenizer, record: Make, mark: str) -> None:
-    parts = "\n\n".join(mark.format(name) + "One thing." for name in ("Methods", "Results"))
-    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(f"## Abstract\n\n{parts}\n\n## Introduction\n\nX.")))
-    assert [chunk.section for chunk in chunks] == ["Abstract > Methods", "Abstract > Results", "Introduction"]
-
-
-def test_tiny_sections_within_one_part_share_a_chunk_under_their_names(words: Tokenizer, record: Make) -> None:
-    text = "## Methods\n\n### Cells\n\nOne.\n\n### Mice\n\nTwo.\n\n## Results\n\n### Cells\n\nThree."
-    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(text)))
-    assert [chunk.section for chunk in chunks] == ["Methods > Cells, Mice", "Results > Cells"]
-
-
-def test_a_catalog_record_without_parts_that_fits_stays_whole(words: Tokenizer, record: Make) -> None:
-    made = record("Methods: one. And two.", kind="catalog")
-    (chunk,) = ImradChunker(words, max_tokens=64).chunk(made)
-    assert (chunk.text, chunk.section) == (made.text, None)
-
-
-def test_the_card_names_the_strategy(words: Tokenizer) -> None:
-    assert ImradChunker(words, max_tokens=64).card["strategy"] == "imrad"

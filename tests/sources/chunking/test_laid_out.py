@@ -65,20 +65,3 @@ def test_a_cut_table_of_a_layout_repeats_its_header(chunker: SectionChunker) -> 
     made = chunks(chunker, record(("heading", 1, "T", 0), ("table", 0, table, 0)))
     assert len(made) > 2
     assert all(chunk.table_header == "| name | value |\n|---|---|\n" for chunk in made[1:])
-
-
-def test_a_section_may_go_on_over_pages(chunker: SectionChunker) -> None:
-    document = record(("heading", 1, "S", 1), ("paragraph", 0, "ab cd.", 1), ("paragraph", 0, "ef gh.", 2))
-    [chunk] = chunks(chunker, document)
-    assert document.layout is not None
-    assert document.layout.place(chunk.start, chunk.end)[:2] == (1, 2)
-
-
-def test_listed_titles_head_sections_of_a_layout_as_of_any_text(words: Tokenizer) -> None:
-    from retrieve_cli.sources.chunking.markers import Markers
-
-    chunker = SectionChunker(words, max_tokens=64, markers=Markers(titles=("Dosage and Use",)))
-    document = record(
-        ("paragraph", 0, "ab cd.", 0), ("paragraph", 0, "2 DOSAGE AND USE", 0), ("paragraph", 0, "ef.", 0)
-    )
-    assert [chunk.section for chunk in chunks(chunker, document)] == [None, "Dosage and Use"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,15 +114,6 @@ def test_chunks_of_minilm_tokens_keep_the_laws(
     lawful(record, chunks, minilm, max_tokens=60, prefix=prefix)
 
 
-@pytest.mark.parametrize("cut", [_section, _imrad, _coherent])
-@LAWS
-@given(text=TEXT)
-def test_only_windows_overlap(words: Tokenizer, cut: Cut, text: str) -> None:
-    record = Record(id="r", name="Guide", text=text, kind="markdown", source="s")
-    chunks = list(cut(record, words, max_tokens=40, size=40))
-    assert all(before.end <= after.start for before, after in pairwise(chunks))
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -152,13 +142,6 @@ def test_strange_texts_keep_the_laws(minilm: Tokenizer, words: Tokenizer, lawful
     for tokenizer in (words, minilm):
         record = Record(id="r", name="Guide", text=text, kind="text", source="s")
         lawful(record, cut(record, tokenizer, max_tokens=64, size=64), tokenizer, max_tokens=64)
-
-
-@pytest.mark.parametrize("cut", [_section, _imrad, _window])
-def test_a_text_of_white_space_gives_no_chunk(words: Tokenizer, cut: Cut) -> None:
-    for kind in ("markdown", "catalog"):
-        record = Record(id="r", name="Guide", text="head \n\n \t", kind=kind, source="s", body_start=5)
-        assert list(cut(record, words, max_tokens=64, size=64)) == []
 
 
 class ByteTokenizer:

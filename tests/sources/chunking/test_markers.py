@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from retrieve_cli.config.settings import MARKERS
 from retrieve_cli.contracts import Record, Tokenizer
 from retrieve_cli.sources.chunking.markers import LABELS, Markers
 from retrieve_cli.sources.chunking.section import SectionChunker
@@ -28,31 +27,11 @@ def test_lines_that_are_listed_titles_head_sections(words: Tokenizer, record: Ma
     assert list(dict.fromkeys(sections(words, made))) == ["Wounds", "Night care"]
 
 
-def test_a_title_right_behind_the_name_of_a_catalog_record_heads_its_section(words: Tokenizer, record: Make) -> None:
-    titles = {"section_titles": ["Wounds", "Night care"]}
-    made = record("Care: Wounds\nClean.\nNight care\nSleep.", name="Care", kind="catalog", metadata=titles)
-    chunks = list(SectionChunker(words, max_tokens=512).chunk(made))
-    assert [chunk.section for chunk in chunks] == titles["section_titles"]
-    assert [chunk.text for chunk in chunks] == ["Care: Wounds\nClean.", "Night care\nSleep."]
-
-
 def test_titled_sections_never_share_a_chunk_and_others_within_them_do(words: Tokenizer, record: Make) -> None:
     text = "Wounds\nClean.\n\nNight care\n\n**Sleep**\n\nLong.\n\n**Light**\n\nNone."
     titles = {"section_titles": ["Wounds", "Night care"]}
     chunks = SectionChunker(words, max_tokens=512).chunk(record(text, metadata=titles))
     assert [chunk.section for chunk in chunks] == ["Wounds", "Night care > Sleep, Light"]
-
-
-@pytest.mark.parametrize("listed", [[], "Wounds", {"a": "Wounds"}, [3, None, ["Wounds"]], ["", " ", "*"], ["x" * 300]])
-def test_a_list_of_no_titles_changes_nothing(words: Tokenizer, record: Make, listed: object) -> None:
-    text = f"Wounds\n{PROSE}"
-    assert sections(words, record(text, metadata={"section_titles": listed})) == sections(words, record(text))
-
-
-def test_titles_within_code_and_below_headings(words: Tokenizer, record: Make) -> None:
-    text = f"# Guide\n\n{PROSE}\n\nSetup\n{PROSE}\n\n```\nSetup\n{PROSE}\n```\n\n## Next\n\n{PROSE}"
-    made = record(text, metadata={"section_titles": ["Setup"]})
-    assert list(dict.fromkeys(sections(words, made))) == ["Guide", "Guide > Setup", "Guide > Next"]
 
 
 @pytest.mark.parametrize(
@@ -125,10 +104,6 @@ def test_a_drug_label_is_cut_at_its_sections(words: Tokenizer, record: Make, tex
     expected = ["Indications and Usage", "Dosage and Administration", "Contraindications"]
     markers = Markers("drug_label", LABELS["drug_label"])
     assert sections(words, record(text, kind=kind), markers) == expected
-
-
-def test_every_set_of_labels_can_be_configured() -> None:
-    assert set(MARKERS) == set(LABELS)
 
 
 FIGURE = "![cells under the microscope](cells.png)"

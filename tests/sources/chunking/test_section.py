@@ -46,17 +46,6 @@ def test_tiny_neighbours_of_one_parent_share_a_chunk(words: Tokenizer, record: M
     assert chunks[1].header == "Guide > A > B, C\n"
 
 
-def test_no_more_than_eight_tiny_sections_share_a_chunk(words: Tokenizer, record: Make) -> None:
-    text = "# A\n\n" + "".join(f"## B{at}\n\none\n\n" for at in range(12))
-    chunks = list(SectionChunker(words, max_tokens=400).chunk(record(text)))
-    assert [len(chunk.sections) for chunk in chunks] == [8, 4]
-
-
-def test_text_above_the_first_heading_adds_no_name(words: Tokenizer, record: Make) -> None:
-    (chunk,) = SectionChunker(words, max_tokens=80).chunk(record("one\n\n# A\n\ntwo"))
-    assert (chunk.section, chunk.sections) == ("A", ())
-
-
 def test_a_heading_stays_with_the_text_behind_it_and_not_with_a_tiny_section_before(
     words: Tokenizer, record: Make
 ) -> None:
@@ -123,13 +112,6 @@ def test_a_cut_paragraph_is_cut_between_sentences(words: Tokenizer, record: Make
     assert all(chunk.text.startswith("The ") and chunk.text.endswith("again.") for chunk in chunks)
 
 
-def test_a_cut_section_is_evenly_filled(words: Tokenizer, record: Make) -> None:
-    text = "\n\n".join([SENTENCE] * 7)
-    tokens = [chunk.tokens for chunk in SectionChunker(words, max_tokens=70).chunk(record(text))]
-    assert len(tokens) == 2
-    assert max(tokens) - min(tokens) <= 12
-
-
 def test_a_lead_in_stays_with_what_it_leads_to(words: Tokenizer, record: Make) -> None:
     text = f"{SENTENCE * 3}\n\nThe values are:\n\n* one of the values\n* two of the values\n\n{SENTENCE * 3}"
     chunks = list(SectionChunker(words, max_tokens=64).chunk(record(text)))
@@ -170,36 +152,11 @@ def test_later_chunks_of_a_catalog_record_begin_with_its_name(words: Tokenizer, 
     assert {chunk.section for chunk in others} == {None}
 
 
-def test_a_record_that_fits_is_tokenized_once(words: Tokenizer, record: Make) -> None:
-    class Counting:
-        special_tokens = 2
-        calls = 0
-
-        def count(self, text: str) -> int:
-            self.calls += 1
-            return words.count(text)
-
-        def spans(self, text: str) -> list[tuple[int, int]]:
-            self.calls += 1
-            return list(words.spans(text))
-
-    for kind in ("catalog", "markdown"):
-        counting = Counting()
-        list(SectionChunker(counting, max_tokens=64).chunk(record(SENTENCE, kind=kind)))
-        assert counting.calls == 1
-
-
 def test_a_size_above_what_the_encoder_takes_or_a_prefix_that_leaves_no_room_is_refused(words: Tokenizer) -> None:
     with pytest.raises(UsageError, match="300"):
         SectionChunker(words, max_tokens=256, size=300)
     with pytest.raises(UsageError, match="no room"):
         SectionChunker(words, max_tokens=64, prefix="word " * 60)
-
-
-def test_every_parameter_is_on_the_card(words: Tokenizer) -> None:
-    card = SectionChunker(words, max_tokens=256, size=128, prefix="p: ", language="de").card
-    own = {"strategy": "section", "coherence": None, "sections": 3}
-    assert card == {**own, "max_tokens": 256, "size": 128, "prefix": "p: ", "language": "de"}
 
 
 def test_spacy_is_not_imported_until_a_block_must_be_cut_by_sentences() -> None:

@@ -21,11 +21,6 @@ def test_sentences_begin_behind_a_full_stop() -> None:
     assert [text[start:].split(maxsplit=1)[0] for start in sentence_starts(text)] == ["It", "Was", "Yes!", "All"]
 
 
-@pytest.mark.parametrize("text", ["", " ", "no stop"])
-def test_a_text_without_a_stop_is_one_sentence(text: str) -> None:
-    assert sentence_starts(text) == [0]
-
-
 @pytest.mark.parametrize(
     ("text", "starts"),
     [

@@ -34,21 +34,11 @@ def test_windows_share_about_the_overlap_asked_for(words: Tokenizer, record: Mak
     assert all(overlap - 2 <= tokens <= overlap for tokens in shared)
 
 
-def test_without_overlap_windows_share_nothing(words: Tokenizer, record: Make) -> None:
-    chunks = list(WindowChunker(words, max_tokens=64).chunk(record(SENTENCE * 50)))
-    assert all(before.end <= after.start for before, after in pairwise(chunks))
-
-
 @pytest.mark.parametrize("unit", ["e\u0301", "👍🏽", "👩‍👩‍👧"])
 def test_no_window_begins_inside_a_combined_character(words: Tokenizer, record: Make, unit: str) -> None:
     chunks = list(WindowChunker(words, max_tokens=32, overlap=8).chunk(record(unit * 300, kind="text")))
     assert len(chunks) > 3
     assert all(chunk.text.startswith(unit) and chunk.text.endswith(unit) for chunk in chunks)
-
-
-def test_headings_mean_nothing_to_windows(words: Tokenizer, record: Make) -> None:
-    (chunk,) = WindowChunker(words, max_tokens=64).chunk(record("# A\n\none\n\n# B\n\ntwo"))
-    assert (chunk.section, chunk.header) == (None, "Guide\n")
 
 
 def test_a_line_of_ten_megabytes_is_cut_in_bounded_time(record: Make) -> None:
@@ -105,8 +95,3 @@ def test_a_character_that_no_chunk_can_hold_is_an_error_not_a_cut_input(record: 
 def test_an_overlap_above_half_a_window_is_refused(words: Tokenizer) -> None:
     with pytest.raises(UsageError, match="overlap of 40"):
         WindowChunker(words, max_tokens=64, overlap=40)
-
-
-def test_every_parameter_is_on_the_card(words: Tokenizer) -> None:
-    card = WindowChunker(words, max_tokens=256, size=128, overlap=16).card
-    assert (card["strategy"], card["size"], card["overlap"]) == ("window", 128, 16)

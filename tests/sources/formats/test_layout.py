@@ -25,14 +25,6 @@ def test_a_stretch_has_the_pages_of_its_first_and_last_character() -> None:
     assert (place.page, place.page_end, place.page_label, place.page_label_end) == (1, 3, "i", "1")
 
 
-def test_a_page_without_text_is_no_place_of_a_text() -> None:
-    assert Layout([], PAGES).place(12, 20).page == 3
-
-
-def test_a_document_without_pages_has_none() -> None:
-    assert Layout([]).place(0, 5)[:5] == (None,) * 5
-
-
 def test_the_anchor_is_the_last_one_at_or_before_the_start() -> None:
     blocks = [Block(0, 4, "heading", 1, "a"), Block(5, 9, "paragraph"), Block(10, 14, "heading", 2, "b")]
     layout = Layout(blocks)
@@ -40,21 +32,10 @@ def test_the_anchor_is_the_last_one_at_or_before_the_start() -> None:
     assert Layout(blocks[1:]).place(6, 7).anchor is None
 
 
-def test_the_kind_is_that_of_most_characters() -> None:
-    layout = Layout([Block(0, 10, "paragraph"), Block(10, 30, "table"), Block(30, 60, "code")])
-    spans = {(0, 30): "table", (0, 20): "text", (12, 44): "table", (20, 60): "code"}
-    assert {span: layout.place(*span).kind for span in spans} == spans
-    assert Layout([Block(0, 9, "caption")]).place(0, 9).kind == "figure"
-
-
 def test_words_of_a_line_share_a_box_and_lines_and_columns_have_their_own() -> None:
     boxes = words((0, 3, 1, 10, 10), (4, 7, 1, 35, 11), (8, 11, 1, 10, 24), (12, 15, 1, 300, 24), (16, 19, 2, 10, 24))
     lines = [(1, 10, 10, 55, 21), (1, 10, 24, 30, 34), (1, 300, 24, 320, 34), (2, 10, 24, 30, 34)]
     assert [tuple(box) for box in boxes.boxes(0, 19)] == lines
-
-
-def test_lines_from_right_to_left_share_a_box() -> None:
-    assert [tuple(box) for box in words((0, 3, 1, 80, 10), (4, 7, 1, 55, 10)).boxes(0, 7)] == [(1, 55, 10, 100, 20)]
 
 
 def test_only_words_of_the_stretch_have_boxes() -> None:
@@ -80,8 +61,3 @@ def test_each_word_of_any_stretch_lies_in_one_of_its_boxes(sizes: list[tuple[int
                 own.page == box.page and own.x0 <= box.x0 and own.y0 <= box.y0 and own.x1 >= box.x1 and own.y1 >= box.y1
                 for own in boxes
             )
-
-
-def test_words_survive_the_way_through_their_arrays() -> None:
-    made = words((0, 3, 1, 10, 10), (4, 7, 1, 35, 10))
-    assert list(Words.of(*made.arrays())) == list(made)

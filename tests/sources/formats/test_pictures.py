@@ -79,13 +79,6 @@ def test_a_passage_is_marked_at_its_boxes_and_nowhere_else() -> None:
     assert yellow(image(render(pdf(), [2]))) is None
 
 
-def test_the_same_page_gives_the_same_bytes_without_a_time() -> None:
-    marks = [Mark(Box(1, 50, 40, 200, 60), "heading", "1 heading 1", 1), Mark(Box(1, 50, 90, 300, 130), "list", "2", 2)]
-    drawn = render(pdf(), [1], marks=marks)
-    assert drawn == render(pdf(), [1], marks=marks)
-    assert b"tIME" not in drawn
-
-
 def test_pages_are_side_by_side_and_at_most_four() -> None:
     six = pdf({number: ["Heading"] for number in range(1, 7)})
     assert image(render(six, [1, 2])).size == (800 + 12 + 800, 600)
@@ -208,10 +201,6 @@ def test_without_a_picture_the_answer_is_printed_with_the_reason(
     told = [json.loads(line) for line in done.err.splitlines() if line.startswith('{"picture"')]
     assert "is gone" in told[0]["picture"]["reason"]
     assert not out.exists(), "no picture of another version is drawn"
-
-
-def test_a_picture_of_another_format_is_an_error(folder: Path, retrieve: Program) -> None:
-    assert retrieve("query", "whistles", "--picture", "a.gif").code == 2
 
 
 # ------------------------------------------------------------------------------------------------- server

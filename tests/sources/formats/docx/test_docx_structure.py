@@ -70,10 +70,6 @@ def test_list_items_have_printed_numbers_and_indentation() -> None:
     assert levelled(parsed) == [("list", 0, expected)]
 
 
-def test_bullets_are_dashes() -> None:
-    assert text_of(item("a", 1) + item("b", 1), numbering=lists(level(0, "bullet", "\uf0b7"))) == "- a\n- b"
-
-
 def test_lists_of_one_definition_continue_unless_they_restart() -> None:
     again = (
         '<w:num w:numId="5"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="6"><w:abstractNumId w:val="0"/>'
@@ -92,22 +88,6 @@ def test_a_level_restarts_only_after_the_level_that_it_names() -> None:
     body = "".join(item("x", 1, depth) for depth in (0, 1, 2, 1, 2, 0, 1, 2))
     labels = [line.split()[0] for line in text_of(body, numbering=lists(definition)).splitlines()]
     assert labels == ["1", "1)", "A", "2)", "B", "2", "3)", "A"]
-
-
-def test_a_definition_may_be_that_of_a_numbering_style() -> None:
-    numbering = (
-        '<w:abstractNum w:abstractNumId="0"><w:numStyleLink w:val="S"/></w:abstractNum>'
-        f'<w:abstractNum w:abstractNumId="1"><w:styleLink w:val="S"/>{DECIMAL}</w:abstractNum>'
-        '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num>'
-    )
-    styles = style("S", properties='<w:numPr><w:numId w:val="2"/></w:numPr>', kind="numbering")
-    assert text_of(item("a", 1) + item("b", 1), numbering=numbering, styles=styles) == "1. a\n2. b"
-
-
-def test_a_paragraph_may_opt_out_of_the_numbers_of_its_style() -> None:
-    styles = style("L", properties='<w:numPr><w:numId w:val="1"/></w:numPr>')
-    body = headed("a", "L") + p("b", '<w:pStyle w:val="L"/><w:numPr><w:numId w:val="0"/></w:numPr>') + headed("c", "L")
-    assert text_of(body, styles=styles, numbering=lists(DECIMAL)) == "1. a\n\nb\n\n2. c"
 
 
 def test_empty_items_are_counted_and_hidden_ones_are_not() -> None:
@@ -147,22 +127,6 @@ def test_cells_hold_paragraphs_lists_and_inner_tables_in_one_line() -> None:
     assert found == "| a b x \\| y z | 1. i 2. j |\n|---|---|"
 
 
-def test_short_rows_are_padded_and_indented_rows_are_moved() -> None:
-    moved = '<w:trPr><w:gridBefore w:val="1"/></w:trPr>' + cell(p("c"))
-    assert text_of(table(cell(p("a")) + cell(p("b")), moved, cell(p("d")))).splitlines()[2:] == ["|  | c |", "| d |  |"]
-
-
-def test_a_table_of_one_cell_is_a_frame_around_its_blocks() -> None:
-    styles = style("H", "heading 1")
-    parsed = read(word_file(table(cell(headed("A", "H") + p("b"))), parts={"styles": styles}))
-    assert levelled(parsed) == [("heading", 1, "A"), ("paragraph", 0, "b")]
-
-
-def test_rows_in_content_controls_are_read() -> None:
-    row = f"<w:sdt><w:sdtContent><w:tr>{cell(p('a'))}{cell(p('b'))}</w:tr></w:sdtContent></w:sdt>"
-    assert text_of(f"<w:tbl>{row}</w:tbl>") == "| a | b |\n|---|---|"
-
-
 def note(kind: str, number: int, text: str) -> str:
     mark = r(f"<w:{kind}Ref/>")
     return f'<w:{kind} w:id="{number}">{p("", inner=mark + r(t(text)))}</w:{kind}>'
@@ -182,31 +146,6 @@ def test_notes_follow_their_paragraph_with_printed_numbers() -> None:
     )
     found = read(word_file(body, parts=parts)).text
     assert found == "One[1] and[i]\n\n[1] First note.\n\n[i] At the end.\n\nTwo[2]\n\n[2] Second."
-
-
-def test_numbers_of_notes_obey_the_settings() -> None:
-    settings = '<w:footnotePr><w:numFmt w:val="upperRoman"/><w:numStart w:val="4"/></w:footnotePr>'
-    parts = {"footnotes": note("footnote", 1, "n"), "settings": settings}
-    assert read(word_file(p("a", inner=reference("footnote", 1)), parts=parts)).text == "a[IV]\n\n[IV] n"
-
-
-def test_a_note_with_a_mark_of_its_own_is_not_counted() -> None:
-    own = r('<w:footnoteReference w:customMarkFollows="1" w:id="1"/>' + t("*"))
-    parts = {"footnotes": note("footnote", 1, "star") + note("footnote", 2, "one")}
-    found = read(word_file(p("a", inner=own + reference("footnote", 2)), parts=parts)).text
-    assert found == "a[*][1]\n\n[*] star\n\n[1] one"
-
-
-def test_notes_of_a_table_follow_the_table() -> None:
-    parts = {"footnotes": note("footnote", 1, "n")}
-    body = table(cell(p("a", inner=reference("footnote", 1))) + cell(p("b")))
-    assert read(word_file(body, parts=parts)).text == "| a[1] | b |\n|---|---|\n\n[1] n"
-
-
-def test_a_note_is_written_once_however_often_it_is_referred_to() -> None:
-    parts = {"footnotes": note("footnote", 1, "long text") + note("footnote", 9, "x" + reference("footnote", 9))}
-    body = p("a", inner=reference("footnote", 1) * 3 + reference("footnote", 77))
-    assert read(word_file(body, parts=parts)).text.count("long text") == 1
 
 
 @pytest.mark.parametrize(

@@ -70,17 +70,9 @@ def test_insertions_are_kept_and_deletions_dropped() -> None:
     assert text_of(p("kept", inner=f"{deleted}<w:ins>{r(t(' new'))}</w:ins>{moved}")) == "kept new here"
 
 
-def test_paragraphs_are_one_if_the_end_of_the_first_is_deleted() -> None:
-    assert text_of(p("one ", "<w:rPr><w:del/></w:rPr>") + p("paragraph")) == "one paragraph"
-
-
 def test_deleted_rows_are_dropped() -> None:
     gone = f"<w:trPr><w:del/></w:trPr>{cell(p('x'))}{cell(p('y'))}"
     assert "x" not in text_of(table(cell(p("a")) + cell(p("b")), gone, cell(p("c")) + cell(p("d"))))
-
-
-def test_a_large_initial_letter_belongs_to_its_word() -> None:
-    assert text_of(p("O", '<w:framePr w:dropCap="drop"/>') + p("nce upon a time")) == "Once upon a time"
 
 
 def test_hidden_text_is_dropped_by_run_and_by_styles() -> None:
@@ -101,10 +93,6 @@ def test_results_of_fields_are_kept_and_instructions_dropped() -> None:
     assert text_of(p(inner=nested)) == "yes"
 
 
-def test_a_field_without_an_end_hides_no_further_paragraph() -> None:
-    assert text_of(p("a", inner=FIELD.format("begin") + r(t("code"))) + p("b")) == "a\n\nb"
-
-
 def test_the_result_of_a_field_may_go_on_over_paragraphs() -> None:
     begun = FIELD.format("begin") + "<w:r><w:instrText>X</w:instrText></w:r>" + FIELD.format("separate") + r(t("one"))
     assert text_of(p(inner=begun) + p("two", inner=FIELD.format("end"))) == "one\n\ntwo"
@@ -116,11 +104,6 @@ def test_links_controls_and_smart_tags_keep_their_text() -> None:
     link = f"<w:hyperlink>{r(t('a'))}</w:hyperlink>"
     assert text_of(p(inner=link + control + prompt + f"<w:smartTag>{r(t('c'))}</w:smartTag>")) == "abc"
     assert text_of(f"<w:sdt><w:sdtContent>{p('block')}</w:sdtContent></w:sdt>") == "block"
-
-
-def test_special_characters_become_text() -> None:
-    runs = "<w:tab/><w:t>a</w:t><w:noBreakHyphen/><w:t>b</w:t><w:softHyphen/><w:t>c\u00add</w:t><w:br/><w:t>e</w:t>"
-    assert text_of(p("x", inner=r(runs))) == "x\ta-bcd\ne"
 
 
 def test_symbols_are_characters_of_their_font() -> None:
@@ -142,11 +125,6 @@ def test_right_to_left_text_is_in_logical_order() -> None:
     assert text_of(p("", "<w:bidi/>", inner=words)) == "שלום עולם"
 
 
-def test_phonetic_guides_are_dropped() -> None:
-    ruby = f"<w:ruby><w:rt>{r(t('かん'))}</w:rt><w:rubyBase>{r(t('漢'))}</w:rubyBase></w:ruby>"
-    assert text_of(p(inner=r(ruby))) == "漢"
-
-
 def test_comments_headers_and_footers_are_dropped() -> None:
     body = p("text", inner=r('<w:commentReference w:id="1"/>'))
     parts = {"comments": f'<w:comment w:id="1">{p("remark")}</w:comment>', "header1": p("head"), "footer1": p("foot")}
@@ -160,12 +138,6 @@ def test_a_text_box_follows_its_paragraph_once(box: str) -> None:
     content = p("in the box") + p("twice")
     body = p("before", inner=r(box.replace("{}", content))) + p("after")
     assert text_of(body) == "before\n\nin the box\n\ntwice\n\nafter"
-
-
-def test_a_text_box_within_a_cell_or_a_box_is_read_with_it() -> None:
-    inner = p("a", inner=r(VML.replace("{}", p("b"))))
-    assert text_of(table(cell(inner) + cell(p("c")))) == "| a b | c |\n|---|---|"
-    assert text_of(p("x", inner=r(VML.replace("{}", inner)))) == "x\n\na\n\nb"
 
 
 def test_captions_are_known_by_their_style_or_their_counter() -> None:
@@ -209,20 +181,3 @@ def test_metadata_are_the_core_properties() -> None:
     titles = {"title": "Mice", "author": "A. Author", "description": "On sleep", "keywords": ["mouse", "sleep", "rest"]}
     others = {"created": "2024-01-02T03:04:05Z", "language": "en-GB"}
     assert read(word_file(p("x"), core=core)).metadata == {**titles, **others}
-
-
-def test_the_title_is_that_of_the_text_if_the_properties_have_none() -> None:
-    styles = '<w:style w:type="paragraph" w:styleId="Titel"><w:name w:val="Title"/></w:style>'
-    parsed = read(word_file(p("On mice", '<w:pStyle w:val="Titel"/>'), parts={"styles": styles}))
-    assert parsed.metadata == {}
-    assert parsed.title == "On mice"
-    assert levelled(parsed) == [("heading", 1, "On mice")]
-
-
-def test_embedded_documents_are_named() -> None:
-    assert read(word_file(p("x") + '<w:altChunk r:id="a"/>')).notices == ("skipped 1 embedded document",)
-
-
-def test_the_same_bytes_give_the_same_document() -> None:
-    content = word_file(p("a") + table(cell(p("b")) + cell(p("c"))))
-    assert read(content) == read(content)

@@ -43,12 +43,6 @@ def test_headings_have_the_anchors_that_links_use() -> None:
     ]  # fmt: skip
 
 
-def test_a_place_has_the_last_anchor_above_it() -> None:
-    parsed = parse("<h1 id=a>One</h1><p>first</p><h2 id=b>Two</h2><p>second</p>")
-    places = [layout_of(parsed).place(parsed.text.index(word), len(parsed.text)) for word in ("first", "second")]
-    assert [place.anchor for place in places] == ["a", "b"]
-
-
 def test_lists_are_lines_with_marks_and_numbers() -> None:
     page = "<ol start=3><li>a<ul><li>b<p>more<li>c</ul><li value=9>d</ol><dl><dt>--flag<dt>-f<dd>What it does.</dl>"
     items = "3. a\n  - b\n    more\n  - c\n9. d"
@@ -65,11 +59,6 @@ def test_a_table_of_data_is_a_pipe_table() -> None:
     <tr><td colspan=2>wide</tr></table>"""
     table = "| a\\|b | c |\n|---|---|\n| 1 2 | x |\n|  | y |\n| wide |  |"
     assert blocks(page) == [("caption", "Sizes"), ("table", table)]
-
-
-def test_a_table_without_header_has_an_empty_one() -> None:
-    table = "|  |  |\n|---|---|\n| a | b |\n| c | d |"
-    assert blocks("<table><tr><td>a<td>b<tr><td>c<td>d</table>") == [("table", table)]
 
 
 def test_a_table_that_lays_out_the_page_is_read_cell_by_cell() -> None:
@@ -179,12 +168,6 @@ def test_a_transport_header_wins_and_bad_bytes_are_said() -> None:
     assert parse("<meta charset=utf-8><p>я".encode("koi8-r"), charset="KOI8-R").text == "я"
     assert parse(b"<p>caf\xe9").notices
     assert "position 24" in parse(b"<meta charset=utf-8><p>a\xff").notices[0]
-
-
-def test_empty_elements_of_xhtml_are_closed() -> None:
-    head = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js"/></head>'
-    page = head + '<body><a id="x"/><p>text</p></body></html>'
-    assert parse(page, name="page.xhtml").text == "text"
 
 
 @pytest.mark.parametrize(

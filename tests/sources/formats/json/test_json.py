@@ -6,7 +6,6 @@ import pytest
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.fields import SPELLINGS
 from retrieve_cli.sources.formats import json_text
 from retrieve_cli.sources.formats.formats import ParsingLimits
 
@@ -23,11 +22,6 @@ def test_a_catalog_is_not_read(text: str) -> None:
     with pytest.raises(BadDocument, match="looks like a catalog") as error:
         parse(text)
     assert error.value.hint == "retrieve build --catalog a b.jsonl"
-
-
-def test_the_keys_are_those_of_catalogs() -> None:
-    assert SPELLINGS["name"] == json_text.NAMES
-    assert SPELLINGS["description"] == json_text.TEXTS
 
 
 @pytest.mark.parametrize(

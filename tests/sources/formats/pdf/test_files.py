@@ -14,7 +14,6 @@ from stalls import ending
 
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.pdf.pdf_reading import parse
 
 
 def plain(canvas: Canvas, seed: int = 1) -> None:
@@ -73,12 +72,6 @@ def test_a_damaged_file_is_rejected_with_a_reason(content: bytes) -> None:
 def test_more_pages_than_allowed_are_rejected() -> None:
     with pytest.raises(BadDocument, match=r"3 pages, more than 2"):
         read(draw(plain, plain, plain), limits=ParsingLimits(max_pages=2))
-
-
-def test_on_page_is_called_before_each_page() -> None:
-    called: list[int] = []
-    parse(draw(plain, plain), name="a.pdf", limits=ParsingLimits(), on_page=called.append)
-    assert called == [1, 2]
 
 
 def test_pages_without_a_text_layer_are_named() -> None:

@@ -42,16 +42,6 @@ def test_a_title_in_large_type_stays_on_each_page() -> None:
     assert [f"Chapter {number}" in content for number in range(1, 5)] == [True] * 4
 
 
-def test_nothing_is_removed_from_two_pages() -> None:
-    content = read(document(2, lambda _: "Journal of Trees", lambda number: str(number + 1))).text
-    assert content.count("Journal of Trees") == 2
-
-
-def test_a_head_on_half_of_the_pages_stays() -> None:
-    content = read(document(6, lambda number: "Chapter of Birds" if number < 3 else "", lambda _: "")).text
-    assert content.count("Chapter of Birds") == 3
-
-
 def test_a_line_that_is_repeated_below_other_text_stays() -> None:
     def repeated(canvas: Canvas, number: int) -> None:
         text(canvas, 56, 810, "abcdefghij"[number] * 5)

@@ -22,11 +22,6 @@ def test_a_hyphen_at_a_line_end_goes_if_the_joined_word_occurs_elsewhere() -> No
     assert "with an example that" in read(content).text
 
 
-def test_a_hyphen_at_a_line_end_stays_if_the_joined_word_is_not_known() -> None:
-    content = lines("this is an instance of text that is self-", "made and divided at the end of its line")
-    assert "is self-made and" in read(content).text
-
-
 def test_a_soft_hyphen_always_joins() -> None:
     pytest.importorskip("matplotlib")
     content = lines("this is an instance of text that is di\xad", "vided and hy-", "phened here", font=wide_font())
@@ -50,20 +45,8 @@ def test_ligatures_are_spelled_out_and_words_behind_them_keep_their_places() -> 
     assert [parsed.text[start:end] for start, end, _ in layout_of(parsed).words] == parsed.text.split()
 
 
-def test_other_characters_stay_as_they_are() -> None:
-    pytest.importorskip("matplotlib")
-    assert read(lines("10² µm ½ ™ \U0001d700 Å", font=wide_font())).text.startswith("10² µm ½ ™")
-
-
 def test_every_word_of_the_text_has_a_place_in_order() -> None:
     parsed = read(lines(*[" ".join(prose(seed, 9)) for seed in range(20)]))
     spans = [(start, end) for start, end, _ in layout_of(parsed).words]
     assert spans == sorted(spans)
     assert [parsed.text[start:end] for start, end in spans] == parsed.text.split()
-
-
-def test_the_same_bytes_give_the_same_document() -> None:
-    content = lines(*[" ".join(prose(seed, 9)) for seed in range(20)])
-    one, other = read(content), read(content)
-    assert (one.text, one.metadata, one.notices) == (other.text, other.metadata, other.notices)
-    assert one.layout == other.layout

@@ -102,11 +102,6 @@ def test_the_text_is_unchanged_and_its_blocks_are_found() -> None:
     ]  # fmt: skip
 
 
-def test_a_simple_table_keeps_its_blank_rows() -> None:
-    (table,) = [text for kind, text in blocks(PAGE) if text.startswith("====  ")]
-    assert table.endswith("3     4\n====  ====")
-
-
 def test_levels_and_anchors_of_titles() -> None:
     titles = [block for block in layout_of(parse(PAGE)).blocks if block.kind == "heading"]
     assert [(title.level, title.anchor) for title in titles] == [(1, ""), (2, "the-label"), (3, ""), (2, "")]
@@ -161,10 +156,6 @@ def test_titles_and_levels_agree_with_docutils(text: str) -> None:
     assert headings(parse(text)) == titles_of_docutils(text)
 
 
-def test_the_page_agrees_with_docutils() -> None:
-    assert headings(parse(PAGE)) == titles_of_docutils(PAGE)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.text("=-~.:*+1a \n\t>|_`", max_size=200))
 def test_blocks_are_ordered_and_inside_the_text(text: str) -> None:
@@ -176,8 +167,3 @@ def test_blocks_are_ordered_and_inside_the_text(text: str) -> None:
     for block in layout.blocks:
         assert end <= block.start < block.end <= len(text)
         end = block.end
-
-
-@pytest.mark.parametrize("line", ["== ==\nx\n\n", ".. note::\n", "- ", "a\n==\n", ".. _a:\n", "(", "::\n\n"])
-def test_repetition_is_read(line: str) -> None:
-    assert parse("a\n\n" + line * 20_000).layout is not None

@@ -169,17 +169,6 @@ def test_a_process_that_does_not_read_its_request_is_ended_in_time(
     assert "no end within 0 s" in reason_of(alone, asked)
 
 
-def test_a_page_that_is_slow_to_draw_has_a_quarter_of_the_time_of_a_file(
-    reader: SandboxedReader, tmp_path: Path
-) -> None:
-    file = stored(tmp_path / "slow.pdf", pdf(shadings=1000))
-    with pytest.raises(BadDocument) as raised:
-        reader.draw(file, "pdf", pages=[1])
-    assert raised.value.message == f"the reader ended on page 1 ({SLOW})"
-    assert raised.value.hint == "parsing.cpu_s sets the limit"
-    assert reader.draw(file, "pdf", pages=[2]) == render(pdf(shadings=1000), [2])
-
-
 # ------------------------------------------------------------------------------------------------ pictures
 
 

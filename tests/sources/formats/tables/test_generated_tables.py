@@ -185,11 +185,3 @@ def test_a_table_inside_a_scaled_form_is_read() -> None:
         canvas.doForm("table")
 
     assert tables_of(draw(page)) == [made_texts(8)]
-
-
-def test_the_cells_of_a_grid_agree_with_those_of_pdfplumber() -> None:
-    pdfplumber = pytest.importorskip("pdfplumber")
-    content = printed(*(Table(made_texts(seed), style=TableStyle(STYLES["grid"])) for seed in (11, 12, 13)))
-    with pdfplumber.open(io.BytesIO(content)) as file:
-        oracle = [table for page in file.pages for table in page.extract_tables()]
-    assert tables_of(content) == oracle

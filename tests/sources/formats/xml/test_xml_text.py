@@ -17,7 +17,7 @@ from sources.formats.layouts import blocks, headings, layout_of, levelled
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument
 from retrieve_cli.sources.formats import xml_text
-from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS Journal Archiving DTD v1.2//EN" "JATS-archivearticle1.dtd">
@@ -87,12 +87,6 @@ def test_a_namespace_makes_no_difference() -> None:
     assert parse(spaced) == parse(ARTICLE)
 
 
-def test_a_place_has_the_id_of_its_section() -> None:
-    parsed = parse(ARTICLE)
-    start = parsed.text.index("Lime grows")
-    assert layout_of(parsed).place(start, start + 10).anchor == "s1"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -153,11 +147,6 @@ def test_the_number_of_elements_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_document_without_text_is_skipped() -> None:
     with pytest.raises(NotADocument, match="it has no text"):
         parse("<a><b c='d'/>&#45;</a>")
-
-
-@pytest.mark.parametrize("name", ["a.xml", "A.NXML"])
-def test_xml_is_recognised_by_its_name(name: str) -> None:
-    assert format_of(name, b"<a>%PDF- is a mark</a>") == "xml"
 
 
 elements = st.recursive(
