@@ -114,7 +114,7 @@ def flip(path: Path, at: float = 0.5) -> None:
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes a manifest in place, as if an earlier version had written it so."""
+    """Changes a manifest in place, as if another build had written it so."""
     value = json.loads(path.read_text())
     value.pop("built_sha1")
     change(value)

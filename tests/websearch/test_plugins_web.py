@@ -89,7 +89,7 @@ def library(installed: None, fakes: Fakes) -> Fakes:
     body = {"total": 41, "books": [NORTH, SOUTH]}
     response = {"status": 200, "content_type": "application/json", "headers": {}, "body": body}
     fakes.add([{"request": request, "response": response}])
-    web = {"enabled": True, "k": 5, "providers": ["library"], "endpoints": fakes.endpoints}
+    web = {"enabled": True, "providers": ["library"], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")
     return fakes
 
@@ -99,7 +99,7 @@ def test_a_provider_of_a_plug_in_is_asked_as_a_built_in_one(
     words: tuple[str, ...], library: Fakes, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIBRARY_KEY", "quetzal")
-    done = retrieve("web", "guides", "--json", *words)
+    done = retrieve("web", "guides", "-k", "5", "--json", *words)
     assert done.code == 0, done.err
     assert [result["id"] for result in done.json["results"]] == ["doi:10.99999/north.1", "doi:10.99999/south.2"]
     (status,) = done.json["providers"]
