@@ -25,7 +25,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
+.PHONY: help demo test test-complete test-all coverage test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -61,6 +61,10 @@ test-complete: $(READY)  ## Run the complete tier: kills, servers, models, pages
 	$(TESTS) -n $(WAITING) --tier=complete $(OPTIONS)
 
 test-all: test test-complete  ## Run both tiers
+
+coverage: $(READY)  ## Run both tiers and print which lines of the package no test reaches
+	$(TESTS) -n $(WORKERS) --tier=default --cov --cov-report= $(OPTIONS)
+	$(TESTS) -n $(WAITING) --tier=complete --cov --cov-append --cov-report=term $(OPTIONS)
 
 test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost most
 	$(TESTS) -n $(WORKERS) --tier=default --dearest=40 $(OPTIONS)

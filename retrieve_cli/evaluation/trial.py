@@ -220,7 +220,7 @@ def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
     for name, kept in _CUTS.items():
         if any(kept(stage) != stage for stage in pipeline.stages):
             yield name, _every(kept)
-    if isinstance(pipeline.stages[0], Wrapping) and not hasattr(pipeline.stages[0], "per_text"):
+    if isinstance(pipeline.stages[0], Wrapping) and pipeline.stages[0].kind != "merge":
         yield "without group routing", lambda each: Pipeline((_without_routing(each.stages[0]), *each.stages[1:]))
     first = pipeline.retrieves
     if not isinstance(first, Fuse):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Literal
 
-if TYPE_CHECKING:
-    from retrieve_cli.output.plain_text import Kind
+Kind = Literal["prose", "row", "code", "heading"]
 
 _HIDDEN = (("<!--", "-->"), ("{{", "}}"), ("{%", "%}"))
 """Comments and template tags."""

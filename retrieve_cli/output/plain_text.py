@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import floor, isfinite, log10
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-Kind = Literal["prose", "row", "code", "heading"]
+if TYPE_CHECKING:
+    from retrieve_cli.output.markdown_text import Kind
 
 _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFEFF))
 _TOKEN = "format:"  # noqa: S105  begins what an index holds of formats beside the text of a record

@@ -88,7 +88,6 @@ REQUESTS: Mapping[str, Asked] = {
     "included": query("tools", "cells [INCLUDE:tracks|NucleoNet|nobody] [FORMAT:TIFF] outlined"),
     "tag that filters": query("tools", "scan [FILTER:group=radiology|license=MIT]"),
     "also": query("tools", "count cells", "--also", "follow cells over time", "--also", "stained tissue section", *FEW),
-    "also, with quotas": query("tools", "skull", "--also", "ribs of a chest", "-k", "4", SEARCH__PER_TEXT="2"),
     "batch": query("tools", "-", "-k", "3", stdin=BATCH),
     "broadened": query("tools", "tiles quokka zebra lynx", "--mode", "bm25", BROADENING__MAX_RETRIES="2"),
     # Groups, edges, diversity, thresholds.

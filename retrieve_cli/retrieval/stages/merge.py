@@ -20,7 +20,6 @@ class Merge(Frozen):
     rrf_k: float
     keep: int
     """Hits that are passed on."""
-    per_text: int | None = None
     caps: tuple[Cap, ...] = ()
     """Limits for the hits of all texts together."""
     kind: ClassVar[Kind] = "merge"
@@ -40,9 +39,7 @@ class Merge(Frozen):
     def _merged(self, query: Query, rankings: Sequence[Ranking]) -> Ranking:
         if not query.also:
             return rankings[0]
-        return merge(
-            query, rankings, unit=self.unit, rrf_k=self.rrf_k, keep=self.keep, per_query=self.per_text, caps=self.caps
-        )
+        return merge(query, rankings, unit=self.unit, rrf_k=self.rrf_k, keep=self.keep, caps=self.caps)
 
     def __str__(self) -> str:
         return f"{self.first} > merge" + (f"({', '.join(map(str, self.caps))})" if self.caps else "")
@@ -70,15 +67,14 @@ def merge(
     unit: Unit,
     rrf_k: float,
     keep: int,
-    per_query: int | None = None,
     caps: Sequence[Cap] = (),
 ) -> Ranking:
     """Reciprocal rank fusion over the rankings of a query's texts, its own first (Cormack, Clarke, Büttcher 2009).
 
     Equal scores are ordered by best rank, then by id. `unit` decides whether hits are the same by record or by chunk; a
     merged one is the hit of the text that ranked it best, with its evidence and evidence `text 1`, `text 2` ... of the
-    texts that found it, whose parts add up to its score. It counts toward `per_query` for the text that ranked it best;
-    of several such texts, for the query's own or else the first in alphabetical order.
+    texts that found it, whose parts add up to its score. The trace counts it for the text that ranked it best; of
+    several such texts, for the query's own or else the first in alphabetical order.
     """
     found: dict[int, list[_Found]] = {}
     """By record or chunk row, where the texts found it."""
@@ -94,8 +90,7 @@ def merge(
         merged.append((best.rank, hit))
     merged.sort(key=lambda each: (each[0], each[1].id))
     ordered = Ranking.again(query, [hit for _, hit in merged])
-    own = [] if per_query is None else [Cap("per_query", per_query, lambda hit: giver[hit.id])]
-    kept, cut = capped(ordered.hits, [*own, *caps], keep=keep)
+    kept, cut = capped(ordered.hits, caps, keep=keep)
     texts = [
         {
             "text": ranking.query.text,
