@@ -16,6 +16,7 @@ from models.remote.servers import Answer, Api, Asked
 from samples import Done, Program
 from waiting import PATIENCE_S
 
+from retrieve_cli.assemble import servers
 from retrieve_cli.storage.store import Store
 
 Build = Callable[..., Done]
@@ -170,7 +171,7 @@ def test_a_killed_build_resumes_with_the_answers_that_it_had(build: Build, docs:
     started: list[subprocess.Popen[bytes]] = []
 
     def respond(asked: Asked) -> object:
-        if len(model.asked) == 4:
+        if len(model.asked) == 6:
             os.kill(started[0].pid, signal.SIGKILL)
         return summarises(asked)
 
@@ -236,8 +237,10 @@ def test_a_request_that_fails_or_is_answered_amiss_leaves_its_chunk_without(
     assert sorted(map(bool, facets().values())) == [False, *[True] * 5]
 
 
-def test_a_server_that_does_not_finish_costs_its_timeout(build: Build, model: Api, configure: Configure) -> None:
-    configure(timeout_s=0.3)
+def test_a_server_that_does_not_finish_costs_its_timeout(
+    build: Build, model: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "FACETS_TIMEOUT_S", 0.3)
     model.say(stall=True)
     done = build("--json")
     assert reported(done)["reasons"] == {"unavailable": 1}
