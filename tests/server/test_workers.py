@@ -1,4 +1,4 @@
-"""Several worker processes on one port; slow clients; the end of a server."""
+"""Several worker processes on one port; the end of a server."""
 
 import json
 import os

@@ -1,13 +1,9 @@
-"""Admission of requests: the size of the body, one computation at a time, and clients that are too slow.
-
-The connection of a client that neither sends nor reads is closed, so that it cannot use up a server's sockets: uvicorn
-itself limits only the time between two requests.
-"""
+"""Admission of requests: the size of the body and the time for it, and one computation at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -15,7 +11,6 @@ from itertools import accumulate
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.server.http.answers import dumped
@@ -187,32 +182,5 @@ async def departure(request: Request) -> None:
         pass
 
 
-HEADERS_S = 15.0
-"""Seconds for the request line and the headers of a connection's first request."""
 BODY_S = 30.0
 """Seconds for the body of a request."""
-READING_S = 30.0
-"""Seconds in which a client reads nothing of an answer."""
-
-
-class SlowClients:
-    """Connections with an unfinished head or an unread answer, and since when."""
-
-    def __init__(self) -> None:
-        self._since: WeakKeyDictionary[Any, tuple[str, float]] = WeakKeyDictionary()
-
-    def close(self, connections: Iterable[Any], now: float) -> None:
-        """Close the connections of uvicorn that have been slow for too long; to be called every second or so."""
-        for connection in list(connections):
-            cycle = connection.cycle
-            answering = cycle is not None and not cycle.response_complete
-            idle = not connection.flow.write_paused if answering else connection.timeout_keep_alive_task is not None
-            if idle:
-                self._since.pop(connection, None)
-                continue
-            state = "answer" if answering else "head"
-            before, since = self._since.get(connection, ("", now))
-            since = since if before == state else now
-            self._since[connection] = (state, since)
-            if now - since > (HEADERS_S if state == "head" else READING_S):
-                connection.transport.abort()

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
@@ -28,7 +27,6 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from retrieve_cli.errors import Exit, RetrieveError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.http.listening import listen
-from retrieve_cli.server.http.admission import SlowClients
 from retrieve_cli.server.http.service import NOSNIFF
 
 if TYPE_CHECKING:
@@ -60,11 +58,10 @@ class Ended(Exception):
 # ----------------------------------------------------------------------------------------------- connections
 
 _CONNECTIONS: WeakSet[H11Protocol] = WeakSet()
-_SLOW = SlowClients()
 
 
 class Protocol(H11Protocol):
-    """Answers malformed HTTP with the header of all other answers, too; the watch on slow clients knows it."""
+    """Answers malformed HTTP with the header of all other answers, too; the server's end closes it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
@@ -84,11 +81,6 @@ class Protocol(H11Protocol):
         parts = [event, h11.Data(data=msg.encode("ascii")), h11.EndOfMessage()]
         self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
         self.transport.close()
-
-
-async def close_slow() -> None:
-    """Close the connections of clients that are too slow; uvicorn calls it each second."""
-    _SLOW.close(_CONNECTIONS, time.monotonic())
 
 
 def _config(app: Callable[..., Any], options: Running, *, workers: int = 1) -> uvicorn.Config:
@@ -114,8 +106,6 @@ def _config(app: Callable[..., Any], options: Running, *, workers: int = 1) -> u
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=cast("int", options.grace),
         timeout_worker_healthcheck=_SILENT_S,
-        callback_notify=close_slow,
-        timeout_notify=0,
         **options.tls,
     )
 
