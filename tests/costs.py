@@ -30,7 +30,7 @@ SHARED_S = 15.0
 long if the workers encode at the same time and their threads wait for a core."""
 COLLECTION_S = 20.0
 """CPU seconds that a worker of the default tier may take until it has collected: half of them rewrite assertions."""
-WORKER_MB = 700
+WORKER_MB = 1000
 """Peak memory of a worker of the default tier."""
 WORK_S = 0.02
 """CPU seconds that `work` takes on the processor that the limits are for, when nothing shares its cores."""

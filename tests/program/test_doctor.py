@@ -433,7 +433,12 @@ def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Do
     ("setting", "value", "missing", "pip"),
     [
         ("DENSE__INDEX", "hnsw", FAISS, "faiss-cpu"),
-        ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
+        (
+            "ENCODER__KIND",
+            "torch",
+            {"torch", "transformers", "sentence-transformers"},
+            "torch transformers sentence-transformers",
+        ),
         ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
         ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
     ],

@@ -37,7 +37,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     with faking() as made:
         made.any_question = True
-        web = {"enabled": True, "providers": ["tavily", "serper", "arxiv"], "k": 10}
+        web = {"enabled": True, "providers": ["tavily", "serper", "arxiv"]}
         Path("config.yaml").write_text(yaml.safe_dump({"web": {**web, "endpoints": made.endpoints}}), "utf-8")
         yield made
 
