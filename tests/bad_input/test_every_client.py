@@ -55,7 +55,7 @@ def source(kind: str, key: str, **settings: Any) -> Callable[[str], Mapping[str,
 
 CLIENTS: Mapping[str, Client] = {
     "encoder.base_url": Client(BUILD, model("encoder", kind="remote", build_timeout_s=2)),
-    "facets.base_url": Client(BUILD, model("facets")),
+    "facets.base_url": Client(BUILD, lambda url: {"facets": {"model": "m", "base_url": f"{url}/v1", "retries": 0}}),
     "rerank.base_url": Client(("query", "brain"), model("rerank", backend="remote")),
     "rerank.base_url of a chat model": Client(("query", "brain"), model("rerank", backend="llm")),
     "llm.base_url": Client(("query", "brain", "--mode", "llm"), model("llm")),

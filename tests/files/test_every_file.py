@@ -78,7 +78,7 @@ def flips(artifacts: Path, random: Random, count: int) -> Iterator[tuple[Path, i
             yield from ((path.relative_to(artifacts), random.randrange(8 * path.stat().st_size)) for _ in range(count))
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 12), (2, 12)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 3)])
 def test_a_flipped_bit_gives_an_answer_or_exit_code_5(
     folder: Path, retrieve: Program, seed: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
