@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from bad_input.speech import said, said_in_json
-from samples import Program, write_catalog
+from samples import Program
 
 from retrieve_cli.storage.manifest import sha1, sha1_file
 
@@ -180,30 +180,3 @@ def test_a_half_deleted_index_is_said_and_mended_by_a_build(
     for words in (["query", "lungs"], ["inspect", "status"], ["inspect", "verify"]):
         assert "retrieve build" in said(retrieve(*words), 5)
     assert made_whole(catalog, retrieve)
-
-
-@pytest.mark.parametrize("name", ["lock", "quarantine.jsonl", ".current.new", "current"])
-def test_a_folder_where_a_file_belongs_is_named_and_the_live_generation_kept(
-    index: Path, tmp_path: Path, retrieve: Program, name: str
-) -> None:
-    before = live(index)
-    (index / name).unlink(missing_ok=True)
-    (index / name).mkdir()
-    write_catalog(tmp_path / "o.jsonl", [{"id": "o", "name": "Other"}])
-    sentence = said(retrieve("build", "--catalog", tmp_path / "o.jsonl"), 1)
-    assert str(index.name) in sentence
-    assert before.is_dir()
-    if name != "current":
-        assert retrieve("query", "lungs").code == 0
-
-
-@pytest.mark.parametrize("place", ["tools.jsonl", "tools.jsonl/inside", "/dev/null", "/dev/null/inside", "loop"])
-@pytest.mark.parametrize("words", [["query", "lungs"], ["inspect", "verify"], ["build"]], ids=str)
-def test_artifacts_at_a_place_that_cannot_be_a_folder_are_a_usage_error(
-    catalog: Path, retrieve: Program, words: list[str], place: str
-) -> None:
-    Path("loop").symlink_to("loop")
-    given = [*words, "--catalog", str(catalog)] if words == ["build"] else words
-    before = catalog.read_bytes()
-    said(retrieve(*given, "--artifacts", place), 2)
-    assert catalog.read_bytes() == before

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bad_input.speech import GOOD, catalog_of, refused, said, shell
-from samples import Program, write_catalog
+from bad_input.speech import GOOD, catalog_of, refused, said
+from samples import Program
 
 SOUND = b"".join(json.dumps(record).encode() + b"\n" for record in GOOD)
 
@@ -44,12 +44,6 @@ def test_a_bad_line_is_refused_by_its_number_and_the_rest_is_built(
     assert len(retrieve("query", "lungs", "-k", 50, "-l").out.splitlines()) == len(GOOD)
 
 
-def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retrieve: Program) -> None:
-    lines = [b'{"id": 1, "name": "n", "description": "x"}', b'{"id": "1", "name": "n", "description": "y"}']
-    (piece,) = refused(retrieve("build", "--catalog", catalog_of(tmp_path / "tools.jsonl", *lines)))
-    assert "first used by tools.jsonl:31" in piece["reason"]
-
-
 @pytest.mark.parametrize(
     "content",
     [SOUND.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + SOUND, SOUND.rstrip(b"\n"), SOUND.replace(b"\n", b"\n\n \n")],
@@ -61,12 +55,6 @@ def test_line_ends_and_a_byte_order_mark_make_no_difference(tmp_path: Path, retr
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("inspect", "status", "--json").json["records"] == len(GOOD)
     assert retrieve("inspect", "record", GOOD[0]["id"]).code == 0
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n  \n"], ids=["empty", "blank"])
-def test_a_catalog_without_records_is_a_usage_error(tmp_path: Path, retrieve: Program, content: bytes) -> None:
-    (tmp_path / "tools.jsonl").write_bytes(content)
-    assert "no records" in said(retrieve("build", "--catalog", tmp_path / "tools.jsonl"), 2)
 
 
 @pytest.mark.parametrize("content", [b'{}\n{"id": 1}\nxx\n', SOUND.replace(b"\n", b"\r")], ids=["bad lines", "cr"])
@@ -99,24 +87,3 @@ def test_a_file_that_is_no_catalog_at_all_is_a_usage_error(tmp_path: Path, retri
     """Contract, code 2: a file that is not what the command takes."""
     (tmp_path / "tools.jsonl").write_bytes(content)
     said(retrieve("build", "--catalog", tmp_path / "tools.jsonl"), 2)
-
-
-@pytest.mark.parametrize(
-    "place", ["folder", "missing.jsonl", "tools.jsonl/inside", "/dev/null", "/proc/self/mem", "", "x" * 5000]
-)
-def test_a_place_without_a_catalog_is_a_usage_error(tmp_path: Path, retrieve: Program, place: str) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "tools.jsonl").write_bytes(SOUND)
-    said(retrieve("build", "--catalog", place), 2)
-
-
-@pytest.mark.parametrize("records", [3, 3000])
-@pytest.mark.parametrize("line", ["cat tools.jsonl | retrieve build --catalog /dev/stdin",
-                                  "retrieve build --catalog <(cat tools.jsonl)"])  # fmt: skip
-def test_a_stream_is_read_whole_or_refused_and_never_in_part(tmp_path: Path, line: str, records: int) -> None:
-    write_catalog(tmp_path / "tools.jsonl", [{"id": str(at), "name": f"Tool {at}"} for at in range(records)])
-    done = shell(line)
-    if done.code:
-        assert "no records in" not in said(done, 2)
-    else:
-        assert f"{records} records" in done.out

@@ -58,12 +58,6 @@ def test_broken_links_are_refused_and_loops_left_out_with_a_word(tmp_path: Path,
     assert "loop: skipped: this link leads back" in done.err
 
 
-def test_a_folder_named_like_a_document_is_a_folder(tmp_path: Path, retrieve: Program) -> None:
-    folder = folder_of(tmp_path / "docs", {"guide.md/inside.md": LUNGS})
-    assert retrieve("build", "--docs-dir", folder).code == 0
-    assert retrieve("inspect", "record", "guide.md/inside.md").code == 0
-
-
 @pytest.mark.parametrize("files", [{}, {"a.bin": b"x"}], ids=["no files", "none of ours"])
 def test_a_folder_without_documents_is_a_usage_error(
     tmp_path: Path, retrieve: Program, files: dict[str, bytes]
@@ -72,22 +66,3 @@ def test_a_folder_without_documents_is_a_usage_error(
     for name, content in files.items():
         (tmp_path / "docs" / name).write_bytes(content)
     assert "no documents" in said(retrieve("build", "--docs-dir", tmp_path / "docs"), 2)
-
-
-@pytest.mark.parametrize(
-    "matter",
-    [
-        "a: [1,\nb: }", "- a\n- b", "hello", "? {a: b}\n: c", "<<: 3",
-        'title: "\\ud800"', "title: a\0b", 'a: !!python/object/apply:os.system ["touch canary"]',
-    ],
-    ids=lambda matter: matter[:30],
-)  # fmt: skip
-def test_front_matter_that_is_no_mapping_is_said_and_the_file_indexed_as_text(
-    tmp_path: Path, retrieve: Program, matter: str
-) -> None:
-    folder = folder_of(tmp_path / "docs", {"x.md": f"---\n{matter}\n---\n{LUNGS}"})
-    done = retrieve("build", "--docs-dir", folder)
-    assert done.code == 0, done.err
-    assert "x.md: its front matter" in done.err
-    assert retrieve("inspect", "record", "x.md").code == 0
-    assert not Path("canary").exists()

@@ -1,25 +1,13 @@
 """What needs a process: two writers, death in the middle, closed and full streams, full and read-only disks."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_input.speech import process, said, shell, unforeseen
-from samples import Program, write_catalog
+from bad_input.speech import said, shell, unforeseen
+from samples import Program
 from sync.state import mounted
-
-from retrieve_cli.cli.failures import failure_of
-from retrieve_cli.errors import Terminated
-
-
-@pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
-def test_an_interruption_while_a_class_is_defined_is_one(cause: BaseException, code: int) -> None:
-    """Python 3.11 turns what a descriptor raises while its class is defined into a RuntimeError."""
-    wrapped = RuntimeError("Error calling __set_name__")
-    wrapped.__cause__ = cause
-    assert failure_of(wrapped).code == code
 
 
 @pytest.mark.parametrize(
@@ -89,18 +77,3 @@ def test_a_disk_that_is_read_only_answers_and_does_not_build(disk: Path, catalog
     assert retrieve("query", "lungs", "--artifacts", disk / "a", "-l").out.startswith("lungs")
     assert retrieve("inspect", "verify", "--artifacts", disk / "a").code == 0
     assert "--artifacts" in said(retrieve("build", "--catalog", catalog, "--artifacts", disk / "a"), 1)
-
-
-@pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
-def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
-    tmp_path: Path, monkeypatch, setting: dict[str, str]
-) -> None:
-    write_catalog(tmp_path / "tools.jsonl", [{"id": "é🧠", "name": "Émoji 🧠", "description": "עברית …"}])
-    for name, value in setting.items():
-        monkeypatch.setenv(name, value)
-    assert process("build", "--catalog", "tools.jsonl").code == 0
-    for format_ in ("text", "json", "csv", "md", "trec"):
-        done = process("query", "brain", "--format", format_)
-        assert not unforeseen(done.err), (format_, done.err)
-        assert done.code == 0
-    assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")

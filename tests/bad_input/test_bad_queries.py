@@ -36,27 +36,6 @@ def test_a_number_of_results_that_is_none_is_refused_by_the_name_of_its_flag(ret
 
 
 @pytest.mark.parametrize(
-    ("words", "nearest"),
-    [
-        (["query", "x", "--mode", "hybird"], "hybrid"),
-        (["query", "x", "--format", "jsn"], "json"),
-        (["query", "x", "--frmat", "json"], "--format"),
-        (["query", "x", "--colour", "never"], "--color"),
-        (["query", "x", "--color", "nevr"], "never"),
-        (["qurey", "x"], "query"),
-        (["inspect", "stauts"], "status"),
-        (["inspect", "recrod", "x"], "record"),
-        (["build", "--catlog", "x"], "--catalog"),
-        (["inspect", "record", "lung"], "lungs"),
-        (["inspect", "records", "--filter", "licence=MIT"], "license"),
-    ],
-    ids=str,
-)
-def test_what_is_misspelt_gets_the_nearest_that_is_known(retrieve: Program, words: list[str], nearest: str) -> None:
-    assert nearest in said(retrieve(*words), 2)
-
-
-@pytest.mark.parametrize(
     "words",
     [
         ["query", "x", "--mode", ""], ["query", "x", "--format", ""], ["query", "x", "-k"], ["query", "x", "-x"],
@@ -106,18 +85,3 @@ def test_a_mixed_batch_is_answered_line_by_line_in_order(retrieve: Program, stdi
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
     assert [answer["query"] for answer in answers] == ["lungs", "brain", '"quoted"', "[1]", "a\0b"]
     assert [answer["query_id"] for answer in answers] == ["1", "q2", "4", "5", "7"]
-
-
-@pytest.mark.parametrize("words", [["-", "lungs"], ["lungs", "-"], ["-", "-"]], ids=str)
-def test_a_dash_among_words_is_no_batch(retrieve: Program, stdin, words: list[str]) -> None:
-    stdin("brain\n")
-    assert retrieve("query", *words, "--json").json["query"] == " ".join(words)
-
-
-@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}], ids=["", "NO_COLOR"])
-def test_colour_is_there_when_a_flag_asks_for_it(retrieve: Program, monkeypatch, environment: dict[str, str]) -> None:
-    """A flag wins over the environment (contract, precedence)."""
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
-    assert "\x1b" not in retrieve("query", "lungs", "--json", "--color", "always").out

@@ -43,12 +43,6 @@ def test_a_configuration_that_cannot_be_is_a_usage_error(index: Path, retrieve: 
     assert not Path("canary").exists()
 
 
-@pytest.mark.parametrize("content", ["", "# nothing\n", "search:\n", "---\n", "{}"], ids=repr)
-def test_an_empty_configuration_is_the_default_one(index: Path, retrieve: Program, content: str) -> None:
-    Path("config.yaml").write_text(content)
-    assert retrieve("query", "lungs").code == 0
-
-
 @pytest.mark.parametrize("kind", ["folder", "broken link"])
 def test_a_config_yaml_here_that_cannot_be_read_is_not_passed_over_in_silence(
     index: Path, retrieve: Program, kind: str

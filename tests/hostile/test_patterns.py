@@ -96,11 +96,3 @@ def test_patterns_that_are_put_together_have_examples() -> None:
 )
 def test_patterns_known_to_be_slow_are_told(pattern: str, method: str) -> None:
     assert len(slow([Used(pattern, 0, (method,), "")])) == 1
-
-
-@pytest.mark.parametrize(
-    ("pattern", "method"),
-    [(r"\s+", "sub"), (r"[^\W_]+(?:[-_:][^\W_]+)*", "findall"), (r"a*b?c", "match"), (r"(?>\s*)x", "match")],
-)
-def test_patterns_known_to_be_linear_pass(pattern: str, method: str) -> None:
-    assert slow([Used(pattern, 0, (method,), "")]) == []
