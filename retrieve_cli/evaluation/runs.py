@@ -5,7 +5,6 @@ Ids of run files that were percent-encoded (`output/trec_ids.py`) are decoded.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -158,6 +157,18 @@ def named_run(text: str, base: Answers | None, *, rrf_k: float) -> NamedRun:
     return with_settings(text, text, base)
 
 
+def _parts(text: str) -> list[str]:
+    """Return a text cut at its commas, but for those within brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "{[") - (char in "}]")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
 def with_settings(name: str, text: str, base: Answers) -> Answers:
     """Return the run with `section.key=value,…` changed.
 
@@ -166,7 +177,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     """
     changes: dict[str, Json] = {}
     settings = base.settings
-    for part in re.split(r",(?![^{\[]*[}\]])", text):
+    for part in _parts(text):
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):

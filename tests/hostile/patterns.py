@@ -134,7 +134,7 @@ def _methods(file: str, name: str) -> set[str]:
         text for text in map(_text, _paths()) if re.search(rf"^ *from .*import .*\b{name}\b", text, re.MULTILINE)
     ]
     used = {method for text in (own, *importing) for method in re.findall(rf"\b{name}\.({_NAMES})\b", text)}
-    return used or set(re.findall(rf"(?<!\bre)\.({_NAMES})\(", own)) - {"split"}
+    return used or set(re.findall(rf"(?<!\bre)\.({_NAMES})\(", own)) - {"split", "sub", "subn"}
 
 
 @cache

@@ -144,7 +144,7 @@ def test_weights_are_kept_for_one_card_and_go_with_the_last_generation_that_has_
 ) -> None:
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     assert weighed(retrieve("build", "--catalog", source).err)[0] == DISTINCT
-    monkeypatch.setenv("RETRIEVE_SPLADE__TOP_TERMS", "5")
+    monkeypatch.setenv("RETRIEVE_SPLADE__MIN_WEIGHT", "0.2")
     assert weighed(retrieve("build", "--catalog", source).err)[0] == DISTINCT
     assert len(list(Path("artifacts/cache").glob("*.weights"))) == 1
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", "")

@@ -33,7 +33,7 @@ _GZIP = b"\x1f\x8b"
 _LONGEST_LINE = 16 << 20
 """Maximum bytes of the first line, which is held in memory; a longer one cannot belong to a catalog."""
 _HEX = re.compile(r"[0-9a-fA-F]{40}")
-_DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s+\*?(.+))?|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})")
+_DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s++\*?(.+))?|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})")
 """A line in the format of sha1sum or BSD's sha1, without trailing blanks; the name may be missing. A page that merely
 mentions a digest has no line in this format."""
 _DIGEST = re.compile(r"(?:^|,)\s*sha(?:-?1)?\s*=\s*:?([A-Za-z0-9+/]{27}=)", re.IGNORECASE)
