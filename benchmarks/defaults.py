@@ -32,8 +32,8 @@ def _values(collection: str) -> dict[str, float]:
     judged = ("eval", "--beir", str(DATA / collection), "--artifacts", artifacts, "--metrics", "nDCG@10", "--json")
     found = json.loads(run((*RETRIEVE, *judged, *flags)).output)
     ablated = json.loads(run((*RETRIEVE, *judged, "--ablate")).output)
-    arms = {arm["arm"]: arm["metrics"]["nDCG@10"] for arm in (*found["arms"], *ablated["arms"])}
-    values = {name: arms.get(change or name) for name, change in CANDIDATES.items()}
+    runs = {each["run"]: each["metrics"]["nDCG@10"] for each in (*found["runs"], *ablated["runs"])}
+    values = {name: runs.get(change or name) for name, change in CANDIDATES.items()}
     return {DEFAULT: found["metrics"]["nDCG@10"], **values}
 
 

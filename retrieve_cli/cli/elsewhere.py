@@ -89,7 +89,7 @@ def _csv(text: str, server: str) -> str:
     from retrieve_cli.output.formats import csv_cell
 
     out = io.StringIO()
-    csv.field_size_limit(len(text) + 1)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     rows = csv.writer(out)
     try:
         for row in csv.reader(io.StringIO(text, newline="")):

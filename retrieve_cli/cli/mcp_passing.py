@@ -60,9 +60,12 @@ class _Passing:
             self._write(_failure(None, "the message is not an object", _UNREADABLE))
         elif "id" in message and "method" in message:
             try:
-                self._write(self._answered(message, line))
+                answer = self._answered(message, line)
             except RetrieveError as error:
-                self._write(_failure(message["id"], f"{error.message} ({error.hint})"))
+                answer = _failure(message["id"], f"{error.message} ({error.hint})")
+            except Exception as error:  # noqa: BLE001  a request without an answer would keep its client waiting
+                answer = _failure(message["id"], f"{type(error).__name__}: {error}")
+            self._write(answer)
 
     def _answered(self, message: dict[str, Json], line: bytes) -> dict[str, Json]:
         """Return the answer of the server to a request. Raises: RetrieveError: there is no answer."""

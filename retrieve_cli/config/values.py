@@ -26,7 +26,6 @@ from retrieve_cli.config.settings import (
     FieldSetting,
     Settings,
     SourceSetting,
-    section_names,
 )
 from retrieve_cli.contracts import HIGHEST_BOOST, Json
 from retrieve_cli.errors import UsageError, quoted
@@ -284,14 +283,6 @@ def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
     near = nearest(given, names)
     hint = f"did you mean `{near}`?" if near else "known: " + (", ".join(names) or "none is installed")
     return UsageError(f"unknown {what}", hint=hint)
-
-
-def every_key() -> Iterator[str]:
-    """Yield the keys as `section.key`, in the order of the settings; keys of plug-ins are their own."""
-    for section in section_names():
-        if section != "plugins":
-            for key in getattr(Settings(), section).__struct_fields__:
-                yield f"{section}.{key}"
 
 
 def choices_of(name: str) -> Sequence[str]:

@@ -1,8 +1,7 @@
 """Life cycle of a generation in an engine, over the primitives of a driver.
 
-A generation has a record and rows of its parts. What every
-engine does with them is here, for a driver that stores and finds them; `collections.py` adds their order for servers
-without transactions.
+A generation has a record and rows of its parts. What every engine does with them is here, for a driver that stores and
+finds them; `collections.py` adds their order for servers without transactions.
 """
 
 from __future__ import annotations

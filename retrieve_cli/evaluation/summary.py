@@ -51,10 +51,7 @@ class EvaluationOutcome(Frozen):
 
 
 def to_json(outcome: EvaluationOutcome) -> str:
-    """Return the contract's object, and a key for each further result.
-
-    `runs` and `run` are called `arms` and `arm` as well, their earlier names.
-    """
+    """Return the contract's object, and a key for each further result."""
     trial = outcome.trial
     value: dict[str, Json] = {
         **trial.found.to_json(),
@@ -62,10 +59,9 @@ def to_json(outcome: EvaluationOutcome) -> str:
         "notes": trial.notes,
     }
     if trial.runs:
-        value["runs"] = value["arms"] = [
+        value["runs"] = [
             {
                 "run": name,
-                "arm": name,
                 **run.to_json(),
                 "differences": {each.measure: each.to_json() for each in trial.compared if each.run == name},
             }

@@ -190,7 +190,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Said(dict[str, Any]):
-    """What an answer says; another one is equal if numbers differ by no more than 1e-5 of their size."""
+    """Content of an answer; equal to another one if numbers differ by no more than 1e-5 of their size."""
 
     def __eq__(self, other: object) -> bool:
         return alike(dict(self), other)

@@ -141,7 +141,7 @@ class ContentSuite(Base):
 
 
 def twins(half: Content) -> Content:
-    """Return each row twice, once of tenant a and once of tenant b, which cannot be told apart otherwise."""
+    """Return each row twice, equal except for the tenant: a and b."""
     labels = [
         label._replace(id=f"{label.id} {tenant}", tenant=tenant, fields={**label.fields, "tenant": [tenant]})
         for tenant in "ab"

@@ -157,6 +157,6 @@ def test_an_answer_says_that_more_match_than_an_engine_counts(reader: Index, mon
 def test_eval_compares_an_engine_with_the_local_files(servers: Servers, built: str, retrieve: Program) -> None:
     Path("gold.jsonl").write_text('{"query": "segment lungs word3", "relevant": ["t3"]}\n', "utf-8")
     done = retrieve("eval", "--gold", "gold.jsonl", "--mode", "dense", "--with", "engines.dense=local", "--json")
-    (run,) = succeeds(done).json["arms"]
-    assert run["arm"] == "engines.dense=local"
+    (run,) = succeeds(done).json["runs"]
+    assert run["run"] == "engines.dense=local"
     assert run["metrics"] == done.json["metrics"]

@@ -65,8 +65,8 @@ def test_settings_and_runs_are_compared_with_what_is_configured(gold: Path, retr
     done = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with",
                     "fusion.weights={dense: 0.1, bm25: 0.9}", "--with", run, "--json")  # fmt: skip
     assert done.code == 0, done.err
-    first, second, third = done.json["arms"]
-    assert (first["arm"], first["pipeline"]) == ("search.mode=bm25", "bm25@200")
+    first, second, third = done.json["runs"]
+    assert (first["run"], first["pipeline"]) == ("search.mode=bm25", "bm25@200")
     alone = retrieve("eval", "--gold", gold, "--mode", "bm25", "--json").json
     assert first["metrics"] == alone["metrics"]
     apart = first["differences"]["nDCG@10"]
@@ -102,6 +102,6 @@ def test_the_largest_drops_of_the_primary_measure_are_named(gold: Path, retrieve
     flags = ("eval", "--gold", gold, "--with", "search.mode=bm25", "--metrics", "R@1,nDCG@10", "--mode", "dense")
     compared = retrieve(*flags, "--json").json["runs"][0]
     assert [name for name, each in compared["differences"].items() if each["primary"]] == ["R@1"]
-    assert compared["run"] == compared["arm"] == "search.mode=bm25"
+    assert compared["run"] == "search.mode=bm25"
     losers = compared["differences"]["R@1"]["losers"]
     assert ("largest drops of R@1:" in retrieve(*flags).out) is bool(losers)

@@ -22,9 +22,9 @@ def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
     flags = [flag for arm in arms for flag in ("--with", arm)]
     done = retrieve("eval", "--gold", gold, "--compare", *flags, "--mode", "bm25", "--run-out", "r1", "--json")
     assert done.code == 0, done.err
-    assert len({json.dumps(arm["metrics"]) for arm in done.json["arms"]}) == 1
+    assert len({json.dumps(arm["metrics"]) for arm in done.json["runs"]}) == 1
     there = retrieve("eval", "--gold", gold, "--artifacts", "other", "--mode", "bm25", "--run-out", "r2", "--json")
-    assert there.json["metrics"] == done.json["arms"][0]["metrics"]
+    assert there.json["metrics"] == done.json["runs"][0]["metrics"]
     assert Path("r1").read_text() != Path("r2").read_text()
 
 
@@ -38,7 +38,7 @@ def test_a_configuration_file_that_wants_another_index_is_refused(
     assert "`chunking.size`" in done.err
     config.write_text("store: {keep: 9}\nfusion: {method: rrf}")
     done = retrieve("eval", "--gold", gold, "--with", config, "--with", "fusion.method=rrf", "--json")
-    first, second = done.json["arms"]
+    first, second = done.json["runs"]
     assert first["metrics"] == second["metrics"]
 
 
@@ -64,7 +64,7 @@ def test_several_runs_are_fused_by_reciprocal_ranks(gold: Path, retrieve: Progra
         assert retrieve("eval", "--gold", gold, "--mode", mode, "--run-out", mode).code == 0
     both = retrieve("eval", "--gold", gold, "--run", "bm25", "--run", "dense", "--json")
     assert both.json["pipeline"] == "rrf(k=60: bm25, dense)"
-    live = retrieve("eval", "--gold", gold, "--with", "fusion.method=rrf,search.depth=1000", "--json").json["arms"][0]
+    live = retrieve("eval", "--gold", gold, "--with", "fusion.method=rrf,search.depth=1000", "--json").json["runs"][0]
     assert both.json["metrics"] == pytest.approx(live["metrics"])
 
 

@@ -1,4 +1,4 @@
-"""A server on loopback that answers each request as it is told: mostly badly.
+"""A server on loopback that answers each request with prepared bytes, most of them malformed.
 
 An answer is ("raw", bytes), every byte of a response; ("drip", bytes, seconds), one byte after the other;
 ("stall",), nothing; ("endless", bytes), the bytes again and again; or ("fit", edits, status, headers): what the request

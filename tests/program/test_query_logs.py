@@ -1,4 +1,4 @@
-"""What is said of answers: the lines of `-v`, and the log of queries where one wants it kept."""
+"""Logs of answers: the lines of `-v`, and the log of queries."""
 
 import json
 import re

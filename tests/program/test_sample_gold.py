@@ -37,7 +37,7 @@ def test_format_tokens_beat_none_beyond_noise(sample: Path, folder: Path, retrie
     without = ("--with", "search.file_tokens=false")
     found = retrieve("eval", "--gold", gold, "--artifacts", sample, "--metrics", "nDCG@10", *without, "--json")
     assert found.code == 0, found.err
-    compared = found.json["arms"][0]["differences"]["nDCG@10"]
+    compared = found.json["runs"][0]["differences"]["nDCG@10"]
     assert compared["difference"] < -0.15  # without them
     assert compared["p"] < 0.01
 

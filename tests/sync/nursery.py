@@ -50,7 +50,7 @@ class Counted:
 
     calls: int = 0
     kinds: list[str] = field(default_factory=list)
-    """What each step was: the name of its event."""
+    """Names of the events, step by step."""
 
     @property
     def steps(self) -> int:

@@ -31,7 +31,7 @@ from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Request
-from retrieve_cli.contracts.terms.languages import ENGLISH, languages as languages_by_code
+from retrieve_cli.contracts.terms.languages import ENGLISH, NONE, languages as languages_by_code
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.operations import views
@@ -233,7 +233,7 @@ def of_languages(encoder: str, rows: Mapping[str, int]) -> Finding | None:
     """Return the finding on an encoder, by its name, and the number of rows in each language."""
     total = sum(rows.values()) or 1
     codes = sorted(rows, key=lambda code: (-rows[code], code))
-    if sum(rows[code] for code in codes if code not in (ENGLISH, "zxx")) / total < 0.01:  # by mistake, or no matter
+    if sum(rows[code] for code in codes if code not in (ENGLISH, NONE)) / total < 0.01:  # by mistake, or no matter
         return None
     listed = ", ".join(f"{rows[code] / total:.0%} {_named(code)}" for code in codes[:4])
     if not _ENGLISH_ALONE.search(encoder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -190,8 +189,8 @@ class Bm25(Retriever[str]):
             formula = Formula(**keys_of(card, self._FORMULA))
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
-        rows = pickles.load(generation.file(self.file)).get("languages", np.zeros(0, np.int32))
-        for text, language in zip_longest(texts, map(language_at, rows.tolist()), fillvalue=ENGLISH):
+        rows = pickles.load(generation.file(self.file))["languages"]
+        for text, language in zip(texts, map(language_at, rows.tolist()), strict=True):
             writer.add([Field("text", text)], language)
         return Bm25Index(writer.stored())
 
@@ -262,8 +261,8 @@ class RankBm25Index(TermIndex):
         """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
         try:
             self.unit: Unit = stored["unit"]
-            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored.get("held", ()))
-            self._languages: NDArray[np.int32] = stored.get("languages", np.empty(0, np.int32))
+            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored["held"])
+            self._languages: NDArray[np.int32] = stored["languages"]
             self._length: int = stored["length"]
             rows: list[list[str]] = [[] for _ in range(self._length)]
             vocabulary = vocabulary_of(stored)

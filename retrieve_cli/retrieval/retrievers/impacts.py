@@ -161,7 +161,7 @@ class Bm25Index(TermIndex):
             self._starts: Rows = stored["starts"]
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
-            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored.get("held", ()))
+            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored["held"])
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
@@ -208,9 +208,8 @@ class Bm25Index(TermIndex):
         return weighted
 
     def rows_by_language(self) -> dict[str, int]:
-        """Return the number of rows by the code of their language; of an index of version 1 nothing."""
-        languages = self._stored.get("languages", np.zeros(0, np.int32))
-        numbers, counts = np.unique(languages, return_counts=True)
+        """Return the number of rows by the code of their language."""
+        numbers, counts = np.unique(self._stored["languages"], return_counts=True)
         return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
     def first_with(self, place: int, own: Mask | None = None) -> int:

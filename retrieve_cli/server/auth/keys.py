@@ -4,7 +4,7 @@
     artifacts/keys.lock  the process that changes it
 
 The file is replaced as a whole, so that a running server reads the old keys or the new ones. `sha1` is the digest of
-all keys: nothing of a damaged file is trusted. Files of version 1 have none, until a key is created or revoked.
+all keys: nothing of a damaged file is trusted.
 """
 
 from __future__ import annotations

@@ -121,7 +121,9 @@ class Metrics:
             return self._registry
         for path in Path(folder).glob("gauge_live*.db"):
             process = path.stem.rpartition("_")[2]
-            if not Path("/proc", process).exists():
+            try:
+                os.kill(int(process), 0)  # sends nothing: it fails if there is no such process
+            except ProcessLookupError:
                 with suppress(OSError):  # another process has removed it
                     mark_process_dead(int(process), folder)  # type: ignore[no-untyped-call]
         together = CollectorRegistry()

@@ -50,7 +50,7 @@ Answering = Callable[[WebOptions], WebAnswer]
 def _search(
     answer: Answering,
     live: LiveIndex,
-    given: Mapping[str, Json],
+    arguments: Mapping[str, Json],
     *,
     channels: Channels,
     tool: str,
@@ -62,12 +62,12 @@ def _search(
     Raises:
         RetrieveError: an argument cannot be understood, or no provider answers.
     """
-    values = dict(given)
-    most = read_budget(values.pop("max_tokens", None), default=_MOST)
+    values = dict(arguments)
+    budget = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where=tool, keys=keys)
-    found = answer(replace(options, k=options.k or _RESULTS, **chosen))
-    failed = [status for status in found.statuses if status.failed]
-    if failed and not any(status.status == "ok" for status in found.statuses):
+    result = answer(replace(options, k=options.k or _RESULTS, **chosen))
+    failed = [status for status in result.statuses if status.failed]
+    if failed and not any(status.status == "ok" for status in result.statuses):
         hints = dict.fromkeys(status.hint for status in failed if status.hint)
         message = f"no provider answered: {_failures(failed)}"
         raise SourceFailed(message, hint=printable("; ".join(hints)))
@@ -77,13 +77,13 @@ def _search(
         count = counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
 
     def size(rows: Sequence[WebRow]) -> int:
-        return count(_content(found, rows) if channels.content else compact_json(_structured(found, rows)))
+        return count(_content(result, rows) if channels.content else compact_json(_structured(result, rows)))
 
-    rows = _fitted([replace(row, item=_bounded(row.item)) for row in found.rows], size, most)
-    shown = rows if channels.structured or channels.mirrored else [_cut(row, 0) for row in rows]
-    content = _content(found, rows) if channels.content else ""
-    lines = [*_first(found, len(rows)), "the results are in structuredContent"]
-    return ToolOutcome(_structured(found, shown), content, "\n".join(lines))
+    rows = _fitted([replace(row, item=_bounded(row.item)) for row in result.rows], size, budget)
+    listed = rows if channels.structured or channels.mirrored else [_cut(row, 0) for row in rows]
+    content = _content(result, rows) if channels.content else ""
+    lines = [*_first(result, len(rows)), "the results are in structuredContent"]
+    return ToolOutcome(_structured(result, listed), content, "\n".join(lines))
 
 
 def _fitted(rows: Sequence[WebRow], size: Callable[[Sequence[WebRow]], int], most: int) -> list[WebRow]:

@@ -111,18 +111,6 @@ class Column(Frozen, eq=False):
         held = values[(values >= first) & (values < end)]
         return self.text(int(held.min())) if len(held) else value
 
-    def starting(self, prefix: str, *, most: int) -> list[str]:
-        """Return the values that records have and that start so in any case, at most so many, in their order."""
-        folded = prefix.casefold()
-        held = np.zeros(len(self), np.bool_)
-        held[self.values] = True
-        texts: list[str] = []
-        for place in range(bisect_left(self.span, folded, key=self.vocabulary.folded), len(self)):
-            if len(texts) == most or not self.vocabulary.folded(self.span[place]).startswith(folded):
-                break
-            texts += [self.text(place)] if held[place] else []
-        return texts
-
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
         """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
         wanted = np.zeros(len(self), np.bool_)

@@ -22,7 +22,7 @@ _ORIGIN = "https://www.ebi.ac.uk"
 _SEARCH = f"{_ORIGIN}/europepmc/webservices/rest/search"
 _RESTRICTION = 'SRC:PPR AND (PUBLISHER:"bioRxiv" OR PUBLISHER:"medRxiv")'
 _SYNTAX = re.compile(r"[\[\]{}^~\\!?+:&|*/]|(?<![^\s(])-")
-"""Characters of fields, ranges, wildcards and exclusions at Europe PMC: `CRISPR: a review` has no field."""
+"""Operators of Europe PMC (fields, ranges, wildcards, exclusions), which are punctuation in a title with a colon."""
 _HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
 """Heading of a part of an abstract, which becomes its label."""
 _READABLE = ("OA", "F")
@@ -68,13 +68,13 @@ def _page(words: str, query: WebQuery, fetch: Fetch) -> Page:
 
 def _item(entry: Mapping[str, Json]) -> Item | None:
     """Return a result of `resultType=core` as an item; None if it has no title."""
-    own = text(entry, "id")
+    source_id = text(entry, "id")
     references = objects(entry, "commentCorrectionList", "commentCorrection")
     is_retracted = any(text(one, "type").lower() == "retraction in" for one in references)
     authors = [_author(author) for author in objects(entry, "authorList", "author")]
-    publisher, terms = text(entry, "bookOrReportDetails", "publisher"), text(entry, "license")
-    if terms.lower().startswith("cc by"):
-        terms = f"{terms.upper().replace(' ', '-')}-4.0"  # the only version that these servers offer
+    publisher, licence = text(entry, "bookOrReportDetails", "publisher"), text(entry, "license")
+    if licence.lower().startswith("cc by"):
+        licence = f"{licence.upper().replace(' ', '-')}-4.0"  # the only version that these servers offer
     links = list(objects(entry, "fullTextUrlList", "fullTextUrl"))
     readable = [link for link in links if text(link, "availabilityCode") in _READABLE]
     pdfs = (text(link, "url") for link in readable if text(link, "documentStyle") == "pdf")
@@ -84,14 +84,14 @@ def _item(entry: Mapping[str, Json]) -> Item | None:
         type="preprint",
         title=items.plain(text(entry, "title"), items.TITLE).removesuffix("."),
         ids_=[ids.doi(text(entry, "doi")), ids.pmid(text(entry, "pmid")), ids.pmcid(text(entry, "pmcid"))],
-        url=f"https://europepmc.org/article/PPR/{own}" if own.isalnum() and own.isascii() else "",
+        url=f"https://europepmc.org/article/PPR/{source_id}" if source_id.isalnum() and source_id.isascii() else "",
         pdf_url=next(pdfs, ""),
         authors=authors or text(entry, "authorString").removesuffix(".").split(", "),
         date=dates.of_text(text(entry, "firstPublicationDate")) or dates.of_text(text(entry, "pubYear")),
         venue=publisher,
         abstract=_HEADING.sub(r" \1: ", text(entry, "abstractText")[: 2 * items.ABSTRACT]),
         open_access=is_open or None,
-        license=terms,
+        license=licence,
         citations=number(entry, "citedByCount"),
         retracted=True if is_retracted else None,
     )

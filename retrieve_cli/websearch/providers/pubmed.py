@@ -61,8 +61,15 @@ class PubMed(Frozen):
         dated = (
             {"datetype": "pdat", "mindate": query.since.replace("-", "/"), "maxdate": _LAST_DATE} if query.since else {}
         )
-        asked = {"db": "pubmed", "term": term, "retmode": "json", "retmax": str(query.k), "sort": "relevance", **dated}
-        response = fetch(Call(_SEARCH, {**asked, "tool": _TOOL}, keys=_KEYS))
+        parameters = {
+            "db": "pubmed",
+            "term": term,
+            "retmode": "json",
+            "retmax": str(query.k),
+            "sort": "relevance",
+            **dated,
+        }
+        response = fetch(Call(_SEARCH, {**parameters, "tool": _TOOL}, keys=_KEYS))
         _complain(response)
         answer = read_object(response).get("esearchresult")
         if not isinstance(answer, dict):
@@ -72,17 +79,17 @@ class PubMed(Frozen):
         sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
         if not pmids:
             return Page((), sent, total, tuple(notices))
-        wanted = {"db": "pubmed", "id": ",".join(pmids), "retmode": "xml", "tool": _TOOL}
-        details = fetch(Call(_FETCH, wanted, keys=_KEYS))
+        parameters = {"db": "pubmed", "id": ",".join(pmids), "retmode": "xml", "tool": _TOOL}
+        details = fetch(Call(_FETCH, parameters, keys=_KEYS))
         _complain(details)
         known = records(details)
-        found = tuple(item for pmid in pmids if (item := known.get(pmid)))
+        items = tuple(item for pmid in pmids if (item := known.get(pmid)))
         missing = [pmid for pmid in pmids if not known.get(pmid)]
-        if not found:
+        if not items:
             malformed(f"a set with any of the {len(pmids)} records", details)
         if missing:
             notices.append(f"PubMed found but did not send readable records of PMID {', '.join(missing)}")
-        return Page(found, sent, total, tuple(notices))
+        return Page(items, sent, total, tuple(notices))
 
 
 def _complain(response: Response) -> None:
@@ -100,8 +107,8 @@ def _complain(response: Response) -> None:
                 raise
             raise ProviderFailed("malformed", "its answer is not JSON") from None
         complaint = text(answer, "error") or text(answer, "esearchresult", "ERROR")
-    elif found := _ERROR.search(body[:2000].decode("utf-8", "replace")):
-        complaint = found[1]
+    elif match := _ERROR.search(body[:2000].decode("utf-8", "replace")):
+        complaint = match[1]
     if "rate limit" in complaint.lower():
         rate_limited()
     if complaint:
@@ -110,18 +117,18 @@ def _complain(response: Response) -> None:
 
 def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], int]:
     """Return the PMIDs, best first, and the number of matches."""
-    listed, total = answer.get("idlist"), number(answer, "count")
-    if not isinstance(listed, list) or total is None:
+    entries, total = answer.get("idlist"), number(answer, "count")
+    if not isinstance(entries, list) or total is None:
         malformed("a result with `count` and `idlist`", response)
-    pmids = [pmid for pmid in dict.fromkeys(map(text, listed)) if pmid.isascii() and pmid.isdecimal()]
-    if len(pmids) < len(set(map(str, listed))) or (total and not pmids):
+    pmids = [pmid for pmid in dict.fromkeys(map(text, entries)) if pmid.isascii() and pmid.isdecimal()]
+    if len(pmids) < len(set(map(str, entries))) or (total and not pmids):
         malformed(f"a list of PMIDs for its {total:,} matches", response)
     return pmids, total
 
 
 def _notices(answer: Mapping[str, Json]) -> Iterator[str]:
     """Yield the reports of PubMed about its changes to parts of the question."""
-    for path, said in (
+    for path, template in (
         (("errorlist", "phrasesnotfound"), "PubMed does not know {} and searched without it"),
         (("errorlist", "fieldsnotfound"), "PubMed does not know the field {}"),
         (("warninglist", "quotedphrasesnotfound"), "PubMed does not have the phrase {} and searched for its words"),
@@ -131,4 +138,4 @@ def _notices(answer: Mapping[str, Json]) -> Iterator[str]:
         part = at(answer, *path)
         messages = [text(entry) for entry in part] if isinstance(part, list) else []
         for message in [message for message in messages if message and message != "No items found."][:_MOST_NOTICES]:
-            yield said.format(f"“{printable(shortened(message))}”")
+            yield template.format(f"“{printable(shortened(message))}”")

@@ -83,8 +83,8 @@ def _check(answer: Json, response: Response) -> None:
     if replies.text(answer, "code") == "429" or complaint.startswith("Too Many Requests"):
         replies.rate_limited()
     if complaint or response.status != 200:
-        said = printable(shortened(complaint)) or f"status {response.status}"
-        replies.rejected(f"Semantic Scholar rejects the request: {said}")
+        message = printable(shortened(complaint)) or f"status {response.status}"
+        replies.rejected(f"Semantic Scholar rejects the request: {message}")
 
 
 def _papers(response: Response) -> tuple[int, Sequence[Mapping[str, Json]]]:

@@ -86,17 +86,19 @@ class WebEngine(Frozen):
         sent = query.text
         if 0 < self.longest < len(sent):  # in whole words if they are not too long
             sent = sent[: self.longest + 1].rpartition(" ")[0].rstrip() or sent[: self.longest]
-        asked = self.call(WebQuery(sent, query.k, since=query.since))
+        request = self.call(WebQuery(sent, query.k, since=query.since))
         keys = (self.key,) if self.key else ()
-        response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
+        response = fetch(Call(request.url, request.parameters, request.headers, request.body, keys), accept=self.accept)
         results = self.read(response, query)
         rows = results.rows[:_MOST_ROWS]
-        said = []
+        notices = []
         if sent != query.text:
-            said.append(f"{self.title} accepts {self.longest} characters: only the beginning of the question was sent")
-        said += results.notices
-        made = (_item(row, response.at) for row in rows)
-        return replies.page_of(made, sent, response, k=query.k, total=results.total, notices=said)
+            notices.append(
+                f"{self.title} accepts {self.longest} characters: only the beginning of the question was sent"
+            )
+        notices += results.notices
+        found_items = (_item(row, response.at) for row in rows)
+        return replies.page_of(found_items, sent, response, k=query.k, total=results.total, notices=notices)
 
 
 def _item(row: WebResult, at: str) -> Item | None:
@@ -122,13 +124,13 @@ def date_of(text: str, at: str) -> str:
     text = " ".join(text[:_LONGEST_DATE].split())
     if iso := dates.of_text(text):
         return iso
-    if found := _DAY_FIRST.search(text):
-        day, month, year = found.groups()
+    if match := _DAY_FIRST.search(text):
+        day, month, year = match.groups()
         return dates.of_parts(year, month, day)
-    if found := _MONTH_FIRST.search(text):
-        return dates.of_parts(found[3], found[1], found[2] or "")
-    if found := _AGO.search(text):
-        ago = timedelta(**{f"{found[2]}s": int(found[1])})
+    if match := _MONTH_FIRST.search(text):
+        return dates.of_parts(match[3], match[1], match[2] or "")
+    if match := _AGO.search(text):
+        ago = timedelta(**{f"{match[2]}s": int(match[1])})
         return (datetime.fromisoformat(at) - ago).date().isoformat()
     return ""
 
@@ -197,8 +199,8 @@ def _tavily_results(response: Response, query: WebQuery) -> WebResults:
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
         replies.rejected(printable(shortened(complaint, 200)))
     rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
-    more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
-    return WebResults(rows, more)
+    notices = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
+    return WebResults(rows, notices)
 
 
 TAVILY = WebEngine(

@@ -101,7 +101,7 @@ def test_a_text_that_ends_two_workers_is_named(hire: Hire) -> None:
 
 
 def test_an_error_of_the_encoder_reaches_the_build(hire: Hire) -> None:
-    with pytest.raises(Unavailable, match="this text has no numbers"):
+    with pytest.raises(Unavailable, match="this text has no vector"):
         vectors(hire(), ["refused"])
     with pytest.raises(Unavailable, match="the model is not on this machine") as raised:
         vectors(hire(missing), ["word"])

@@ -36,7 +36,7 @@ class FragileEncoder(HashedEncoder):
                 self._marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             if "refused" in text:
-                raise Unavailable("this text has no numbers")
+                raise Unavailable("this text has no vector")
         return super().encode_passages(texts)
 
 
