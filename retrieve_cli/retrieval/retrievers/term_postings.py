@@ -32,7 +32,7 @@ class Postings:
     """
 
     _forms = True
-    """False if the length of a row is what it has of terms, so that it cannot have other forms beside it."""
+    """False if the length of a row is counted from its terms, so that it has no other forms beside them."""
 
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
