@@ -208,7 +208,7 @@ class Bm25Index(TermIndex):
         return weighted
 
     def _searched(self, term: str) -> int | None:
-        """Return the number of a query's term, of a stop word in capitals that no row has so that of any spelling."""
+        """Return the number of a term of a query; of a stop word that no row has in capitals, of its lower case."""
         place = self.place_of(term)
         return self.place_of(term.lower()) if place is None and term[0] == STOP else place
 
