@@ -112,7 +112,7 @@ def _lettered(word: str) -> str:
 
 
 def _dashed(pieces: list[re.Match[str]], at: int) -> str:
-    """Return the word after the dash of a piece; empty if it has none, or stands beside a stop word."""
+    """Return the word after the dash of a piece; empty if it has none, or follows a stop word."""
     word = pieces[at]["word"] or ""
     match = None if _is_emphasis(pieces, at - 1) else _EXCLUDED.match(_lettered(word))
     return "" if match is None else word[slice(*match.span(1))]

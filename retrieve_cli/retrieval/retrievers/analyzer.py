@@ -113,7 +113,7 @@ class TextAnalyzer:
         return terms + [STOP + word for word in searched_stop_words(stops, query, alone=not terms)]
 
     def forms_of_text(self, text: str) -> list[str]:
-        """Return the terms that a text has beside those of its words: options of commands, with their dashes."""
+        """Return the terms that a text has beside the terms of its words: options of commands, with their dashes."""
         return [option.lower() for option in re.findall(_OPTION, text)]
 
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
@@ -151,7 +151,7 @@ class TextAnalyzer:
 
     def forms_of_word(self, word: str) -> tuple[str, ...]:
         """Return the terms that a word of a text has beside its own, and that do not add to the length of the text: a
-        stop word as it is, in capitals in both spellings."""
+        stop word, in capitals in both spellings."""
         if self.terms_of_word(word):
             return ()
         return stop_terms(word)
