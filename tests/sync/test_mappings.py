@@ -111,6 +111,15 @@ def test_a_dry_run_shows_the_mapping_the_rejected_and_two_texts_and_writes_nothi
     assert not Path("artifacts").exists()
 
 
+def test_a_dry_run_of_a_sync_prints_a_mapping_as_lines(tmp_path: Path, retrieve: Program) -> None:
+    write_csv(tmp_path / "tools.csv", RAW)
+    assert retrieve("build", "tools.csv").code == 0
+    write_csv(tmp_path / "tools.csv", RAW[:-1])
+    said = retrieve("sync", "--dry-run").err
+    assert "\n    Package: name\n" in said
+    assert "\ufffd" not in said
+
+
 def test_a_catalog_without_any_text_names_its_keys_and_the_setting(tmp_path: Path, retrieve: Program) -> None:
     write_lines(tmp_path / "t.jsonl", [{"a1": number, "b2": [number]} for number in range(3)])
     done = retrieve("build", "t.jsonl")
