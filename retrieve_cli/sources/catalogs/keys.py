@@ -33,7 +33,7 @@ _LONGEST = 200
 
 
 class CatalogKey(Frozen):
-    """How the records without an id are known."""
+    """Rule that gives a record without an id its key."""
 
     column: str = ""
     """Column whose values are the ids; without one, a digest of title and url."""
