@@ -269,7 +269,7 @@ def as_renamed_item(item: Mapping[str, Json], fields: FieldMap) -> Mapping[str, 
 
 
 def has_id(item: Mapping[str, Json], fields: FieldMap) -> bool:
-    """Return True if an object has an id of its own."""
+    """Return True if an object has an id."""
     return bool(_gather(item, "id", fields.spellings["id"]))
 
 

@@ -189,7 +189,7 @@ def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
 
 
 def catalog_rows(path: Path) -> Iterator[Row | str]:
-    """Yield the rows of a table, or the lines of a catalog; the records of a graph are lines of their own.
+    """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
 
     Raises:
         NotRead: it is one JSON-LD document, and cannot be read.

@@ -94,7 +94,7 @@ def parts_of(name: str) -> list[str]:
 
 
 def is_of_another(parts: Iterable[str]) -> bool:
-    """Return True if words of a key say that it names something else than the record: `author_id`."""
+    """Return True if words of a key mean that it names something other than the record: `author_id`."""
     return not _OTHERS.isdisjoint(parts)
 
 
@@ -103,7 +103,7 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
     have both a known name and a known description, or if no key may be one that is missing.
 
     Names of keys count first, then the kind of their values. A description is also found by its values beside a known
-    name, a name beside a known description only by its own. If the records have another known text, only names count.
+    name, a name beside a known description only by the name of its key. If the records have another known text, only names count.
     """
     values: dict[str, list[Json]] = {}
     number = 0
