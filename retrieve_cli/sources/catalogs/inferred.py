@@ -103,7 +103,8 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
     have both a known name and a known description, or if no key may be one that is missing.
 
     Names of keys count first, then the kind of their values. A description is also found by its values beside a known
-    name, a name beside a known description only by the name of its key. If the records have another known text, only names count.
+    name, a name beside a known description only by the name of its key. If the records have another known text, only
+    names count.
     """
     values: dict[str, list[Json]] = {}
     number = 0

@@ -1,7 +1,7 @@
 """The key of a catalog whose records have no id: a column, else a digest of title and url, else the whole row.
 
 A record is known by its key, so an edit of any other cell is a change of the same record. The line of a record is read
-as if the key were written in it as `id`: digests, syncs and freshness need no rule of their own.
+as if the key were written in it as `id`: digests, syncs and freshness need no other rule.
 """
 
 from __future__ import annotations
