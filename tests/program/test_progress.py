@@ -202,7 +202,7 @@ def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(model: Path, sour
     assert out.count("\n") == 1
     seen, out = on_terminal(0.02, "eval", "--gold", gold)
     assert re.search(r"timing [^\r\n]*?40/40", uncoloured(seen))
-    assert out.startswith("measure")
+    assert out.startswith("metric")
 
 
 # -------------------------------------------------------------------------------------------------- interruption
