@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,6 +17,7 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON, Choice
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import FileHead, Json, Request
+from retrieve_cli.contracts.canonical import displayed
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.options import SearchOptions
 
@@ -187,17 +189,21 @@ def _object_in(text: str) -> dict[str, Json] | None:
 
 
 def texts(value: Any, name: str) -> tuple[str, ...]:
-    """Return a text, or several, as several.
+    """Return a text, or several, as several; a number stands for the text that it is printed as.
 
     Raises:
         UsageError: it is neither.
     """
     if value is None:
         return ()
-    several = (value,) if isinstance(value, str) else value
-    if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
+    several = (value,) if _is_text(value) else value
+    if not isinstance(several, Sequence) or not all(map(_is_text, several)):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
-    return tuple(several)
+    return tuple(each if isinstance(each, str) else displayed(str(each)) for each in several)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | Real) and not isinstance(value, bool)
 
 
 def sound(text: str) -> str:

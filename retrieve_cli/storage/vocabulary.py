@@ -263,9 +263,20 @@ class RecordIds:
             rows = rows[text[self.ends[rows] + (place - 1)] == wanted[place - 1]]
         return int(rows[-1]) if len(rows) else None
 
+    def rows_alike(self, record_id: str) -> list[int]:
+        """Return the rows of the ids with the canonical form of this one."""
+        return self._alike.get(canonical(record_id), [])
+
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {self[row]: row for row in range(len(self))}
+
+    @cached_property
+    def _alike(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row in range(len(self)):
+            rows.setdefault(canonical(self[row]), []).append(row)
+        return rows
 
 
 def rises(ends: Rows, last: int, *, least: int) -> bool:

@@ -261,7 +261,7 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     fields["path"] = fields["id"] if row["kind"] == "catalog" else fields["source"]
     omitted: dict[str, None] = {}
     supporting = row["supporting_data"]
-    limited = [(name, row[name]) for name in ("license", "group")]
+    limited = [("license", row["metadata"].get("licenses") or row["license"]), ("group", row["group"])]
     limited += [("keyword", row["keywords"])]
     limited += [(name, supporting.get(key)) for name, key in _SUPPORTING.items()]
     metadata = list(_leaves(row["metadata"], "", DEEPEST))
