@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from retrieve_cli.api.answers import IndexAnswer
-from retrieve_cli.api.requests import Choices, Filters, conditions, options_of, request_of, texts, under_choices
+from retrieve_cli.api.requests import Choices, Filters, conditions, ids, options_of, request_of, under_choices
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import UsageError
@@ -139,7 +139,7 @@ class Index:
         from retrieve_cli.operations import views
 
         with self.reading() as generation:
-            return views.record(generation, *texts(record_id, "record_id"))
+            return views.record(generation, *ids(record_id, "record_id"))
 
     def __len__(self) -> int:
         """Number of records."""

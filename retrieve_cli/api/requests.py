@@ -74,6 +74,7 @@ class Choices(TypedDict, total=False):
 
 
 IN_REQUEST = tuple("query id also like not_like files filters doc_ids tenant retrievers generation at_least".split())
+_IDS = frozenset({"like", "not_like", "doc_ids"})
 _SEVERAL = ("also", "like", "not_like", "retrievers", "doc_ids")
 """Choices that are part of the request; the others are options of its search."""
 
@@ -120,7 +121,8 @@ def request_of(
         raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
     given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
     places = {name: named(SEARCH.rows[name]) for name in given}
-    several = {name: texts(given[name], places[name]) for name in _SEVERAL if name in given}
+    readers = {name: ids if name in _IDS else texts for name in _SEVERAL if name in given}
+    several = {name: read(given[name], places[name]) for name, read in readers.items()}
     paths = given.get("files", ())
     paths = (paths,) if isinstance(paths, str | Path) else paths
     tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
@@ -189,21 +191,29 @@ def _object_in(text: str) -> dict[str, Json] | None:
 
 
 def texts(value: Any, name: str) -> tuple[str, ...]:
-    """Return a text, or several, as several; a number stands for the text that it is printed as.
+    """Return a text, or several, as several.
 
     Raises:
         UsageError: it is neither.
     """
     if value is None:
         return ()
-    several = (value,) if _is_text(value) else value
-    if not isinstance(several, Sequence) or not all(map(_is_text, several)):
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
-    return tuple(each if isinstance(each, str) else displayed(str(each)) for each in several)
+    return tuple(several)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | Real) and not isinstance(value, bool)
+def ids(value: Any, name: str) -> tuple[str, ...]:
+    """Return an id, or several, as texts: a number is the id that it is printed as.
+
+    Raises:
+        UsageError: it is neither a text, nor a number, nor a list of these.
+    """
+    several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    numbers = [isinstance(each, Real) and not isinstance(each, bool) for each in several]
+    printed = [displayed(str(each)) if is_number else each for each, is_number in zip(several, numbers, strict=True)]
+    return texts(printed if any(numbers) else value, name)
 
 
 def sound(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import Choices, texts
+from retrieve_cli.api.requests import Choices, ids as texts_of_ids
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.terms.figures import count
@@ -72,8 +72,8 @@ class WritableIndex(Index):
             Conflict: a record comes from a catalog or a folder; it is deleted there.
         """
         try:
-            several = texts(list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids, "ids")
-            return self._documents.remove(*several, tenant=None, index=self)
+            several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids
+            return self._documents.remove(*texts_of_ids(several, "ids"), tenant=None, index=self)
         except NotFound as error:
             raise NotFound(error.message, hint="list the records: index.records()") from None
 

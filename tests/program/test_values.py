@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from pathlib import Path
 
@@ -92,6 +93,9 @@ def test_a_file_named_on_macos_is_found_by_every_look_up(tmp_path: Path, retriev
         assert unicodedata.normalize("NFC", found) == written, flags
     assert retrieve("query", f"pump [EXCLUDE:{written}]", "--list").out.split() == ["other.md"]
     assert retrieve("inspect", "record", written).code == 0
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(json.dumps({"query": "water", "relevant": [written]}, ensure_ascii=False) + "\n", "utf-8")
+    assert retrieve("eval", "--gold", gold, "--metrics", "R@10", "--json").json["metrics"] == {"R@10": 1.0}
 
 
 def test_a_number_is_an_id(tmp_path: Path) -> None:
