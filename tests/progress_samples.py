@@ -28,12 +28,15 @@ class Recorder:
     def __init__(self) -> None:
         self.tasks: dict[str, Ended] = {}
         self.counts: dict[str, list[int]] = {}
+        self.sizes: dict[str, tuple[list[int], int | None]] = {}
 
     def began(self, task: Task) -> None:
         self.counts[task.name] = [task.done]
+        self.sizes[task.name] = [], None
 
     def changed(self, task: Task) -> None:
         self.counts[task.name].append(task.done)
+        self.sizes[task.name] = [*self.sizes[task.name][0], task.sized], task.size
 
     def ended(self, task: Task) -> None:
         self.tasks[task.name] = Ended(task.unit, task.done, task.total)
@@ -55,8 +58,10 @@ def texts(count: int) -> list[dict[str, Any]]:
 
 SLOW = """
 import sys, time
+from retrieve_cli.contracts import progress
 from retrieve_cli.models.encoders import onnx_encoder
 from retrieve_cli.ingest import batch_checkpoint
+progress.MEASURED_S = 0.1
 pause, batch_checkpoint.KEPT, batch_checkpoint._PAUSE = float(sys.argv.pop(1)), 8, 0.0
 pool = onnx_encoder.pool
 def slow(hidden, kind):

@@ -158,23 +158,33 @@ def no_source(folder: Path = Path()) -> UsageError:
 
 
 def _for_example(folder: Path) -> str:
-    """Return commands that index the contents of a folder, looking at most one folder deep."""
-    names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
-    catalogs = [name for name in names if name.endswith(_CATALOGS[:3]) and _is_catalog(folder / name)]
-    catalogs += [name for name in names if name.lower().endswith(TABLES)]
-    folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]
-    suggested = [*catalogs[:_SUGGESTED], *(f"{name}{os.sep}" for name in folders[:_SUGGESTED])]
-    if not suggested and _has_documents(folder):
-        suggested = ["."]
-    commands = [join(["retrieve", "build", name]) for name in suggested]
+    """Return commands that index the contents of a folder."""
+    sources = sources_in(folder)
+    catalogs = [str(source.path) for source in sources if source.kind == "catalog"]
+    folders = [f"{source.path}/".removeprefix("./") or "." for source in sources if source.kind == "docs"]
+    commands = [join(["retrieve", "build", name]) for name in (*catalogs[:_SUGGESTED], *folders[:_SUGGESTED])]
     return "for example: " + " or ".join(commands or ["retrieve build tools.jsonl", "retrieve build docs/"])
 
 
+def sources_in(folder: Path) -> list[SourceSetting]:
+    """Return the catalogs and the folders of documents in a folder, looking at most one folder deep."""
+    names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
+    catalogs = [name for name in names if name.endswith(_CATALOGS) and _is_catalog(folder / name)]
+    catalogs += [name for name in names if name.lower().endswith(TABLES)]
+    folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]
+    if not (catalogs or folders) and _has_documents(folder):
+        folders = ["."]
+    kinds = {"catalog": catalogs, "docs": folders}
+    return [SourceSetting(kind, path=Path(name)) for kind, named in kinds.items() for name in named]
+
+
 def _is_catalog(path: Path) -> bool:
-    """Return True if the first line of a file is a JSON object, and not a judged query."""
+    """Return True if the first line of a file is a JSON object, and not a judged query; or if it begins an array."""
     try:
         with files.open_regular(path) as file:
             first = file.readline(files.MB)
+        if path.suffix == ".json":
+            return first.lstrip().startswith(b"[")
         record = json.loads(first)
     except (OSError, ValueError, RecursionError):
         return False

@@ -48,7 +48,8 @@ class WritableIndex(Index):
         return await to_thread(self.search, text, **choices)
 
     def add(self, records: Records) -> Receipt:
-        """Store records; those with the id of a record that was added before replace it. They are found after `sync()`.
+        """Store records; one with the id of a record that was added before, or with its key if it has no id, replaces
+        it. They are found after `sync()`.
 
         Takes what `retrieve.build` takes, except paths. Records that are rejected are named in a warning and in
         `receipt.rejected`; if there are too many, nothing is stored (`build.max_fail`).
@@ -58,7 +59,8 @@ class WritableIndex(Index):
         """
         from retrieve_cli.api.building import changes_of, rejections, warn_of
 
-        changes = changes_of(records, self._documents, self._settings)
+        known = {entry.id for entry in self._documents.inbox.snapshot()}
+        changes = changes_of(records, self._documents, self._settings, known=known)
         receipt = self._documents.store_all(changes, None)
         warn_of(rejections(changes), len(changes), level=2)
         return receipt

@@ -66,7 +66,7 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
 
     settings, origins = load_with_origins(shared.config)
     shown = [name for name in _keys(settings, key) if not changed_only or name in origins]
-    values, defaults = _values(settings), _values(Settings())
+    values, defaults = values_of(settings), values_of(Settings())
     file = file_of(shared.config)
     if shared.format == "json":
         from retrieve_cli.output.formats import document
@@ -96,13 +96,13 @@ def _lines(
         if section != last:
             yield f"{section}:"
             last = section
-        line = f"  {key}: {_yaml(values[name])}"
+        line = f"  {key}: {as_yaml(values[name])}"
         if (layer := origins.get(name)) is not None:
-            line = f"{line:{_COLUMN}}  # {layer.where} (default: {_yaml(defaults.get(name))})"
+            line = f"{line:{_COLUMN}}  # {layer.where} (default: {as_yaml(defaults.get(name))})"
         yield printable(line)
 
 
-def _values(settings: Settings) -> dict[str, Json]:
+def values_of(settings: Settings) -> dict[str, Json]:
     """The value of every key, as JSON and YAML write it; addresses without secrets."""
     from retrieve_cli.config.saved import shown_addresses
     from retrieve_cli.config.settings import SourceSetting, section_names
@@ -132,7 +132,7 @@ def _plain(value: Any) -> Json:
     return str(value) if isinstance(value, Path) else value
 
 
-def _yaml(value: Json) -> str:
+def as_yaml(value: Json) -> str:
     """Return a value as YAML on one line."""
     import yaml
 
@@ -144,7 +144,7 @@ def _keys(settings: Settings, wanted: str | None) -> list[str]:
     names the nearest."""
     from retrieve_cli.config.settings import section_names
 
-    keys = list(_values(settings))
+    keys = list(values_of(settings))
     if wanted is None:
         return keys
     chosen = [key for key in keys if key == wanted or key.startswith(f"{wanted}.")]
@@ -176,12 +176,12 @@ def _get(key: str | None, shared: Shared) -> None:
     if key is None:
         raise UsageError("`retrieve config get` takes a key", hint="for example: retrieve config get search.k")
     settings = load(shared.config)
-    values, names = _values(settings), _keys(settings, key)
+    values, names = values_of(settings), _keys(settings, key)
     if names != [key]:
         _show(key, shared, changed_only=False)
     else:
         value = values[key]
-        shared.show({"key": key, "value": value}, [value if isinstance(value, str) else _yaml(value)])
+        shared.show({"key": key, "value": value}, [value if isinstance(value, str) else as_yaml(value)])
 
 
 def _defaults(key: str | None, shared: Shared) -> None:
@@ -191,12 +191,12 @@ def _defaults(key: str | None, shared: Shared) -> None:
     if shared.format == "json":
         from retrieve_cli.output.formats import document
 
-        values = _values(Settings())
+        values = values_of(Settings())
         print(document({name: values[name] for name in _keys(Settings(), key)}))
     elif key is None:
         print(defaults(), end="")
     else:
-        values = _values(Settings())
+        values = values_of(Settings())
         print(*_lines(_keys(Settings(), key), values, values, {}), sep="\n")
 
 
@@ -209,14 +209,14 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
         raise UsageError("`retrieve config set` takes a key and a value", hint=_EXAMPLE)
     section, _, name = key.partition(".")
     settings = loading.load(shared.config)
-    if section != "plugins" and key not in (known := list(_values(settings))):
+    if section != "plugins" and key not in (known := list(values_of(settings))):
         raise _unknown(key, known)
     value = loading.read_yaml(text, "the value")
-    new = _values(loading.override(Settings(), {section: {name: value}}, where="the command line")).get(key)
-    path, before = shared.config or loading.DEFAULT_FILE, _values(settings).get(key)
-    lines = [f"{section}:", f"  {name}: {_yaml(value)}"]
+    new = values_of(loading.override(Settings(), {section: {name: value}}, where="the command line")).get(key)
+    path, before = shared.config or loading.DEFAULT_FILE, values_of(settings).get(key)
+    lines = [f"{section}:", f"  {name}: {as_yaml(value)}"]
     shared.show({"path": str(path), "key": key, "value": new, "before": before, "lines": lines}, lines)
-    shared.talk.say(f"note: put these lines into {path}; {key} is {_yaml(before)} now")
+    shared.talk.say(f"note: put these lines into {path}; {key} is {as_yaml(before)} now")
     for layer in loading.layers(shared.config):
         if layer.kind == "environment" and name in layer.value.get(section, ()):
             shared.talk.say(f"note: {layer.where} wins over the file")

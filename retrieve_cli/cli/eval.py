@@ -44,7 +44,7 @@ def evaluate(
     metrics: Annotated[
         list[str] | None,
         option(
-            "--metrics",
+            "--metrics --measure",
             "Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
             "NAMES",
         ),
@@ -52,7 +52,7 @@ def evaluate(
     mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
     run_out: Annotated[Path | None, option("--run-out", "Write the run as a TREC run file.", "FILE")] = None,
     per_query_out: Annotated[
-        Path | None, option("--per-query-out", "Write the measures of every query.  [default: ARTIFACTS/runs]", "FILE")
+        Path | None, option("--per-query-out", "Write the metrics of every query.  [default: ARTIFACTS/runs]", "FILE")
     ] = None,
     report: Annotated[Path | None, option("--report", "Write an HTML report to DIR/index.html.", "DIR")] = None,
     compare: Annotated[bool, option("--compare", "Compare with the runs of --with.")] = False,
@@ -84,7 +84,7 @@ def evaluate(
 ) -> None:
     """Evaluate on judged queries: means over all queries with 95 % intervals, and latency.
 
-    --with and --ablate compare runs, paired by query: differences with intervals and significance of the first measure.
+    --with and --ablate compare runs, paired by query: differences with intervals and significance of the first metric.
     """
     if context.invoked_subcommand is not None:
         _reject_options(context)
@@ -192,7 +192,7 @@ def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[s
     failed = [fault for each in wanted if (fault := each.fault(known))]
     failed += gates.losses(trial.found.metrics, before, tolerance)
     if failed:
-        raise GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
+        raise GateFailed("; ".join(failed), hint="see the metrics of each query: --per-query-out FILE")
 
 
 _COMPANION = {

@@ -41,7 +41,8 @@ def failure_of(error: BaseException) -> Failure:
         hint = f"free disk space or fix the permissions, and run it again; {same}"
         return Failure(int(Exit.ERROR), "system", message, hint)
     if isinstance(error, Exception) and from_parser(error):
-        message = error.format_message()  # type: ignore[attr-defined]
+        # Not what the parser finds similar: that leads astray.
+        message = error.message if hasattr(error, "possibilities") else error.format_message()  # type: ignore[attr-defined]
         return Failure(int(Exit.USAGE), "usage", cut(str(message)), nearest(error))
     hint = "this is a bug in retrieve; -v shows where it happened"
     return Failure(int(Exit.ERROR), "internal", f"{type(error).__name__}: {error}", hint)

@@ -130,7 +130,7 @@ def baseline(path: Path | None, tolerance: float) -> dict[str, float]:
         metrics: Any = json.loads(files.read_text(path, limit=files.MANIFEST, encoding="utf-8-sig"))["metrics"]
         means = {str(name): float(value) for name, value in metrics.items()}
         if not means or not all(map(isfinite, means.values())):
-            raise ValueError("it has no measures")
+            raise ValueError("it has no metrics")
         return means
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check --baseline") from error

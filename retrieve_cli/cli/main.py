@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from retrieve_cli.cli.names import ALIASES, COMMANDS, command_for
+from retrieve_cli.cli.names import ADVICE, ALIASES, COMMANDS, command_for
 from retrieve_cli.cli.options import Talk
 from retrieve_cli.errors import Exit, Terminated, UsageError, quoted
 
@@ -55,6 +55,7 @@ class Program(TyperGroup):
         if args[0] not in self.commands and not args[0].startswith("-"):
             meant = command_for(args[0])
             hint = "list the commands: retrieve --help" if meant is None else f"did you mean `retrieve {meant}`?"
+            hint = ADVICE.get(args[0].casefold(), hint)
             raise UsageError(f"there is no command {quoted(args[0])}", hint=hint)
         return super().resolve_command(ctx, args)
 

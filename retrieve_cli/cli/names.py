@@ -26,8 +26,6 @@ COMMANDS: Mapping[str, str] = {
 ALIASES: Mapping[str, str] = {"search": "query", "index": "build"}
 """Other names of commands."""
 RELATED_WORDS: Mapping[str, str] = {
-    "add": "build",
-    "ingest": "build",
     "update": "sync",
     "refresh": "sync",
     "reindex": "sync",
@@ -72,11 +70,38 @@ RELATED_WORDS: Mapping[str, str] = {
 """Words that people try for a command, and the command that does it."""
 
 
+_ADD = (
+    "to add a source, list it under `sources:` in config.yaml, then run: retrieve sync (`retrieve build FILE` indexes\
+ that file alone); to add records one by one: index.add() in Python, or POST /documents of `retrieve serve`"
+)
+_REMOVE = (
+    "remove it from its source, then run: retrieve sync; what a program added: index.delete() in Python, or DELETE\
+ /documents/ID of `retrieve serve`"
+)
+_WATCH = "retrieve serve --sync-every 15m; or call `retrieve sync` from cron"
+ADVICE: Mapping[str, str] = {
+    **dict.fromkeys(("add", "ingest", "insert", "import", "upload", "upsert"), _ADD),
+    **dict.fromkeys(("delete", "remove", "rm"), _REMOVE),
+    **dict.fromkeys(("watch", "cron", "schedule", "--watch", "--reload", "--every"), _WATCH),
+    **dict.fromkeys(("--where", "--tag", "--type", "--metadata"), "--filter FIELD=VALUE"),
+    **dict.fromkeys(("--since", "--after"), "--filter 'FIELD>=2024-01-01'"),
+    **dict.fromkeys(("--index", "--db"), "--artifacts DIR"),
+    **dict.fromkeys(("--num", "--count", "--top"), "-k N"),
+    **dict.fromkeys(("--source", "--path"), "name files and folders without a flag: retrieve build tools.jsonl docs/"),
+    **dict.fromkeys(("--fields", "--columns", "--select"), "--format json has all fields of a record"),
+    "--threshold": "--min-score S",
+    "--output": "--format FORMAT, and > FILE",
+}
+"""Words and flags that people try, and what does it."""
+ALIKE = 0.7
+"""Share of a name that must be the same for a suggestion: `watch` is not `auth`."""
+
+
 def command_for(word: str) -> str | None:
     """Return the command that an unknown word may mean: by its meaning, or by the nearest name."""
     from retrieve_cli.untrusted.nearest import nearest
 
     if (meant := RELATED_WORDS.get(word.casefold())) is not None:
         return meant
-    near = nearest(word.casefold(), (*COMMANDS, *ALIASES, *RELATED_WORDS), cutoff=0.6)
+    near = nearest(word.casefold(), (*COMMANDS, *ALIASES, *RELATED_WORDS), cutoff=ALIKE)
     return None if near is None else RELATED_WORDS.get(near, near)

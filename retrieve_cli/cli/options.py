@@ -370,8 +370,15 @@ def _shared(formats: Sequence[str], given: Mapping[str, Any]) -> Shared:
 
 
 def nearest(error: Exception) -> str:
-    """Return the hint for a usage error of the parser: the nearest flag or command, or where to find help."""
-    context = getattr(error, "ctx", None)
+    """Return the hint for a usage error of the parser: what does the same, the nearest flag, or where to find help."""
+    from retrieve_cli.cli.names import ADVICE, ALIKE
+    from retrieve_cli.untrusted import nearest as names
+
+    context, flag = getattr(error, "ctx", None), str(getattr(error, "option_name", ""))
     path = context.command_path if context is not None else "retrieve"
-    possibilities = getattr(error, "possibilities", None)
-    return f"did you mean {', '.join(possibilities)}? {path} --help" if possibilities else f"{path} --help"
+    advice, params = ADVICE.get(flag, ""), context.command.params if context is not None else ()
+    if advice and (advice[0] != "-" or any(advice.split()[0] in param.opts for param in params)):
+        return f"{advice}; {path} --help"
+    flags = [name.lstrip("-") for name in getattr(error, "possibilities", None) or ()]
+    near = names.nearest(flag.lstrip("-"), flags, cutoff=ALIKE)
+    return f"did you mean --{near}? {path} --help" if near else f"{path} --help"

@@ -73,5 +73,5 @@ def _drawn(
         shared.talk.say(f"note: {figures.count(len(made.lines), 'fair query', 'fair queries')} instead of {n:,}")
     if made.skipped:
         shared.talk.say(f"skipped {chosen}: {made.reasons}")
-    shared.talk.say("these queries use the records' own words: review them, and expect measures close to 1")
+    shared.talk.say("these queries use the records' own words: review them, and expect metrics close to 1")
     return chosen, len(made.lines), made.skipped

@@ -197,8 +197,8 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
 
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
         plan = sync_of(settings, shared.store, progress, fetched=Path(aside)).plan()
-    for notice in plan.notices:
-        shared.talk.say(notice)
+    for line_of_notice in "\n".join(plan.notices).splitlines():
+        shared.talk.say(line_of_notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from retrieve_cli.config.values import unknown
@@ -25,15 +26,20 @@ def defaults() -> str:
     return _EVERY_KEY.read_text("utf-8")
 
 
-def starter(name: str | None) -> str:
-    """Return the text of a preset, or of the minimal configuration if none is named.
+def starter(name: str | None, sources: Sequence[str] = ()) -> str:
+    """Return the text of a preset, or of the minimal configuration if none is named, with these lines as its sources;
+    without any, its own one is an example in a comment.
 
     Raises:
         UsageError: there is no preset of that name.
     """
     if name is not None and name not in presets():
         raise unknown(f"preset {quoted(name)}", name, presets())
-    return (_FOLDER / f"{name or MINIMAL}.yaml").read_text("utf-8")
+    text = (_FOLDER / f"{name or MINIMAL}.yaml").read_text("utf-8")
+    before, entry, after = text.partition("  - {kind: ")
+    example, end, after = after.partition("\n")
+    lines = [f"  - {source}" for source in sources] or [f"  # - {{kind: {example}"]
+    return "".join([before, "\n".join(lines), end, after]) if entry else text
 
 
 def sample() -> dict[str, str]:

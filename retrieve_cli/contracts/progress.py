@@ -12,7 +12,7 @@ other threads, such as the requests of a server, is not shown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import ceil
@@ -47,16 +47,24 @@ class Task:
         self.total = total
         """None if it is not known."""
         self.done = 0
+        self.size: int | None = None
+        """Size of all the work, if its units differ: characters."""
+        self.sized = 0
+        """Size of the finished part."""
         self.began = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        """Time of the first progress, and the work that was done then."""
         self.watch: Callable[[Task], None] | None = None
         """Called after each advance, from any thread."""
         self._display = display
         self._lock = Lock()
 
-    def advance(self, count: int = 1) -> None:
-        """Count more work as done."""
+    def advance(self, count: int = 1, *, size: int = 0) -> None:
+        """Count more work as done, of some size if units differ."""
         with self._lock:
             self.done += count
+            self.sized += size
+            self._first = self._first or (time.monotonic(), self._work)
             if self.total is not None and self.done > self.total:
                 self.total = self.done  # the total was an estimate
         if self._display is not None:
@@ -87,9 +95,28 @@ class Task:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that the rest takes at this rate; None if rate or total is not known."""
-        rate = self.rate
-        return (self.total - self.done) / rate if rate and self.total is not None else None
+        """Seconds that the rest takes; None if its size or its pace is not known."""
+        whole = self.total if self.size is None else self.size
+        if whole is None or self._first is None:
+            return None
+        return seconds_left([self._first, (time.monotonic(), self._work)], whole)
+
+    @property
+    def _work(self) -> int:
+        return self.done if self.size is None else self.sized
+
+
+MEASURED_S = 2.0
+"""Seconds of progress after which a pace is known."""
+
+
+def seconds_left(progress: Sequence[tuple[float, int]], whole: int) -> float | None:
+    """Return the seconds that the rest takes, given times and the work that was done by then; None for the first two
+    seconds. What came before the first progress, such as loading a model, does not count."""
+    (begin, before), (now, done) = progress[0], progress[-1]
+    if now - begin < MEASURED_S or done <= before:
+        return None
+    return max(whole - done, 0) * (now - begin) / (done - before)
 
 
 @contextmanager

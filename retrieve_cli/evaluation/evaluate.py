@@ -122,13 +122,13 @@ def evaluate(
     queries = queries_of(opened, topics, notes)
     k = looked_at(topics, measures)
     if k > opened.settings.search.depth:
-        notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
+        notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the metrics need it")
     answered = rank(opened, queries, edit, k=k)
     check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
     run = run_of(opened, answered)
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
-        notes.append("no result has a group: group measures are skipped")
+        notes.append("no result has a group: group metrics are skipped")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
     further |= related_measures(opened.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:

@@ -72,12 +72,12 @@ def _resolved(name: str, spellings: Mapping[str, str]) -> str:
         near = nearest(name.casefold(), spellings)
         known = ", ".join(spellings.values())
         hint = f"did you mean `{spellings[near]}`?" if near else f"measured are: {known}"
-        raise UsageError(f"--gate: {quoted(name)} is not a measure", hint=hint) from None
+        raise UsageError(f"--gate: {quoted(name)} is not a metric", hint=hint) from None
     if measure in spellings.values():
         return measure
     measured = [each for each in spellings.values() if "@" in each and " " not in each and each[:5] != "group"]
     hint = f"add it: --metrics {','.join([*measured, measure])}"
-    raise UsageError(f"--gate: {quoted(name)} is not among the measures of this evaluation", hint=hint)
+    raise UsageError(f"--gate: {quoted(name)} is not among the metrics of this evaluation", hint=hint)
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -7,10 +7,12 @@ rest would measure something else.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from ctypes import c_float
+from html import unescape
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from retrieve_cli.assemble.sources import TABLES, table_rows
 from retrieve_cli.contracts import Json
@@ -23,7 +25,7 @@ Grades = Mapping[str, int]
 HIGHEST = 1000
 """The largest grade: trec_eval needs memory and time for every grade up to the highest."""
 Run = Mapping[str, Mapping[str, float]]
-"""Scores by record id, by query id."""
+"""Scores by record id, by query id. The records are in the order of their ranking."""
 
 
 class Topic(Frozen):
@@ -88,8 +90,8 @@ def read_beir(folder: Path, split: str) -> tuple[list[Topic], int]:
 def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
     """Return the topics of a file of queries and a file of judgments, and the number of queries without judgments.
 
-    Queries are JSON Lines with `_id` and `text`, or `id TAB text`; judgments are TREC's `query 0 document grade`, or
-    BEIR's three columns under a header.
+    Queries are JSON Lines with `_id` and `text`, `id TAB text`, or topics of TREC (`<top>`).
+    Judgments are TREC's `query 0 document grade`, or BEIR's three columns under a header.
 
     Raises:
         UsageError: a line is neither, a judgment is given twice, or its query is not among the queries.
@@ -112,7 +114,7 @@ def read_files(queries: Path, qrels: Path) -> tuple[list[Topic], int]:
 
 
 def read_run(path: Path) -> Run:
-    """Return a TREC run: `query Q0 document rank score tag` on each line.
+    """Return a TREC run, `query Q0 document rank score tag` on each line, in trec_eval's order.
 
     Raises:
         UsageError: a line has another form, or lists a document twice for a query.
@@ -123,10 +125,20 @@ def read_run(path: Path) -> Run:
             raise UsageError(
                 f"{where}: {quoted(document)} is listed twice for query {quoted(query)}", hint="keep one of the two"
             )
-        run[query][_check_id(document, where)] = _number(score, float, where)
+        run[query][_check_id(document, where)] = _number(score, where)
     if not run:
         raise UsageError(f"{path} is not a run: it has no lines", hint="a line is: query Q0 document rank score tag")
-    return run
+    return {query: in_trec_order(scores) for query, scores in run.items()}
+
+
+def in_trec_order(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of a query in trec_eval's order.
+
+    trec_eval keeps scores in single precision; of equal scores the id comes first that sorts last.
+    """
+    names = sorted(scores, key=lambda name: name.encode(errors="surrogatepass"), reverse=True)
+    names.sort(key=lambda name: -c_float(scores[name]).value)
+    return {name: scores[name] for name in names}
 
 
 # ------------------------------------------------------------------------------------------------- gold
@@ -174,11 +186,12 @@ def _grades(relevant: Json, where: str) -> dict[str, int]:
     if not isinstance(relevant, dict):
         raise UsageError(f"{where}: `relevant` is neither a list of ids nor grades by id", hint=_GOLD)
     for name, grade in relevant.items():
-        if isinstance(grade, bool) or not isinstance(grade, int):
+        whole = isinstance(grade, int) or (isinstance(grade, float) and grade.is_integer())
+        if isinstance(grade, bool) or not whole:
             raise UsageError(f"{where}: the grade of {quoted(name)} is {quoted(grade)}, not a whole number", hint=_GOLD)
-        check_grade(grade, where)
+        check_grade(int(grade), where)
         _check_id(name, where)
-    return relevant
+    return {name: int(grade) for name, grade in relevant.items()}
 
 
 def check_grade(grade: int, where: str) -> None:
@@ -199,12 +212,15 @@ def _check_id(name: str, where: str) -> str:
 
 def _read_texts(path: Path) -> dict[str, str]:
     found = []
-    if _lines(path)[:1] and _lines(path)[0][1].startswith("{"):
+    start = "".join(line for _, line in _lines(path)[:1]).lstrip()[:1]
+    if start == "{":
         for number, item in _objects(path):
             name, text = item.get("_id", item.get("id")), item.get("text", item.get("query"))
             if name is None or not isinstance(text, str) or not text.strip():
                 raise UsageError(f"{path}:{number} has no `_id` or no `text`", hint="name a file of queries")
             found.append((_check_id(str(name), f"{path}:{number}"), text))
+    elif start == "<":
+        found = [*_trec_topics(path)]
     else:
         for number, line in _lines(path):
             name, tab, text = line.partition("\t")
@@ -213,6 +229,33 @@ def _read_texts(path: Path) -> dict[str, str]:
             found.append((name.strip(), text.strip()))
     _reject_repeated((name for name, _ in found), f"{path} has two queries with the id")
     return dict(found)
+
+
+_TAG = re.compile(
+    r"(?:^[ \t]*+<(?=[/a-z])|<(?=/?(?:topic|top|num|title|query|desc|narr)\b))"
+    r"(/?[\w-]++)([^<>]*+)>",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A tag of TREC topics: any at the start of a line; elsewhere `<` may be a part of the text."""
+
+
+def _trec_topics(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the id and the text of each topic: its title, else its query or description."""
+    topics: list[dict[str, str]] = []
+    _, *pieces = _TAG.split("\n".join(line for _, line in _lines(path)))
+    for tag, attributes, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+        if tag.lower() in ("top", "topic"):
+            topics.append({"num": attributes.partition('number="')[2].partition('"')[0]})
+        elif topics and not topics[-1].get(tag.lower()):
+            topics[-1][tag.lower()] = " ".join(text.split())
+    for place, topic in enumerate(topics, 1):
+        name = topic["num"].removeprefix("Number:").strip()
+        text = topic.get("title") or topic.get("query") or topic.get("desc", "")
+        text = unescape(text.removeprefix("Topic:").removeprefix("Description:").strip())
+        if not name or not text:
+            hint = "a topic is <top> <num> Number: 1 <title> the query </top>"
+            raise UsageError(f"{path}: topic {place} has no number or no title", hint=hint)
+        yield _check_id(name, f"{path}: topic {place}"), text
 
 
 def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
@@ -246,7 +289,9 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
             message = f"{path}:{number} has half of a character ({quoted(error.object[error.start])})"
             raise UsageError(message, hint="write whole characters, or escape both surrogates") from error
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}:{number} is not JSON ({error})", hint="write one object per line") from error
+            topics = "for TREC topics: --queries FILE --qrels FILE"
+            hint = topics if line.lstrip().startswith("<") else "write one object per line"
+            raise UsageError(f"{path}:{number} is not JSON ({error})", hint=hint) from error
         if not isinstance(item, dict):
             raise UsageError(f"{path}:{number} is not a JSON object", hint="write one object per line")
         yield number, item
@@ -286,14 +331,17 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def _grade(text: str, where: str) -> int:
-    grade: int = _number(text, int, where)
-    check_grade(grade, where)
-    return grade
+    number = _number(text, where)
+    if not number.is_integer():
+        message = f"{where}: {quoted(text.strip())} is not a whole number"
+        raise UsageError(message, hint="fix that line")
+    check_grade(int(number), where)
+    return int(number)
 
 
-def _number(text: str, kind: Callable[[str], Any], where: str) -> Any:
+def _number(text: str, where: str) -> float:
     try:
-        number = kind(text)
+        number = float(text)
         if "_" in text or not isfinite(number):  # what Python takes and no other program
             raise ValueError(text)
         return number

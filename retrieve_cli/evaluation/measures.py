@@ -1,8 +1,9 @@
 """Measures by their ir_measures names, computed by that package, per query first.
 
-Every judged query has a value: the measure's default if the query has no results. Scores decide the order, and ties are
-broken as in trec_eval, so that the run file gives the same numbers in any tool. The curves of a run, precision over
-recall and nDCG over the cut-off, are means over all queries with grades; a query without results counts as 0.
+Every judged query has a value: the measure's default if the query has no results. All measures see
+one order: the one of our answers, and for run files trec_eval's. The curves of a run, precision
+over recall and nDCG over the cut-off, are means over all queries with grades; a query without
+results counts as 0.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes import c_float
 from functools import lru_cache
 from importlib import import_module
 from math import fsum, isnan
@@ -61,7 +61,7 @@ def parse(names: Sequence[str]) -> list[Measure]:
     """
     measures = {str(measure): measure for measure in map(_measure, names)}
     if not measures:
-        raise UsageError("no measure is named", hint=_EXAMPLE)
+        raise UsageError("no metric is named", hint=_EXAMPLE)
     Scorer(list(measures.values()), {"1": {"1": 1}})({"1": {"1": 1.0}})
     return list(measures.values())
 
@@ -78,19 +78,19 @@ def canonical(name: str) -> str:
 def _measure(name: str) -> Measure:
     ir_measures = package_of_eval("ir_measures", "ir-measures")
     if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
-        raise UsageError(f"{quoted(name)} is not a measure: it is too long", hint=_EXAMPLE)
+        raise UsageError(f"{quoted(name)} is not a metric: it is too long", hint=_EXAMPLE)
     base = _BASE.match(name)[0]  # type: ignore[index]
     spellings = {known.casefold(): known for known in reversed(ir_measures.measures.registry)}  # aliases come last
     if base.casefold() not in spellings:
         near = nearest(base.casefold(), spellings)
         hint = f"did you mean `{spellings[near]}{name[len(base) :] or '@10'}`?" if near else _EXAMPLE
-        raise UsageError(f"{quoted(name)} is not a measure", hint=hint)
+        raise UsageError(f"{quoted(name)} is not a metric", hint=hint)
     try:
         measure = ir_measures.parse_measure(spellings[base.casefold()] + name[len(base) :])
     except (NameError, SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
-        raise UsageError(f"{quoted(name)} is not a measure: {error}", hint=_EXAMPLE) from error
+        raise UsageError(f"{quoted(name)} is not a metric: {error}", hint=_EXAMPLE) from error
     if not isinstance(measure, ir_measures.measures.Measure):
-        raise UsageError(f"{quoted(name)} is not a measure", hint=_EXAMPLE)
+        raise UsageError(f"{quoted(name)} is not a metric", hint=_EXAMPLE)
     if not 1 <= depth([measure]) <= _DEEPEST:
         raise UsageError(f"{quoted(name)} looks at no rank", hint=f"a cutoff is a whole number from 1 to {_DEEPEST}")
     return measure  # type: ignore[no-any-return]
@@ -129,7 +129,12 @@ class Scorer:
         """
         found: dict[str, dict[str, float]] = {str(measure): {} for measure in self._measures}
         # Queries without results are skipped: trec_eval reads beyond its memory on an empty one.
-        answered = {query: dict(run[query]) for query in self._judged if run.get(query)}
+        # Scores that fall leave no ties, which the programs behind ir_measures break differently.
+        answered = {
+            query: {name: float(-place) for place, name in enumerate(run[query])}
+            for query in self._judged
+            if run.get(query)
+        }
         with _as_usage_errors(self._measures):
             for metric in self._evaluator(frozenset(answered)).iter_calc(answered) if answered else ():
                 # trec_eval divides by the number of hits: interpolated precision of none is NaN there.
@@ -148,15 +153,6 @@ def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run
         UsageError: no installed program computes one of the measures.
     """
     return Scorer(measures, qrels)(run)
-
-
-def ranked(scores: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the records of a query in trec_eval's order, in which they are measured.
-
-    trec_eval keeps scores in single precision; of equal scores the id comes first that sorts last.
-    """
-    by_id = sorted(scores.items(), key=lambda entry: entry[0].encode(errors="surrogatepass"), reverse=True)
-    return sorted(by_id, key=lambda entry: -c_float(entry[1]).value)
 
 
 @contextmanager

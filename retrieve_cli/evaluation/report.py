@@ -19,7 +19,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import printable
 from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.evaluation.measures import Points, curves, package_of_eval, ranked
+from retrieve_cli.evaluation.measures import Points, curves, package_of_eval
 from retrieve_cli.evaluation.statistics import Difference
 from retrieve_cli.ingest.changes import flat
 from retrieve_cli.output.run_account import configuration
@@ -118,7 +118,7 @@ def _worst(values: Sequence[Mapping[str, float]], topics: Sequence[Topic]) -> li
 
 def _case(topic: Topic, evaluations: Sequence[Evaluation], measure: str) -> dict[str, Any]:
     """Return a query with the value of the first measure, the first hits, and the ranks of relevant records by run."""
-    hits = [ranked(each.run.get(topic.id, {})) for each in evaluations]
+    hits = [[*each.run.get(topic.id, {}).items()] for each in evaluations]
     ranks = [{name: rank for rank, (name, _) in enumerate(run, 1)} for run in hits]
     relevant = sorted((-grade, name) for name, grade in topic.grades.items() if grade > 0)
     return {

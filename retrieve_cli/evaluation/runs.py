@@ -1,6 +1,6 @@
 """Runs that are evaluated and compared: an index under some settings, another index, or TREC run files.
 
-Ids of run files that were percent-encoded (`output/trec_ids.py`) are decoded.
+Ids of run files that were percent-encoded (`output/trec_runs.py`) are decoded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from retrieve_cli.config.settings import Settings, section_names, sections
 from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.evaluate import Evaluation, evaluate, judge
-from retrieve_cli.evaluation.judgments import Run, Topic, read_run
-from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.evaluation.judgments import Run, Topic, in_trec_order, read_run
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.pipeline import Edit
@@ -122,15 +121,15 @@ class Runs(Frozen):
 
 
 def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
-    """Return several runs as one, by reciprocal rank fusion; equal scores are ranked as in trec_eval."""
+    """Return several runs as one, by reciprocal rank fusion, in trec_eval's order."""
     found: dict[str, dict[str, float]] = {}
     for run in runs:
         for query, scores in run.items():
             shares = reciprocal_rank(np.arange(1, len(scores) + 1), k=k)
             into = found.setdefault(query, {})
-            for (document, _), share in zip(ranked(scores), shares, strict=True):
+            for document, share in zip(scores, shares, strict=True):
                 into[document] = into.get(document, 0.0) + float(share)
-    return found
+    return {query: in_trec_order(scores) for query, scores in found.items()}
 
 
 def named_run(text: str, base: Answers | None, *, rrf_k: float) -> NamedRun:

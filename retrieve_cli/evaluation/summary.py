@@ -79,7 +79,7 @@ def to_json(outcome: EvaluationOutcome) -> str:
 def show(outcome: EvaluationOutcome, console: Console) -> None:
     """Print tables of measures and comparisons, and a few lines on everything else that was computed."""
     found = outcome.trial.found
-    made = table("measure", "mean", "95 % interval", words=1)
+    made = table("metric", "mean", "95 % interval", words=1)
     for name, interval in found.intervals.items():
         low, high = figures.rounded(interval.low), figures.rounded(interval.high)
         made.add_row(name, figures.rounded(interval.mean), f"{low} to {high}")
@@ -166,7 +166,7 @@ def _print_comparison(trial: Trial, console: Console) -> None:
             say(console, f"  {each.run}: {listed}")
     if others:
         console.print()
-        say(console, "other measures, for information (intervals: --json, --report):")
+        say(console, "other metrics, for information (intervals: --json, --report):")
         for table in _tables_of_others(others, width=min(console.width, WIDTH)):
             console.print(table, width=min(console.width, WIDTH))
 

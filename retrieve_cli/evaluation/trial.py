@@ -21,11 +21,10 @@ from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.evaluation.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.evaluation.groups import AT_GATE, GROUPS, related_names
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.runs import Answers, NamedRun
 from retrieve_cli.evaluation.statistics import Difference, differences
 from retrieve_cli.frozen import replace
-from retrieve_cli.output import trec_ids
+from retrieve_cli.output import trec_runs
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Normalization
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Wrapping
@@ -101,9 +100,9 @@ class Trial:
 
     def write_run(self, path: Path) -> None:
         """Write the first run as a TREC run file; add a note if ids are encoded there."""
-        _put(path, run_lines(self.found.run, tag="retrieve"))
         run = self.found.run
-        self.notes.extend(trec_ids.notes(run, (document for scores in run.values() for document in scores)))
+        _put(path, run_lines(run, tag="retrieve"))
+        self.notes.extend(trec_runs.notes(run, (document for scores in run.values() for document in scores)))
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
         """Write a line of JSON for each query: to `path`, else into a folder of `runs` named after its content."""
@@ -117,7 +116,7 @@ class Trial:
         except OSError as error:
             if path is not None:
                 raise
-            self.notes.append(f"the measures of single queries are not kept: {error.filename}: {error.strerror}")
+            self.notes.append(f"the metrics of single queries are not kept: {error.filename}: {error.strerror}")
             return None
         return target
 
@@ -179,13 +178,8 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
 
 
 def run_lines(run: Run, *, tag: str) -> str:
-    """Return the lines of a TREC run, `query Q0 document rank score tag`, ranked in trec_eval's order."""
-    lines = []
-    for query, scores in run.items():
-        written = {trec_ids.encoded(document): score for document, score in scores.items()}
-        for rank, (document, score) in enumerate(ranked(written), 1):
-            lines.append(f"{trec_ids.encoded(query)} Q0 {document} {rank} {score!r} {tag}\n")
-    return "".join(lines)
+    """Return the lines of a TREC run, which any program ranks in the order of the run."""
+    return "".join(trec_runs.lines(query, scores.items(), tag=tag) for query, scores in run.items())
 
 
 First = Retrieve | Fuse

@@ -95,7 +95,7 @@ class Tuned(Frozen):
 
     def to_json(self) -> dict[str, Json]:
         return {
-            "measure": self.measure,
+            "metric": self.measure,
             "queries": self.queries,
             "folds": FOLDS,
             "settings_tried": self.tried,

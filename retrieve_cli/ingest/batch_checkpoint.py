@@ -36,11 +36,14 @@ R = TypeVar("R")
 class BatchCheckpoint(Generic[R]):
     """The results of a batch by place, as they come from any thread."""
 
-    def __init__(self, task: Task, write: Callable[[Sequence[int], Sequence[R]], Sequence[Path]]) -> None:
-        """`write` puts results into the cache, given their places, and returns the files."""
+    def __init__(
+        self, task: Task, texts: Sequence[str], write: Callable[[Sequence[int], Sequence[R]], Sequence[Path]]
+    ) -> None:
+        """`write` puts results of texts into the cache, given their places, and returns the files."""
         self._task = task
+        self._texts = texts
         self._write = write
-        self._before = task.done
+        self._before = task.done, task.sized
         self._results: dict[int, R] = {}
         self._written = time.monotonic()
         self._lock = Lock()
@@ -55,7 +58,7 @@ class BatchCheckpoint(Generic[R]):
             self._results.update(zip(places, results, strict=True))
             if len(self._results) >= KEPT and time.monotonic() - self._written >= _PAUSE:
                 self._keep()
-        self._task.advance(len(places))
+        self._task.advance(len(places), size=sum(len(self._texts[place]) for place in places))
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -71,10 +74,12 @@ class BatchCheckpoint(Generic[R]):
         with self._lock, suppress(OSError):
             self._keep()
 
-    def complete(self, count: int) -> None:
+    def complete(self) -> None:
         """Count all texts of the batch as done and kept, also those that did not come one by one."""
-        self._task.reach(self._before + count)
-        self.kept = count
+        self.kept = len(self._texts)
+        done, sized = self._before
+        rest = sum(map(len, self._texts)) - (self._task.sized - sized)
+        self._task.advance(self.kept - (self._task.done - done), size=rest)
 
     def _keep(self) -> None:
         if self._results:

@@ -95,12 +95,12 @@ class VectorEncoding:
 
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         batch = VectorBatch(keys, self.cache, self.tokens, dim=self.encoder.card.dim)
-        under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(task, batch.put_aside)
+        under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(task, texts, batch.put_aside)
         try:
             with under_way.keeping():
                 vectors = self._encoded(texts, batch, under_way)
                 batch.keep(vectors, instead_of=under_way.files)
-                under_way.complete(len(keys))
+                under_way.complete()
         finally:
             self.done += under_way.kept
 
@@ -220,7 +220,7 @@ class TermEncoding:
         def put_aside(places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
             return [self._cache.put_aside([keys[place] for place in places], _entries(weights))]
 
-        under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(task, put_aside)
+        under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(task, texts, put_aside)
         try:
             with under_way.keeping():
                 if self._workers is not None:
@@ -234,7 +234,7 @@ class TermEncoding:
                 else:
                     weights = self._encoder.encode_passages(texts)
                 self._cache.append(keys, _entries(weights), instead_of=under_way.files)
-                under_way.complete(len(keys))
+                under_way.complete()
         finally:
             self.done += under_way.kept
 

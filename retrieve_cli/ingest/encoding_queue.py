@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 from retrieve_cli.contracts.progress import Task, counted, task
 from retrieve_cli.ingest.embedding import TextEncoding
@@ -19,8 +18,8 @@ from retrieve_cli.storage.vector_cache import BATCH
 _MOST_TEXT = 16 << 20
 """Characters that wait: about 16,000 chunks."""
 
-_SLOW_S, _MEASURED_S = 120.0, 2.0
-"""Seconds of work that are reported in advance, and after which its speed is known."""
+_SLOW_S = 120.0
+"""Seconds of work that are reported in advance."""
 
 Batch = dict[bytes, str]
 
@@ -80,16 +79,19 @@ class EncodingQueue:
 
     def _encode(self) -> None:
         batches, self._batches, self._characters = self._batches, [{}], 0
-        distinct = as_keys(list({key for batch in batches for key in batch}))
+        sizes = {key: len(text) for batch in batches for key, text in batch.items()}
+        distinct = as_keys(list(sizes))
         self._texts += len(distinct)
         for place, encoding in enumerate(self._encodings):
-            if missing := len(encoding.lacks(distinct)) if len(distinct) else 0:
-                self._missing[place] += missing
+            if len(rows := encoding.lacks(distinct)) if len(distinct) else 0:
+                self._missing[place] += len(rows)
                 if place not in self._task:
                     self._task[place] = self._tasks.enter_context(task(encoding.title, "chunks"))
-                    self._task[place].watch = partial(self._watch, place)
+                    self._task[place].watch = self._watch
+                own, lengths = self._task[place], list(sizes.values())
+                own.size = own.sized + sum(lengths[row] for row in rows)
                 # The total is known when all texts are.
-                self._task[place].expect(self._task[place].done + missing if self._all_read else None)
+                own.expect(own.done + len(rows) if self._all_read else None)
         for batch in batches:
             keys, texts = list(batch), list(batch.values())
             digests = as_keys(keys)
@@ -97,11 +99,10 @@ class EncodingQueue:
                 if places := encoding.lacks(digests).tolist() if keys else []:
                     encoding.encode([keys[at] for at in places], [texts[at] for at in places], self._task[place])
 
-    def _watch(self, place: int, task: Task) -> None:
+    def _watch(self, task: Task) -> None:
         """Report work that will be slow at its present speed."""
-        seconds = time.monotonic() - task.began
-        if self._on_slow is None or seconds < _MEASURED_S or not task.done:
+        if self._on_slow is None or (left := task.seconds_left) is None:
             return
-        if (whole := seconds * self._missing[place] / task.done) > _SLOW_S:
+        if (whole := time.monotonic() - task.began + left) > _SLOW_S:
             report, self._on_slow = self._on_slow, None
             report(whole)

@@ -309,19 +309,18 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 def as_trec(answers: Sequence[Answer]) -> str:
     """Return a TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
-    from retrieve_cli.output.trec_ids import encoded
+    from retrieve_cli.output.trec_runs import lines
 
-    rows = []
+    written = []
     for answer in answers:
-        for rank, result in answer.ranked:
-            query, document = encoded(answer.query.id), encoded(result_id(answer, result))
-            rows.append(f"{query} Q0 {document} {rank} {result.hit.score!r} {RUN_TAG}\n")
-    return "".join(rows)
+        hits = [(result_id(answer, result), result.hit.score) for result in answer.results]
+        written.append(lines(answer.query.id, hits, tag=RUN_TAG, first=answer.offset + 1))
+    return "".join(written)
 
 
 def trec_notes(answers: Sequence[Answer]) -> list[str]:
     """Return a note if ids of the answers are percent-encoded in their TREC run."""
-    from retrieve_cli.output.trec_ids import notes
+    from retrieve_cli.output.trec_runs import notes
 
     documents = [result_id(answer, result) for answer in answers for result in answer.results]
     return notes([answer.query.id for answer in answers if answer.results], documents)

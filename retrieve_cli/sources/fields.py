@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from retrieve_cli.contracts import Field, Json, Record
@@ -260,6 +261,18 @@ def is_stored(item: Mapping[str, Json]) -> bool:
         return False
     texts = item.get("texts")
     return isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())
+
+
+def as_renamed_item(item: Mapping[str, Json], fields: FieldMap) -> Mapping[str, Json]:
+    """Return an object of a catalog with its keys renamed; unchanged if it will be rejected or is stored."""
+    with suppress(TenantUnclear):
+        return item if is_stored(item) else renamed(item, fields.renames)
+    return item
+
+
+def has_id(item: Mapping[str, Json], fields: FieldMap) -> bool:
+    """Return True if an object has an id."""
+    return bool(_gather(item, "id", fields.spellings["id"]))
 
 
 def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:

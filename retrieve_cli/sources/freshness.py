@@ -190,12 +190,14 @@ class WatchedCatalog:
     id_prefix: str
     stamp: Json
     """Marks of the file at build time."""
-    id_paths: Sequence[str]
-    """Keys that may hold an id, as the fields of the catalog were configured."""
+    spellings: Mapping[str, Sequence[str]]
+    """Keys that may hold each field, as the fields of the catalog were configured."""
     starts: LineStarts
     """Offsets of its lines at build time."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Keys that the build read under other names."""
+    key: str | None = None
+    """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
     _state: _FileState | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -247,15 +249,12 @@ class WatchedCatalog:
                 is_there = not _is_table(self.path) and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                content = file.read(_SMALL + 1).removeprefix(BOM)
-                linked = content.lstrip().startswith(b"[") and b'"@' in content
-                rows = None if linked else _rows(self.path)
-                state.content = self._renamed(_lines(content) if rows is None else rows)
+                state.content = self._renamed(_rows(self.path))
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"
         if state.ids is None:
-            state.ids = _ids(state.content, self.id_paths)
+            state.ids = _ids(state.content, self.spellings["id"])
         return "changed" if str(record["id"]).removeprefix(self.id_prefix) in state.ids else "deleted"
 
     def _has_line(self, file: BufferedReader, line: Json, wanted: bytes, state: _FileState) -> bool:
@@ -275,12 +274,17 @@ class WatchedCatalog:
         )
 
     def _renamed(self, lines: Iterable[bytes]) -> Sequence[bytes]:
-        """Return lines as the build read them."""
-        if not self.renames:
+        """Return lines as the build read them; each that has no id also without its key, which it may share."""
+        if not self.renames and self.key is None:
             return list(lines)
-        from retrieve_cli.sources.catalogs.catalog import as_renamed
+        from retrieve_cli.sources.catalogs.catalog import as_keyed, as_renamed
+        from retrieve_cli.sources.catalogs.keys import CatalogKey
+        from retrieve_cli.sources.fields import FieldMap
 
-        return [as_renamed(line, self.renames) for line in lines]
+        fields = FieldMap(self.spellings, {}, renames=self.renames)
+        key = None if self.key is None else CatalogKey(self.key)
+        both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
+        return [as_renamed(line, self.renames) for variants in both for line in variants]
 
     def _span(self, line: int, state: _FileState) -> tuple[int, int] | None:
         """Return the place of a line at build time or, if it was not stored then, its place now."""
@@ -344,27 +348,20 @@ def _is_table(path: Path) -> bool:
         return True
 
 
-def _rows(path: Path) -> Sequence[bytes] | None:
-    """Return the rows of a table as lines; None if it is not one. Raises: OSError: it is unreadable or has too many."""
-    from retrieve_cli.sources.catalogs.tables import Row, table_of
+def _rows(path: Path) -> list[bytes]:
+    """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
+    from retrieve_cli.sources.catalogs.catalog import NotRead, catalog_rows
+    from retrieve_cli.sources.catalogs.tables import Row
 
     try:
-        table = table_of(path)
-        rows = None if table is None else [row.line for row in islice(table.rows(), _MOST) if isinstance(row, Row)]
+        rows = [row.line for row in islice(catalog_rows(path), _MOST) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
-    if rows is not None and len(rows) == _MOST:
+    except NotRead as error:
+        raise OSError(str(error)) from error
+    if len(rows) == _MOST:
         raise OSError(path)
     return rows
-
-
-def _lines(content: bytes) -> Sequence[bytes]:
-    """Return the lines of a catalog; a graph of records counts as one line per record."""
-    if b'"@' not in content:
-        return content.split(b"\n")
-    from retrieve_cli.sources.catalogs.linked_catalog import lines_of
-
-    return lines_of(content)
 
 
 def _stamp(status: os.stat_result) -> list[int]:

@@ -61,7 +61,7 @@ def test_measures_of_queries_without_an_answer_end_well(gold: Path, retrieve: Pr
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--metrics", ""], "no measure is named"),
+        (["--metrics", ""], "no metric is named"),
         (["--metrics", "nDCG@0"], "looks at no rank"),
         (["--metrics", "nDCG@99999999999999999999"], "looks at no rank"),
         (["--metrics", "ndgc@10"], "did you mean `nDCG@10`"),

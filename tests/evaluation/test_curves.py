@@ -8,13 +8,13 @@ import pytest
 from evaluation.test_measures import Qrels, qrels, runs
 from hypothesis import given
 
-from retrieve_cli.evaluation.judgments import Run
+from retrieve_cli.evaluation.judgments import Run, in_trec_order
 from retrieve_cli.evaluation.measures import CUTOFFS, RECALLS, curves
 
 
 @given(qrels=qrels, run=runs)
 def test_every_point_is_the_mean_that_ir_measures_has(qrels: Qrels, run: Run) -> None:
-    found = curves(qrels, run)
+    found = curves(qrels, {query: in_trec_order(scores) for query, scores in run.items()})
     assert found is not None
     theirs = {
         **{("precision", recall): ir_measures.IPrec @ recall for recall in RECALLS},

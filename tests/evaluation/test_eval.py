@@ -53,7 +53,7 @@ def test_groups_that_no_record_has_are_not_measured(retrieve: Program, gold: Pat
     tools = [{"id": "lungs", "name": "lungs in CT"}, {"id": "cells", "name": "cells"}]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", tools)).code == 0
     done = retrieve("eval", "--gold", gold)
-    assert "group measures are skipped" in done.err
+    assert "group metrics are skipped" in done.err
     assert "group@1" not in done.out
 
 
@@ -103,7 +103,7 @@ def test_gates_end_with_9_and_a_sentence_each(index: Path, gold: Path, retrieve:
         (["--gold", "gold.jsonl", "--beir", "x"], "one set of judged queries"),
         (["--queries", "gold.jsonl"], "one set of judged queries"),
         (["--gold", "nope.jsonl"], "nope.jsonl"),
-        (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is not a measure"),
+        (["--gold", "gold.jsonl", "--metrics", "nDGC@10"], "'nDGC@10' is not a metric"),
         (["--gold", "gold.jsonl", "--gate", "nDCG@10"], "is not a gate"),
         (["--gold", "gold.jsonl", "--gate", "p@5>=1"], "hint: add it: --metrics nDCG@10,R@100,RR@10,AP@100,P@5"),
         (["--gold", "gold.jsonl", "--gate", "p96<=300ms"], "did you mean `p95`?"),

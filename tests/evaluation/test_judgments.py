@@ -43,6 +43,7 @@ def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Pa
         ('{"query": "a", "relevant": []}', "has a query without judgments"),
         ('{"query": "a", "relevant": ["x", "x"]}', "names twice 'x'"),
         ('{"query": "a", "relevant": {"x": 1.5}}', "the grade of 'x' is 1.5"),
+        ('{"query": "a", "relevant": {"x": NaN}}', "the grade of 'x' is nan"),
         ('{"query": "a", "relevant": {"x": true}}', "the grade of 'x' is True"),
         ('{"query": "a", "relevant": "x"}', "neither a list of ids nor grades"),
         ('{"query": "a", "relevent": ["x"]}', "unknown key `relevent`"),
@@ -50,6 +51,7 @@ def test_a_list_of_ids_is_relevant_alike_and_a_line_number_is_an_id(tmp_path: Pa
         ('{"query": "a", "file": ["a.md"]}', "`file` is ['a.md']"),
         ('{"query": "a", "file": "a.md", "heading": " "}', "`heading` is ' '"),
         ('{"query": "a", "id": 1, "relevant": ["x"]}\n{"query": "b", "id": 1, "relevant": ["x"]}', "two queries"),
+        ("<top>", "file:1 is not JSON"),
         ("", "has no judgments"),
     ],
 )
@@ -80,6 +82,61 @@ def test_files_of_trec_and_beir_say_the_same(tmp_path: Path) -> None:
     assert (topic.text, topic.grades, unjudged) == ("a b", {"x": 2}, 1)
 
 
+OLD = """<top>
+<num> Number: 1
+<title> a b
+
+<desc> Description:
+more
+<narr> Narrative:
+<b> more
+</top>
+
+<top>
+<head> Track
+<num> Number: 2
+<dom> Domain: x
+<title> Topic: c
+</top>
+"""
+CLOSED = """<TOP>\r
+<NUM>1</NUM>\r
+<TITLE>a\r
+b</TITLE>\r
+</TOP>\r
+<TOP><NUM>2</NUM><TITLE></TITLE><DESC>Description: c</DESC></TOP>"""
+XML = """<?xml version="1.0"?>
+<topics>
+ <topic number="1" type="x">
+  <query>a b</query>
+  <question>q</question>
+ </topic><topic number="2"><query>c</query></topic>
+</topics>"""
+
+
+@pytest.mark.parametrize("text", [OLD, CLOSED, XML])
+@pytest.mark.parametrize("grade", ["2", "2.0", " 2", "2e0"])
+def test_topics_of_trec_and_grades_with_a_point_are_read(tmp_path: Path, text: str, grade: str) -> None:
+    (tmp_path / "topics.xml").write_text(text, newline="")
+    (tmp_path / "qrels").write_text(f"1 0 x {grade}\n2 0 y 0\n2 0 z -1.0\n")
+    topics, unjudged = read_files(tmp_path / "topics.xml", tmp_path / "qrels")
+    assert [(topic.id, topic.text, topic.grades) for topic in topics] == [
+        ("1", "a b", {"x": 2}),
+        ("2", "c", {"y": 0, "z": -1}),
+    ]
+    assert unjudged == 0
+    assert all(type(grade) is int for topic in topics for grade in topic.grades.values())
+
+
+def test_a_sign_in_the_title_of_a_topic_is_text_and_a_topic_without_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("1 0 x 1\n")
+    path = written(tmp_path, "<top>\n<num> 1\n<title> AT&amp;T with p<b and c>d or <i>so</i>\n</top>")
+    ([topic], _) = read_files(path, tmp_path / "qrels")
+    assert topic.text == "AT&T with p<b and c>d or <i>so</i>"
+    with pytest.raises(UsageError, match="file: topic 2 has no number or no title"):
+        read_files(written(tmp_path, path.read_text() + "<top>\n<num> 2\n</top>"), tmp_path / "qrels")
+
+
 @pytest.mark.parametrize(
     ("qrels", "message"),
     [
@@ -87,6 +144,7 @@ def test_files_of_trec_and_beir_say_the_same(tmp_path: Path) -> None:
         ("1 0 x 1\n1 0 x 0\n", "judged twice"),
         ("1 0 x\n", "is not `query 0 document grade`"),
         ("1 0 x y\n", "'y' is not a number"),
+        ("1 0 x 1.5\n", "file:1: '1.5' is not a whole number"),
         ("query-id\tcorpus-id\tscore\n1\tx\n", "is not `query TAB document TAB grade`"),
         ("", "has no judgments"),
     ],

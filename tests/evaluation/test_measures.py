@@ -1,16 +1,20 @@
-"""Measures are those of ir_measures and trec_eval, for every judged query."""
+"""Measures are those of ir_measures and trec_eval, for every judged query and of one order."""
+
+from pathlib import Path
 
 import ir_measures
 import pytest
 from hypothesis import given, strategies as st
+from samples import Program, collection, write_catalog
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.judgments import Run, read_run
-from retrieve_cli.evaluation.measures import DEFAULT, parse, per_query, ranked
+from retrieve_cli.evaluation.judgments import Run, in_trec_order, read_run
+from retrieve_cli.evaluation.measures import parse, per_query
 from retrieve_cli.evaluation.trial import run_lines
 
 Qrels = dict[str, dict[str, int]]
-NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
+NAMES = ["nDCG@10", "R@100", "AP@100", "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
+FURTHER = ["RR@10", "RR@1", "P@1", "AP@10", "Judged@3", "Rprec", "Bpref", "IPrec@0.1", "R@1"]
 ids = st.sampled_from([f"d{number}" for number in range(12)])
 qrels = st.dictionaries(
     st.sampled_from("abcdef"), st.dictionaries(ids, st.integers(-1, 3), min_size=1), min_size=1, max_size=5
@@ -21,8 +25,11 @@ runs = st.dictionaries(st.sampled_from("abcdefg"), st.dictionaries(ids, scores, 
 
 @given(qrels=qrels, run=runs)
 def test_every_judged_query_has_the_value_that_ir_measures_gives_it(qrels: Qrels, run: Run) -> None:
+    """A run file with ties has the values of trec_eval; RR@10 is computed by another program, and follows from RR."""
     measures = parse(NAMES)
-    found = per_query(measures, qrels, run)
+    ordered = {query: in_trec_order(scores) for query, scores in run.items()}
+    found = per_query([*measures, *parse(["RR@10"])], qrels, ordered)
+    assert found.pop("RR@10") == {query: value if value >= 0.1 else 0 for query, value in found["RR"].items()}
     qrels = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
     theirs = {
         (str(metric.measure), metric.query_id): metric.value
@@ -43,23 +50,73 @@ def test_a_run_that_is_written_and_read_again_is_measured_the_same(
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.trec"
     path.write_text(run_lines(run, tag="t"))
-    measures = parse(NAMES)
+    measures = parse([*NAMES, *FURTHER])
     again = read_run(path) if path.stat().st_size else {}
     assert per_query(measures, qrels, again) == per_query(measures, qrels, run)
-    for line in path.read_text().splitlines():
-        query, _, _, rank, _, _ = line.split()
-        assert 1 <= int(rank) <= len(run[query])
+    lines = [line.split() for line in path.read_text().splitlines()]
+    assert [(line[0], line[2]) for line in lines] == [(query, name) for query in run for name in run[query]]
+    assert [int(line[3]) for line in lines] == [rank for query in run for rank in range(1, len(run[query]) + 1)]
+    theirs = ir_measures.calc_aggregate(measures, qrels, list(ir_measures.read_trec_run(str(path))))
+    if run.keys() >= qrels.keys() and all(run.values()) and all(max(grades.values()) > 0 for grades in qrels.values()):
+        for name, values in per_query(measures, qrels, run).items():
+            assert sum(values.values()) / len(values) == pytest.approx(theirs[parse([name])[0]])
+
+
+@given(grades=st.dictionaries(ids, st.integers(0, 1), min_size=1), shown=st.permutations([f"d{n}" for n in range(12)]))
+def test_every_measure_sees_the_order_of_the_run_also_among_equal_scores(
+    grades: dict[str, int], shown: list[str]
+) -> None:
+    measures = parse([*NAMES, *FURTHER])
+    tied = per_query(measures, {"q": grades}, {"q": dict.fromkeys(shown, 0.5)})
+    falling = {"q": {name: 12.0 - place for place, name in enumerate(shown)}}
+    assert tied == per_query(measures, {"q": grades}, falling)
+    first = next((rank for rank, name in enumerate(shown, 1) if grades.get(name)), None)
+    assert tied["RR"]["q"] == (1 / first if first else 0.0)
+    assert tied["RR@10"]["q"] == (1 / first if first and first <= 10 else 0.0)
+    assert tied["P@1"] == tied["Success@1"] == tied["RR@1"] == {"q": float(first == 1)}
 
 
 @given(st.dictionaries(st.text("ab#é", min_size=1, max_size=3), st.sampled_from([0.5, 1.0, 1.0 + 1e-12]), min_size=2))
-def test_ranks_are_those_of_trec_eval_for_equal_scores_too(scores: dict[str, float]) -> None:
+def test_the_order_of_a_run_file_is_that_of_trec_eval_for_equal_scores_too(scores: dict[str, float]) -> None:
     """The rank of each record is 1 / RR where it alone is relevant."""
-    for rank, (name, _) in enumerate(ranked(scores), 1):
+    for rank, name in enumerate(in_trec_order(scores), 1):
         (found,) = ir_measures.calc_aggregate([ir_measures.RR], {"q": {name: 1}}, {"q": scores}).values()
         assert rank == round(1 / found)
-    assert [line.split()[2] for line in run_lines({"q": scores}, tag="t").splitlines()] == [
-        name for name, _ in ranked(scores)
-    ]
+
+
+MEASURED = "RR,RR@10,AP@10,nDCG@10,P@1"
+
+
+def test_records_with_equal_texts_are_measured_as_they_are_shown(retrieve: Program, tmp_path: Path) -> None:
+    twins = [{"id": name, "name": "Kettle", "description": "boils water"} for name in ("a", "b", "c")]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "twins.jsonl", twins)).code == 0
+    gold = write_catalog(tmp_path / "gold.jsonl", [{"id": "1", "query": "boils water", "relevant": ["a"]}])
+    shown = retrieve("query", "boils water", "--format", "trec").out.splitlines()
+    assert [line.split()[2] for line in shown] == ["a", "b", "c"]
+    assert len({line.split()[4] for line in shown}) == 3
+    done = retrieve("eval", "--gold", gold, "--measure", MEASURED, "--run-out", "run", "--json")
+    assert set(done.json["metrics"].values()) == {1.0}, done.json
+    again = retrieve("eval", "--gold", gold, "--metrics", MEASURED, "--run", "run", "--json")
+    assert again.json["metrics"] == done.json["metrics"]
+    Path("ties").write_text("".join(f"1 Q0 {name} 1 9.0 x\n" for name in "abc"))
+    foreign = retrieve("eval", "--gold", gold, "--metrics", MEASURED, "--run", "ties", "--json").json["metrics"]
+    assert foreign == pytest.approx({"RR": 1 / 3, "RR@10": 1 / 3, "AP@10": 1 / 3, "nDCG@10": 0.5, "P@1": 0})
+
+
+def test_help_and_output_of_eval_say_metric(retrieve: Program, index: Path) -> None:
+    gold = write_catalog(Path("gold.jsonl"), [{"query": "lungs", "relevant": ["lungs"]}])
+    assert retrieve("eval", "--gold", gold).out.startswith("metric ")
+    assert " measures" not in retrieve("eval", "--help").out.replace("--measures", "")
+
+
+def test_the_cases_of_ties_have_one_order(retrieve: Program) -> None:
+    case = collection("../cases/eval-ties")
+    assert retrieve("build", "--catalog", case / "twins.jsonl").code == 0
+    done = retrieve("eval", "--gold", case / "twins.gold.jsonl", "--metrics", MEASURED, "--json")
+    assert set(done.json["metrics"].values()) == {1.0}, done.json
+    flags = ("--queries", case / "q.tsv", "--qrels", case / "qrels.one", "--run", case / "run.one")
+    found = retrieve("eval", *flags, "--metrics", MEASURED, "--json").json["metrics"]
+    assert found["RR"] == found["RR@10"]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from program.asking import refused
 from samples import Program
 
 from retrieve_cli import cli
 from retrieve_cli.cli.main import program
-from retrieve_cli.cli.names import ALIASES, COMMANDS, RELATED_WORDS
+from retrieve_cli.cli.names import ADVICE, ALIASES, COMMANDS, RELATED_WORDS
 
 
 @pytest.mark.parametrize("count", [("-k", "2"), ("-n", "2"), ("--limit", "2"), ("--top-k", "2")])
@@ -50,6 +51,37 @@ def test_the_help_names_each_alias_once(retrieve: Program) -> None:
 def test_a_word_that_is_no_command_leads_to_one(retrieve: Program, word: str, meant: str) -> None:
     done = retrieve(word, "lungs")
     assert (done.code, f"hint: did you mean `retrieve {meant}`?" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("query lungs --where license=MIT", "--filter FIELD=VALUE"),
+        ("query lungs --top 3", "-k N"),
+        ("sync --watch", "retrieve serve --sync-every 15m; or call `retrieve sync` from cron"),
+        ("watch docs", "retrieve serve --sync-every 15m; or call `retrieve sync` from cron"),
+        ("add new.jsonl", "to add a source, list it under `sources:` in config.yaml, then run: retrieve sync"),
+        ("remove lungs", "remove it from its source, then run: retrieve sync"),
+        ("query lungs --filters license=MIT", "did you mean --filter?"),
+    ],
+)
+def test_what_other_programs_call_something_leads_to_it(retrieve: Program, words: str, advice: str) -> None:
+    assert f"hint: {advice}" in refused(retrieve, *words.split())
+
+
+@pytest.mark.parametrize(
+    "words", ["query x --source a", "serve --recursive", "build docs --columns a", "install x", "build --tag x"]
+)
+def test_nothing_is_suggested_that_is_only_spelled_a_little_alike(retrieve: Program, words: str) -> None:
+    said = refused(retrieve, *words.split())
+    assert "did you mean" not in said
+    assert "ossible options" not in said
+    assert "--filter" not in said
+
+
+def test_a_flag_that_is_advised_exists(retrieve: Program) -> None:
+    text = retrieve("query", "--help").out
+    assert all(advice.split()[0] in text for advice in ADVICE.values() if advice.startswith("-"))
 
 
 def test_a_word_like_no_command_leads_to_the_list(retrieve: Program) -> None:

@@ -56,14 +56,12 @@ def test_an_index_is_built_and_answers_under_every_preset(
 ) -> None:
     configure("encoder", kind="hashed", dimensions="null")  # for the servers and models that presets name
     configure("splade", model="null")
-    assert retrieve("init", *(["--preset", preset] if preset else [])).code == 0
-    Path("dataset").mkdir()
-    for catalog in (Path("tools.jsonl"), Path("dataset/catalog.jsonl")):
-        write_catalog(catalog, TOOLS)
+    write_catalog(Path("tools.jsonl"), TOOLS)
     for tool in TOOLS:
         folder = Path("documents") / tool["id"]
         folder.mkdir(parents=True)
         (folder / "report.md").write_text(f"# {tool['name']}\n\n{tool['description']}\n")
+    assert retrieve("init", *(["--preset", preset] if preset else [])).code == 0
     assert retrieve("build").code == 0
     configure("rerank", backend="auto", min_score="null")  # for the servers and models that are not here
     configure("search", grade="null")
@@ -79,6 +77,24 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> 
     assert Path("config.yaml").read_text() == "search: {k: 3}\n"
     assert retrieve("init", "--force").code == 0
     assert "k: 10" in Path("config.yaml").read_text()
+
+
+def test_the_sources_are_those_that_are_there(retrieve: Program) -> None:
+    assert retrieve("init").code == 0
+    assert load(Path("config.yaml"), {}).sources.list == [], "nothing is there"
+    Path("docs: new").mkdir()
+    Path("docs: new/a.md").write_text("# Lungs\n\nThey breathe.\n")
+    Path("products.csv").write_text("id,name,description\n1,gzip,compresses files\n")
+    Path("gold.jsonl").write_text('{"query": "gzip", "relevant": ["1"]}\n')
+    write_catalog(Path("tools.jsonl"), TOOLS)
+    assert retrieve("init", "--force", "--preset", "imaging").code == 0
+    listed = load(Path("config.yaml"), {}).sources.list
+    assert [str(source.path) for source in listed] == ["tools.jsonl", "products.csv", "docs: new"]
+    Path("config.yaml").unlink()
+    assert retrieve("build", "docs: new").code == 0
+    assert retrieve("init").code == 0
+    synced = retrieve("sync")
+    assert (synced.code, synced.out.split()[0]) == (0, "unchanged"), "an index keeps its sources"
 
 
 def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> None:
@@ -101,9 +117,9 @@ def test_the_preset_of_design_e_starts_where_none_of_its_services_is_and_gains_t
     retrieve: Program, configure: Configure
 ) -> None:
     """Design E: "All modules are loosely coupled": a service that is missing is a stage that is skipped."""
-    assert retrieve("init", "--preset", "modular").code == 0
     Path("documents").mkdir()
     Path("documents/mice.md").write_text("# Sleep\n\nIntroduction\n\nMice sleep.\n\nMethods\n\nTwelve mice.\n")
+    assert retrieve("init", "--preset", "modular").code == 0
     for server in running():
         server.respond = embedder(dim=8)
         configure("encoder", kind="remote", base_url="http://127.0.0.1:9/v1", retries=0, dimensions=8)

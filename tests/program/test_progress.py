@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from progress_samples import counts, start, texts, use
+from hypothesis import given, strategies as st
+from progress_samples import Recorder, counts, start, texts, use
 from samples import ROOT, TOOLS, Program, write_catalog
 from splade_models import save_masked
 from waiting import PATIENCE_S
 
+import retrieve_cli
 from retrieve_cli.cli import progress
+from retrieve_cli.contracts.progress import seconds_left, showing
 
 COUNT = 60
 
@@ -95,6 +98,36 @@ def test_a_sync_that_is_asked_to_talk_counts_and_verifies(model: Path, built: Pa
     assert "verifying the index: " in said
 
 
+@given(st.lists(st.tuples(st.integers(1, 400), st.floats(1.0, 3.0)), min_size=1, max_size=60), st.floats(0.0, 60.0))
+def test_an_estimate_of_time_comes_after_two_seconds_and_is_at_most_three_times_the_truth(
+    steps: list[tuple[int, float]], loading: float
+) -> None:
+    """Each step is a size and how many times longer than alone it takes on a busy machine; the longest come first."""
+    steps = sorted(steps, reverse=True)
+    moments = [(loading, 0)]
+    for size, slowness in steps:
+        time, done = moments[-1]
+        moments.append((time + size * slowness / 100, done + size))
+    whole, end = moments[-1][1], moments[-1][0]
+    for last in range(2, len(moments)):
+        left, now = seconds_left(moments[1 : last + 1], whole), moments[last][0]
+        if now - moments[1][0] < 2.0:
+            assert left is None
+        else:
+            assert left is not None
+            assert left <= 3.0 * (end - now) + 1e-6
+
+
+def test_texts_count_by_their_lengths(model: Path, source: Path) -> None:
+    """Of one batch the longest are encoded first: their number alone would promise hours."""
+    recorder = Recorder()
+    with showing(recorder):
+        retrieve_cli.build(source, artifacts="artifacts")
+    sizes, whole = recorder.sizes["encoding"]
+    assert len(set(sizes)) > 30
+    assert sizes[-1] == whole > 30 * COUNT
+
+
 def test_an_evaluation_counts_its_runs_and_their_queries(built: Path, gold: Path, retrieve: Program) -> None:
     said = retrieve("eval", "--gold", gold).err
     grows(counts(said, "searching"), 40)
@@ -169,7 +202,7 @@ def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(model: Path, sour
     assert out.count("\n") == 1
     seen, out = on_terminal(0.02, "eval", "--gold", gold)
     assert re.search(r"timing [^\r\n]*?40/40", uncoloured(seen))
-    assert out.startswith("measure")
+    assert out.startswith("metric")
 
 
 # -------------------------------------------------------------------------------------------------- interruption

@@ -1,4 +1,4 @@
-"""Ids in a TREC run, whose columns are separated by white space.
+"""Lines of a TREC run: `query Q0 document rank score tag`, separated by white space.
 
 White space, control characters and percent signs of an id are percent-encoded (RFC 3986), so that every id is one word
 and decoding restores it.
@@ -7,6 +7,8 @@ and decoding restores it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ctypes import c_float
+from math import inf
 
 from retrieve_cli.errors import quoted
 
@@ -18,6 +20,23 @@ def encoded(name: str) -> str:
     from urllib.parse import quote
 
     return "".join(char if _is_word(char) and char != "%" else quote(char) for char in name)
+
+
+def lines(query: str, hits: Iterable[tuple[str, float]], *, tag: str, first: int = 1) -> str:
+    """Return the lines of a query; `hits` are ids with their scores, from rank `first`.
+
+    Programs that measure a run order it by the scores in single precision, and break ties in
+    different ways. So a score that does not fall is written as the next lower number.
+    """
+    import numpy as np
+
+    written, above = [], inf
+    for rank, (document, score) in enumerate(hits, first):
+        falls = c_float(score).value < above
+        number = score if falls else float(np.nextafter(np.float32(above), np.float32(-inf)))
+        above = c_float(number).value
+        written.append(f"{encoded(query)} Q0 {encoded(document)} {rank} {number!r} {tag}\n")
+    return "".join(written)
 
 
 def notes(queries: Iterable[str], documents: Iterable[str]) -> list[str]:

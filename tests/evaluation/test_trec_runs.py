@@ -13,7 +13,7 @@ from samples import Program, write_catalog
 from retrieve_cli.evaluation.judgments import Topic, read_run
 from retrieve_cli.evaluation.runs import matched
 from retrieve_cli.evaluation.trial import run_lines
-from retrieve_cli.output.trec_ids import encoded
+from retrieve_cli.output.trec_runs import encoded
 
 ODD = [
     "two words",
@@ -53,7 +53,8 @@ def test_a_run_that_is_read_again_is_the_run_that_was_written(
     run = {"a query": scores} if scores else {}
     path.write_text(run_lines(run, tag="t"), "utf-8", newline="")
     topics = [Topic("a query", "text", dict.fromkeys(scores, 1))]
-    assert matched(read_run(path), topics).run == run
+    found = matched(read_run(path), topics).run
+    assert {query: list(found[query]) for query in found} == {query: list(run[query]) for query in run}
 
 
 def test_encoded_ids_become_judged_ones_only_where_nothing_else_can_be_meant() -> None:
