@@ -28,7 +28,7 @@ _LONGEST = 400
 _WHOLE = 1e21
 """Floats from here on are written with an exponent."""
 _AFTER = "\x7f"
-"""A character after all those of dates."""
+"""A character after all characters of dates."""
 _DIGITS_END = ":"
 """The character after 9: the first text that no date or number is."""
 

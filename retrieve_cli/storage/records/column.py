@@ -286,7 +286,7 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
 
 def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:
     """Yield name and value of everything in metadata that is not an object, names joined by dots; an object in a list
-    is read as if it stood alone."""
+    is read like an object alone."""
     for key, part in value.items():
         name = prefix + key.strip()
         objects, others = _apart(part)
