@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import Choices
+from retrieve_cli.api.requests import Choices, ids as texts_of_ids
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.terms.figures import count
@@ -65,7 +65,7 @@ class WritableIndex(Index):
         warn_of(rejections(changes), len(changes), level=2)
         return receipt
 
-    def delete(self, ids: str | Iterable[str]) -> Receipt:
+    def delete(self, ids: str | int | Iterable[str | int]) -> Receipt:
         """Delete records that were added, by their ids: all of them or, after an error, none. They are no longer found
         after `sync()`.
 
@@ -74,7 +74,8 @@ class WritableIndex(Index):
             Conflict: a record comes from a catalog or a folder; it is deleted there.
         """
         try:
-            return self._documents.remove(*([ids] if isinstance(ids, str) else ids), tenant=None, index=self)
+            several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids
+            return self._documents.remove(*texts_of_ids(several, "ids"), tenant=None, index=self)
         except NotFound as error:
             raise NotFound(error.message, hint="list the records: index.records()") from None
 
