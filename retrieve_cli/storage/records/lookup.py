@@ -23,7 +23,7 @@ def find_record(generation: Generation, name: str, *, visible: Mask | None = Non
     (records,) bool, if given.
 
     Raises:
-        UsageError: there is no such record; suggests the record whose id or name is nearest.
+        UsageError: no record is meant; suggests the one whose id or name is nearest.
     """
     if (row := row_of(generation, name, visible=visible)) is not None:
         return row
