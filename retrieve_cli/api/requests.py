@@ -41,6 +41,7 @@ class Choices(TypedDict, total=False):
     facets: Texts
     related: str
     filters: Filters
+    filter: Filters
     doc_ids: Texts
     tenant: str | None
     tenant_id: str | None
