@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count, islice
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,19 +97,32 @@ def read_document(document: bytes, settings: Settings, *, tenant: str | None) ->
 
 
 def with_known_keys(
-    rows: Iterator[dict[str, Json] | str], settings: Settings, say: Callable[[str], object]
+    rows: Iterator[dict[str, Json] | str],
+    settings: Settings,
+    say: Callable[[str], object],
+    *,
+    known: Container[str] = (),
 ) -> Iterator[dict[str, Json] | str]:
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
-    first records, as for a file, and reported. Texts are reasons why a record is rejected."""
+    first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
+    why a record is rejected. `known` are ids of records that these may replace."""
     from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
-    from retrieve_cli.sources.fields import renamed
+    from retrieve_cli.sources.catalogs.keys import find_key, sentences, with_key
+    from retrieve_cli.sources.fields import as_renamed_item, renamed
 
-    first = list(islice(rows, LOOKED_AT))
-    renames = {} if settings.catalog.fields else infer(row for row in first if isinstance(row, dict))
+    given, fields = list(rows), field_map(settings)
+    items = [row for row in given if isinstance(row, dict)]
+    renames = {} if settings.catalog.fields else infer(items)
     if renames:
-        say(f"no key is a known name or description, so these are read as fields: {renames}")
-    for row in chain(first, rows):
-        yield dict(renamed(row, renames)) if isinstance(row, dict) else row
+        say(f"guessed the fields of these keys: {renames}")
+    written = [renamed(row, renames) for row in items]
+    read = [as_renamed_item(row, fields) for row in written]
+    key = find_key(read, fields, known)
+    for sentence in sentences(read[:LOOKED_AT], fields, key) if read else ():
+        say(sentence)
+    keyed = iter(written if key is None else [with_key(row, fields, key) for row in written])
+    for row in given:
+        yield dict(next(keyed)) if isinstance(row, dict) else row
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
@@ -151,13 +164,13 @@ def watched_of(
 
     strange = strange_sources(fetched.parent, manifest)
     try:
-        paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
+        spellings = {"id": [], **manifest.recipe.sources.get("catalog", {}).get("spellings", {})}
         pairs: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
             path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
-            if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
+            if not isinstance(prefix, str) or "\0" in str(path) or not _are_texts(spellings):
                 raise TypeError(prefix)
             watched: Watched = Unwatched()
             if str(path) in strange:
@@ -173,11 +186,16 @@ def watched_of(
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts, renames)
+                key = str(built["key"]) if "key" in built else None
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], spellings, starts, renames, key)
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return pairs
+
+
+def _are_texts(spellings: Mapping[str, Json]) -> bool:
+    return all(isinstance(paths, list) and all(isinstance(path, str) for path in paths) for paths in spellings.values())
 
 
 def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:

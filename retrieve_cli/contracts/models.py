@@ -36,6 +36,9 @@ class Analyzer(Protocol):
     def spans(self, text: str) -> Iterable[tuple[int, int, Sequence[str]]]:
         """Return start, end and terms of each word of a text."""
 
+    def shared(self, query: str, text: str) -> list[tuple[int, int]]:
+        """Return start and end of each word of a text that a query is searched for."""
+
 
 class FacetAnswer(NamedTuple):
     """Facets of one chunk, or the reason why it has none."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.api.requests import conditions, texts
+from retrieve_cli.api.requests import conditions, ids as texts_of_ids
 from retrieve_cli.api.writable import WritableIndex
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.retrieval.queries.filters import Condition, filters_of, parse
@@ -49,7 +49,7 @@ def narrowed(index: WritableIndex, given: Any, choices: Mapping[str, Any]) -> di
         passing = visible & _passing(generation, given, visible)
         ids = [generation.record_id(row) for row in passing.nonzero()[0].tolist()]
     if (chosen := choices.get("doc_ids")) is not None:
-        ids = sorted({*ids}.intersection(texts(chosen, "doc_ids")))
+        ids = sorted({*ids}.intersection(texts_of_ids(chosen, "doc_ids")))
     return {**choices, "doc_ids": ids}
 
 

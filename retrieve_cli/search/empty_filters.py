@@ -34,6 +34,9 @@ def explain(
     for passing in empty:
         if passing.field == TENANT and request.tenant is not None:
             yield f"no record belongs to the tenant {quoted(request.tenant)}"
+        elif passing.written.startswith('"'):  # a phrase, which a record may have that the query excludes
+            phrase = shortened(passing.written)
+            yield f"all records with {phrase} are excluded" if passing.records.any() else f"no record has {phrase}"
         else:
             condition = parse(passing.written)
             verb = "has" if condition.operator == "=" and not condition.negated else "passes"

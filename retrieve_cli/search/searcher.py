@@ -142,7 +142,7 @@ class Searcher:
     ) -> Answer:
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
         query = ranking.query
-        mute = silent(opened.indexes, question.query, ranked.retrievers)
+        mute = silent(opened.generation, opened.indexes, question.query, ranked.retrievers)
         doubts = weak_matches(opened, question.query, ranked.retrievers, mute=mute, ranking=ranking, shown=shown)
         lacking = []
         if facets and ranking.matches is not None and ranking.matches.relation == "gte":

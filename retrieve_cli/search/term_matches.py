@@ -25,10 +25,10 @@ _CALIBRATE = "retrieve eval --gold FILE --calibrate gives each result a confiden
 def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
     """Return the spans of the words of `text` that share a term with the query; overlapping ones are joined."""
     analyzer: Analyzer = indexes.analyzer
-    wanted = set(analyzer.terms(query))
-    found = [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]
+    found = analyzer.shared(query, text)
     if text.isascii() or is_plain(text):
         return found
+    wanted = set(analyzer.terms(query))
     found += [(start, end) for start, end in words_of(text)[1] if fold(text[start:end]) in wanted]
     joined: list[tuple[int, int]] = []
     for span in sorted(found):
@@ -37,12 +37,13 @@ def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, i
     return joined
 
 
-def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
-    """Return the retrievers that ran without effect on a query, and why: they compare terms, and it has none."""
+def silent(generation: Generation, indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
+    """Return the retrievers that ran without effect on a query, and why: they compare terms, and no record that may be
+    found has one of its stop words, the only words that it has."""
     return {
         name: "the query has only stop words"
         for name, analyzer in _analyzers(indexes, retrievers)
-        if has_words(query.text) and not analyzer.terms(query.text)
+        if has_words(query.text) and not analyzer.terms(query.text) and not _matched(generation, indexes[name], query)
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts.terms.figures import count
-from retrieve_cli.contracts.terms.words import WORD, fold, is_plain, words_of
+from retrieve_cli.contracts.terms.words import WORD, fold, has_words, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.operators import read_operators
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_CHECKED = 1000
 """Rows whose texts are compared with a phrase: the first ones by their score for its words."""
 _NOWHERE = "no record has the words {} next to each other: they are searched for as words"
+_OPTION = "{} is searched for as text, because a record has it with its dash: NOT {} excludes the word"
 _BETWEEN = re.compile(r"[\s_-]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 
@@ -59,17 +60,34 @@ class WordSearch:
             column = columns.column(field)
             return column is not None and bool(column.equal([value], ()).any())
 
-        found = read_operators(text.text, is_value=is_value)
+        dashed: dict[str, None] = {}
+
+        def is_text(word: str) -> bool:
+            if is_option := self._is_option(word, own):
+                dashed[word] = None
+            return is_option
+
+        found = read_operators(text.text, is_value=is_value, is_text=is_text)
         phrases = tuple(each for each in found.phrases if self.having(f'"{each}"', own, tenant).records.any())
-        lost = (_NOWHERE.format(quoted(phrase)) for phrase in found.phrases if phrase not in phrases)
+        problems = [_NOWHERE.format(quoted(phrase)) for phrase in found.phrases if phrase not in phrases]
+        problems += [_OPTION.format(word, word[1:]) for word in dashed]
         return replace(
             text,
             text=found.text,
             phrases=phrases,
             without=found.without,
             filters=(*text.filters, *found.filters),
-            problems=(*text.problems, *lost),
+            problems=(*text.problems, *problems),
         )
+
+    def _is_option(self, word: str, own: Mask | None) -> bool:
+        """Return True if one of the `own` records has a word with the dash before it."""
+        index: Any = self._indexes[str(self._name)]
+        index = getattr(index, "words", index)
+        place = index.place_of(word.lower()) if hasattr(index, "place_of") else None
+        if own is not None and index.unit == "chunk":
+            own = np.repeat(own, np.diff(self._generation.starts))
+        return place is not None and index.rows_with(place, own) > 0
 
     def having(self, words: str, own: Mask | None, tenant: str | None) -> Having:
         """Return the records with a word in any inflection, or, between quotation marks, with exact words next to each
@@ -115,13 +133,13 @@ class WordSearch:
 
 
 def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, starts: Any) -> Rows:
-    """Return the rows that share a term with each of the words that have one, a compound by its parts, which rows with
-    the whole have, too; with `starts`, rows are chunks."""
+    """Return the rows that share a term with each of the words that have one, or with each stop word if there are no
+    others, a compound by its parts, which rows with the whole have, too; with `starts`, rows are chunks."""
     found: Rows | None = None
-    for word in dict.fromkeys(_BETWEEN.split(words.strip('"'))):
-        if analyzer.terms(word):
-            rows = index.matching(word)
-            found = rows if found is None else np.intersect1d(found, rows)
+    pieces = dict.fromkeys(filter(has_words, _BETWEEN.split(words.strip('"'))))
+    for word in [piece for piece in pieces if analyzer.terms(piece)] or map(str.lower, pieces):
+        rows = index.matching(word)
+        found = rows if found is None else np.intersect1d(found, rows)
     found = np.empty(0, np.int64) if found is None else found
     if own is None:
         return found

@@ -23,8 +23,8 @@ def test_a_query_or_flag_of_a_length_that_nobody_types_is_a_usage_error(retrieve
     assert "line 2 of stdin is longer than 1 MB" in said(retrieve("query", "-"), 8, silent=False)
 
 
-def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(retrieve: Program) -> None:
-    done = retrieve("query", "the of", "--mode", "bm25", "--json")
+def test_a_query_of_stop_words_that_no_record_has_finds_nothing_and_says_why(retrieve: Program) -> None:
+    done = retrieve("query", "hers theirs", "--mode", "bm25", "--json")
     assert (done.code, done.json["results"]) == (0, [])
     assert "stop words" in done.json["strategies_skipped"]["bm25"]
 

@@ -81,7 +81,9 @@ def test_a_batch_from_stdin_is_answered_in_order(index: Path, retrieve: Program,
     assert [answer["results"][0]["doc_id"] for answer in answers] == ["stitch", "brain", "lungs"]
 
 
-def test_a_query_of_stop_words_only_is_answered_by_the_dense_leg_and_says_so(index: Path, retrieve: Program) -> None:
+def test_a_query_of_stop_words_that_no_record_has_is_answered_by_the_dense_retriever(
+    index: Path, retrieve: Program
+) -> None:
     answer = retrieve("query", "what is it for", "--json").json
     assert "stop words" in answer["strategies_skipped"]["bm25"]
     assert answer["strategies_used"] == ["dense"]

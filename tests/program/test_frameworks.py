@@ -383,8 +383,8 @@ def test_a_filter_with_or_stays_within_its_tenant_and_ids() -> None:
     either = {"operator": "OR", "conditions": [{"field": "n", "operator": "==", "value": n} for n in (1, 2)]}
     choices = {"tenant": "acme", "mode": "bm25"}
     assert found_by(Places(index).haystack(index, choices=choices), filters=either) == ["1", "2", "x1", "x2"]
-    chosen = Places(index).haystack(index, choices={**choices, "doc_ids": ["x1", "x3", "y1"]})
-    assert found_by(chosen, filters=either) == ["x1"]
+    chosen = Places(index).haystack(index, choices={**choices, "doc_ids": ["x1", "x3", "y1", 2]})
+    assert found_by(chosen, filters=either) == ["2", "x1"]
     other = {"operator": "NOT", "conditions": [either, {"field": "hidden", "operator": "==", "value": "x"}]}
     with pytest.raises(UsageError, match="no record has a field 'hidden'"):
         found_by(Places(index).haystack(index, choices=choices), filters=other)

@@ -22,7 +22,7 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _EXCLUDED = re.compile(r"-(?=[^\W\d_])([^\W\d_]{2,}+(?:[-_][^\W_]{2,}+)*)[.,;!?]?$")
-_FIELD = re.compile(r"([A-Za-z][\w.]{1,60}):([^\s:/\\=]{1,200})$")
+_FIELD = re.compile(r"(-?)([A-Za-z][\w.]{1,60}):([^\s:/\\=]{1,200})$")
 _OF_RECORDS = frozenset({"format", "anatomy"})
 """Words of the texts of records that look like a field: `format:DICOM`."""
 _EMPHASISED = frozenset(
@@ -50,8 +50,9 @@ class Operators(Frozen):
     """Conditions in the filter language."""
 
 
-def read_operators(text: str, *, is_value: Callable[[str, str], bool]) -> Operators:
-    """Return the operators of a query's text; `is_value` tells if a record has a value in a field."""
+def read_operators(text: str, *, is_value: Callable[[str, str], bool], is_text: Callable[[str], bool]) -> Operators:
+    """Return the operators of a query's text; `is_value` tells if a record has a value in a field, `is_text` if one has
+    a word with a dash before it, which is an option of a command: `tar -xzf`."""
     kept: list[str] = []
     phrases: list[str] = []
     without: list[str] = []
@@ -71,18 +72,14 @@ def read_operators(text: str, *, is_value: Callable[[str, str], bool]) -> Operat
             phrases.append(quoted)
             kept.append(f" {quoted}")
         elif word == "NOT" and not shouts and (excluded := _after_not(pieces, at)):
-            without.append(excluded)
+            condition = _field(f"-{excluded}", is_value)
+            (filters if condition else without).append(condition or excluded)
             skipped = True
-        elif (
-            # Natural text has dashes, too: `analysis of -omics data`.
-            word is not None
-            and (short or at > last_word)
-            and not _is_emphasis(pieces, at - 1)
-            and (match := _EXCLUDED.match(_lettered(word))) is not None
-        ):
-            without.append(word[slice(*match.span(1))])
-        elif word is not None and (match := _FIELD.match(word)) is not None and _is_field(match, is_value):
-            filters.append(f"{match[1]}={match[2]}")
+        # Natural text has dashes, too: `analysis of -omics data`.
+        elif (short or at > last_word) and (excluded := _dashed(pieces, at)) and not is_text(f"-{excluded}"):
+            without.append(excluded)
+        elif condition := _field(word or "", is_value):
+            filters.append(condition)
         else:
             # A comma stays at what is before it.
             kept.append(piece[0] if at and piece.start() == pieces[at - 1].end() else f" {piece[0]}")
@@ -114,5 +111,16 @@ def _lettered(word: str) -> str:
     return word if word.isascii() else "".join("a" if unicodedata.category(c)[0] == "M" else c for c in word)
 
 
-def _is_field(match: re.Match[str], is_value: Callable[[str, str], bool]) -> bool:
-    return match[1].casefold() not in _OF_RECORDS and is_value(match[1], match[2])
+def _dashed(pieces: list[re.Match[str]], at: int) -> str:
+    """Return the word after the dash of a piece; empty if it has none, or follows a stop word."""
+    word = pieces[at]["word"] or ""
+    match = None if _is_emphasis(pieces, at - 1) else _EXCLUDED.match(_lettered(word))
+    return "" if match is None else word[slice(*match.span(1))]
+
+
+def _field(word: str, is_value: Callable[[str, str], bool]) -> str:
+    """Return the condition of `field:value`, or with a dash before it its contrary; empty if it is text."""
+    match = _FIELD.match(word)
+    if match is None or match[2].casefold() in _OF_RECORDS or not is_value(match[2], match[3]):
+        return ""
+    return f"{match[2]}{'!' if match[1] else ''}={match[3]}"

@@ -21,16 +21,21 @@ from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, language_name
 from retrieve_cli.contracts.terms.words import WORD, Spans, clean, fold, is_plain, words_of
 from retrieve_cli.errors import UsageError, quoted
 
-_VERSION = 2
+_VERSION = 3
 """Version of the rules; part of the recipe."""
 PAIRS = "pairs"
 """The segmenter that is not a plug-in."""
 _JOINT = re.compile(r"[-_]")
 _CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
+_OPTION = r"[ \t`'\"(\[|](--?[^\W\d_][\w-]*)"
 _SHORTEST_PART = 3
 """Minimum letters of each part of a split camelCase word: `ImageJ` and `NIfTI` are names, not compounds."""
 _SHORTEST_CYRILLIC = 4
 """Minimum letters of a Cyrillic word that is stemmed: the stemmer of Russian would make май and маи one."""
+STOP = "="
+"""Before a stop word as a term: rows have it beside their length, and few queries ask for it."""
+_OPERATORS = frozenset({"and", "or", "not"})
+"""Stop words in capitals that are no names."""
 _CERTAIN = 2
 """Stop words of a query that show its language to an index with several, if it has no English one."""
 
@@ -84,18 +89,32 @@ class TextAnalyzer:
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text, in order, repeats included."""
-        if len(self.languages) > 1 or not (text.isascii() or is_plain(text)):
+        if len(self.languages) > 1:
             return [term for _, _, terms in self.spans(text) for term in terms]
-        terms: list[str] = []
-        for word in WORD.findall(text):
-            terms.extend(self.terms_of_word(word))
-        return terms
+        return [term for word in self.words(text) for term in self.terms_of_word(word)]
 
     def singles(self, text: str) -> list[str]:
         """Return the single characters of a text that are in pairs: terms of texts for queries of one character."""
         if text.isascii() or is_plain(text):
             return []
         return [term for start, end in words_of(text, self._segment)[1] for term in self.terms_of_word(text[start:end])]
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text, stop words included, in order."""
+        if text.isascii() or is_plain(text):
+            return WORD.findall(text)
+        return [text[start:end] for start, end in self._places(text)]
+
+    def query_terms(self, query: str) -> list[str]:
+        """Return the terms that a query of these languages is searched for: stop words only if they are in capitals
+        among other words, or if it has no others."""
+        words, terms = self.words(query), self.terms(query)
+        stops = [word for word in words if not self.terms_of_word(word)]
+        return terms + [STOP + word for word in searched_stop_words(stops, query, alone=not terms)]
+
+    def forms_of_text(self, text: str) -> list[str]:
+        """Return the terms that a text has beside the terms of its words: options of commands, with their dashes."""
+        return [option.lower() for option in re.findall(_OPTION, text)]
 
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """Return start, end and terms of each word of the text that has terms; for marking matches. In scripts that are
@@ -108,6 +127,19 @@ class TextAnalyzer:
         )
         return [each for each in terms if each[2]]
 
+    def shared(self, query: str, text: str) -> Spans:
+        """Return the places of the words of a text that a query is searched for."""
+        places, wanted = self._places(text), {*self.query_terms(query)}
+        dropped = self._certain_stop_words(text, places)
+        words = [(start, end, text[start:end]) for start, end in places]
+        shared = [
+            (start, end, word)
+            for start, end, word in words
+            if wanted.intersection((*self.terms_of_word(word), *self.forms_of_word(word)))
+        ]
+        content = [(start, end) for start, end, word in shared if word.lower() not in dropped]
+        return content or [(start, end) for start, end, _ in shared]
+
     def terms_of_word(self, word: str) -> tuple[str, ...]:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
         terms = self._cache.get(word)
@@ -116,6 +148,13 @@ class TextAnalyzer:
             if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = terms
         return terms
+
+    def forms_of_word(self, word: str) -> tuple[str, ...]:
+        """Return the terms that a word of a text has beside its own, and that do not add to the length of the text: a
+        stop word, in capitals in both spellings."""
+        if self.terms_of_word(word):
+            return ()
+        return stop_terms(word)
 
     def forget(self) -> None:
         """Clear the caches of words."""
@@ -187,17 +226,25 @@ class TextAnalyzer:
 
     def by_language(self, query: str) -> list[tuple[str, dict[str, str]]]:
         """Return the words of a query and their parts, each with its term in every language of the index, English
-        first. The stop words of the language that the query is certainly in are skipped."""
+        first. The stop words of the language that the query is certainly in are skipped, and in each language those
+        that `query_terms` lacks."""
         places = self._places(query)
         dropped = self._certain_stop_words(query, places)
-        words = [word for start, end in places if (word := query[start:end]).lower() not in dropped]
+        words = [query[start:end] for start, end in places]
         codes = sorted(self.languages, key=lambda code: (code != ENGLISH, code))
         own = {code: self.among((code,)) for code in codes}
-        return [
+        found = [
             (part, {code: term for code, one in own.items() if (term := one.term_of_part(part))})
             for word in words
+            if word.lower() not in dropped
             for part in _parts(clean(word))
         ]
+        for code, one in own.items():
+            stops = [word for word in words if not one.terms_of_word(word)]
+            alone = not any(code in terms for _, terms in found)
+            searched = searched_stop_words(stops, query, alone=alone)
+            found += [(word, {code: STOP + word}) for word in searched]
+        return found
 
     def _places(self, text: str) -> Spans:
         plain = text.isascii() or is_plain(text)
@@ -212,6 +259,25 @@ class TextAnalyzer:
         counts = [len(words & known[code].words) for code in self.languages]
         certain = max(counts) >= _CERTAIN and words.isdisjoint(known[ENGLISH].words)
         return known[self.languages[counts.index(max(counts))]].words if certain else ()
+
+
+def stop_terms(word: str) -> tuple[str, ...]:
+    """Return the terms of a stop word in a text: in lower case, and in capitals if it is written so."""
+    lower = STOP + fold(word)
+    return (lower, STOP + word) if _is_capital(word) else (lower,)
+
+
+def searched_stop_words(stops: Sequence[str], query: str, *, alone: bool) -> list[str]:
+    """Return the stop words of a query that are searched for, as rows have them: all if it has no other words, `alone`;
+    else those in capitals, which are names (WHO, IT)."""
+    if not alone and query.isupper():
+        return []
+    named = [word for word in stops if _is_capital(word) and word.lower() not in _OPERATORS]
+    return [word if word in named else fold(word) for word in stops] if alone else named
+
+
+def _is_capital(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
 
 
 _REMEMBERED = 1_000_000

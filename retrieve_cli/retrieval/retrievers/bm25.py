@@ -238,6 +238,8 @@ RETRIEVER = Bm25()
 class RankBm25Writer(Postings):
     """Writer of `bm25.pkl` for rank_bm25: a term is repeated by its weighted frequency, rounded."""
 
+    _forms = False
+
     def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, k1: float, b: float) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}

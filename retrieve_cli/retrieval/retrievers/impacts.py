@@ -19,7 +19,7 @@ from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.retrieval.retrievers.term_postings import (
     Postings,
@@ -193,12 +193,12 @@ class Bm25Index(TermIndex):
 
     def _counted(self, query: str) -> dict[int, Vectors | float]:
         if len(self.analyzer.languages) == 1:
-            counts = Counter(self.analyzer.terms(query))
-            return {place: count for term, count in counts.items() if (place := self.place_of(term)) is not None}
+            counts = Counter(self.analyzer.query_terms(query))
+            return {place: count for term, count in counts.items() if (place := self._searched(term)) is not None}
         weighted: dict[int, Any] = {}
         codes = self.analyzer.languages
         for word, terms in self.analyzer.by_language(query):
-            places = {code: place for code, term in terms.items() if (place := self.place_of(term)) is not None}
+            places = {code: place for code, term in terms.items() if (place := self._searched(term)) is not None}
             most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
                 most = max(most, self._length // 2)
@@ -207,15 +207,20 @@ class Bm25Index(TermIndex):
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
         return weighted
 
+    def _searched(self, term: str) -> int | None:
+        """Return the number of a term of a query; of a stop word that no row has in capitals, of its lower case."""
+        place = self.place_of(term)
+        return self.place_of(term.lower()) if place is None and term[0] == STOP else place
+
     def rows_by_language(self) -> dict[str, int]:
         """Return the number of rows by the code of their language."""
         numbers, counts = np.unique(self._stored["languages"], return_counts=True)
         return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
-    def first_with(self, place: int, own: Mask | None = None) -> int:
-        """Return the first row, of the `own` ones if given, with a term by its number."""
+    def first_with(self, place: int, own: Mask | None = None, *, most: int = 1) -> list[int]:
+        """Return the first rows, of the `own` ones if given, with a term by its number."""
         rows = self._rows_of(place)
-        return int(rows[0] if own is None else rows[own[rows]][0])
+        return list(map(int, (rows if own is None else rows[own[rows]])[:most]))
 
     def _share(self, place: int, most: int) -> float:
         """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it

@@ -16,6 +16,7 @@ import numpy as np
 from retrieve_cli.contracts import Correction
 from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, script_of
 from retrieve_cli.contracts.terms.words import fold, is_plain
+from retrieve_cli.retrieval.retrievers.analyzer import stop_terms
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -38,6 +39,7 @@ _LONG = 8
 """Letters from which on a word may have two edits."""
 _STEM = 7
 """Letters of a term that may be at a second edit."""
+_EDITS = 2
 _SAME = 3
 """Letters at the beginning that are right in a word with two edits."""
 _OTHER_FIRST = 0.1
@@ -51,7 +53,7 @@ sets the first one was right in 94 to 99 of 100 cases, and one of these in most 
 _FAR_WEIGHT = 0.6
 """Weight of a word at two edits."""
 _READ = 3
-"""Chunks of a record that a word is read from."""
+"""Rows that a word is read from, and chunks of a record."""
 
 
 class WordSpelling:
@@ -96,7 +98,9 @@ class WordSpelling:
 
     def _is_unknown(self, word: str) -> bool:
         terms = self._words.analyzer.terms(word) if is_plain(word) else []
-        places = (place for term in terms if (place := self._words.place_of(term)) is not None)
+        # A stop word of one language is an unknown word of the others.
+        searched = (*terms, *stop_terms(word))
+        places = (place for term in searched if (place := self._words.place_of(term)) is not None)
         return bool(terms) and not any(self._words.rows_with(place, self._own) for place in places)
 
     def _correction(self, word: str) -> Correction | None:
@@ -109,6 +113,14 @@ class WordSpelling:
         far = not candidates
         candidates = candidates or self._counted(self._at_two_edits(folded, near))
         if not (stop or candidates) or self._is_word(word.lower()):
+            return None
+        if far:  # terms are stems, and words with a similar stem may be another: hypertension, hyperintensity
+            candidates = {
+                place: (count, spelling)
+                for place, (count, spelling) in candidates.items()
+                if _distance(self._read(place, folded, spelling), folded) <= _EDITS
+            }
+        if not (stop or candidates):
             return None
         if stop and not any(spelling[0] == folded[0] for _, spelling in candidates.values()):
             return Correction(word, stop)
@@ -167,20 +179,25 @@ class WordSpelling:
 
     def _read(self, place: int, word: str, spelling: str) -> str:
         """Return the word nearest to a misspelled one, of a spelling and the words of a text with its term."""
-        from rapidfuzz.distance import OSA
-
         index, generation = self._words, self._generation
-        term, row = index.vocabulary[place], index.first_with(place, self._own)
-        rows = range(row, row + 1)
+        term, starts = index.vocabulary[place], generation.starts
+        chunks = rows = index.first_with(place, self._own, most=_READ)
         if index.unit == "record":
-            rows = range(int(generation.starts[row]), int(generation.starts[row + 1]))
-        texts = [str(generation.chunks[each]["text"]) for each in rows[:_READ]]
+            chunks = [chunk for row in rows for chunk in range(starts[row], starts[row + 1])[:_READ]]
+        texts = [str(generation.chunks[chunk]["text"]) for chunk in chunks]
         spans = ((text[start:end], terms) for text in texts for start, end, terms in index.analyzer.spans(text))
         parts = {part.lower() for each, terms in spans if term in terms for part in _JOINT.split(each)}
         words = {part for part in parts if term in index.analyzer.terms(part)}
         if not words or self._is_word(spelling):  # an inflection that this text lacks
             words.add(spelling)
-        return min(words, key=lambda each: (OSA.distance(fold(each), word), each != spelling, each))
+        return min(words, key=lambda each: (_distance(each, word), each != spelling, each))
+
+
+def _distance(word: str, folded: str) -> int:
+    """Return the number of edits between a word and a folded one."""
+    from rapidfuzz.distance import OSA
+
+    return OSA.distance(fold(word), folded)
 
 
 def _neighbours(word: str, *, marked: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -31,6 +31,9 @@ class Postings:
     A row is analysed (`add`) or copied from the file of an older index (`keep`).
     """
 
+    _forms = True
+    """False if the length of a row is counted from its terms, so that it has no other forms beside them."""
+
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
@@ -53,19 +56,23 @@ class Postings:
 
     def add(self, fields: Iterable[Field], language: str = ENGLISH) -> None:
         """Append a row made of weighted fields in a language; a field of weight 0 is skipped."""
-        counts: Counter[str] = Counter()
+        counts: defaultdict[str, float] = defaultdict(float)
+        forms: defaultdict[str, float] = defaultdict(float)
         analyzer = self._analyzer.among((language,))
-        others: list[Field] = []
         for piece in fields:
             if piece.weight > 0:
-                for term, count in Counter(analyzer.terms(piece.text)).items():
-                    counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
-                if not piece.text.isascii():
-                    others.append(piece)
+                for word, count in Counter(analyzer.words(piece.text)).items():
+                    for term in analyzer.terms_of_word(word):
+                        counts[term] += count * piece.weight
+                    for term in analyzer.forms_of_word(word) if self._forms else ():
+                        forms[term] += count * piece.weight
+                for term in analyzer.singles(piece.text):
+                    forms[term] += piece.weight
+                for term in analyzer.forms_of_text(piece.text) if self._forms else ():
+                    forms[term] += piece.weight
         self._lengths.append(sum(counts.values()))
-        for piece in others:
-            for term in analyzer.singles(piece.text):  # parts of what is counted, so that the row is not longer
-                counts[term] += piece.weight  # type: ignore[assignment]
+        for term, weight in forms.items():  # other forms of what is counted, so that the row is not longer
+            counts[term] += weight
         numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
         self._rows.add(numbers, counts.values())
         self._languages.append(number_of(language))

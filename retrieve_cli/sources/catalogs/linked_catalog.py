@@ -6,7 +6,6 @@ Both become the same objects that a SPARQL source writes for that graph (`linked
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from io import BufferedReader
 
 from retrieve_cli.contracts import Json
@@ -99,13 +98,6 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
     return _records(value)
 
 
-def lines_of(content: bytes) -> list[bytes]:
-    """Return the lines of a catalog; a graph of records is replaced by one line per record."""
-    value = _parsed(content) if looks_linked(content[:_HEAD]) else None
-    lines = content.split(b"\n") if not is_linked(value) else [canonical(value)]
-    return [part for line in lines for part in _expanded(line)]
-
-
 def too_deep(value: Json, levels: int = DEEPEST) -> bool:
     """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
     waiting = [(value, 1)]
@@ -116,14 +108,6 @@ def too_deep(value: Json, levels: int = DEEPEST) -> bool:
                 return True
             waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
     return False
-
-
-def _expanded(line: bytes) -> Iterator[bytes]:
-    try:
-        records = graph_of_line(line)
-    except NotRead:
-        records = None
-    yield from [line] if records is None else map(canonical, records)
 
 
 def _records(value: Json) -> list[Json] | None:

@@ -15,7 +15,7 @@ VALUES = {("license", "MIT"), ("group", "radiology"), ("format", "DICOM")}
 
 
 def read(text: str) -> Operators:
-    return read_operators(text, is_value=lambda *pair: pair in VALUES)
+    return read_operators(text, is_value=lambda *pair: pair in VALUES, is_text=lambda word: word == "-rf")
 
 
 @pytest.mark.parametrize(
