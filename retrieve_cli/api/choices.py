@@ -137,7 +137,7 @@ SEARCH = Table(
            doors=SEVERAL, default="full", more="By default `full`; `brief` over HTTP."),
     # Choose records
     Choice("filters", _FILTERS, "Keep records that match: dims>=3, '!group=x', section=Results.", RECORDS,
-           "--filter FIELD=VALUE", _FOR_MODELS, more=_OBJECT),
+           "--filter FIELD=VALUE", _FOR_MODELS, more=_OBJECT, aliases=("filter",)),
     Choice("doc_ids", _ids(most=_MOST_IDS), "Search this record only.", RECORDS, "--doc-id ID",
            SEVERAL, more="A list of ids; an empty one finds nothing."),
     Choice("tenant", _text(_LONGEST_NAME), "Search the records of one tenant only.", RECORDS, "--tenant X", SEVERAL,

@@ -43,6 +43,7 @@ class Choices(TypedDict, total=False):
     facets: Texts
     related: str
     filters: Filters
+    filter: Filters
     doc_ids: Texts
     tenant: str | None
     tenant_id: str | None

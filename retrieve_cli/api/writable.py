@@ -108,6 +108,11 @@ class WritableIndex(Index):
 
         return Documents(self._store, self._settings)
 
+    def __reduce__(self) -> tuple[Callable[..., WritableIndex], tuple[object, ...]]:
+        """Pickle the index, or copy it, as its folder, which is opened again. Raises: UsageError: it is closed."""
+        _ = self.opened
+        return _again, (self._store.path.absolute(), self._settings, self._pinned)
+
     def __repr__(self) -> str:
         if self._open is None:
             return printable(f"Index({str(self._store.path)!r}, closed)")
@@ -121,6 +126,10 @@ def open_index(
     """Return an open index; see `retrieve_cli.open`."""
     settings, store = _place(artifacts, config)
     return WritableIndex(store, settings, generation)
+
+
+def _again(path: Path, settings: Settings, generation: str | None) -> WritableIndex:
+    return WritableIndex(own_store(path), settings, generation)
 
 
 def build_index(
