@@ -31,8 +31,8 @@ class SourceSetting(SettingsSection):
     """catalog, docs, http, sparql, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
-    url: str | None = None
-    endpoint: str | None = None
+    url: str | None = reaching("download", default=None)
+    endpoint: str | None = reaching("download", default=None)
     query: Path | None = None
     graph: str | None = None
     page_size: int | None = bounded(None, 1)
@@ -140,7 +140,7 @@ class ChunkingSettings(SettingsSection):
 class ModelsSettings(SettingsSection):
     """Folders of models, and whether missing ones are downloaded."""
 
-    auto_download: bool = reaching("address", default=False)
+    auto_download: bool = reaching("download", default=False)
     dir: Path | None = reaching("code", default=None)
     cache_dir: Path | None = None
 

@@ -69,6 +69,9 @@ class Report(Frozen):
     replaced: Replaced | None = None
     """The generation of other sources that a build replaced."""
 
+    def __repr__(self) -> str:
+        return printable(f"Report({self.sentence()})")
+
     def to_json(self) -> dict[str, Json]:
         error: dict[str, Json] = {}
         if self.status == "failed":

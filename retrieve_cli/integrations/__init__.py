@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from retrieve_cli.api.answers import IndexAnswer, IndexResult
+from retrieve_cli.api.writable import WritableIndex, open_index
 from retrieve_cli.errors import Unavailable
+
+IndexOrPath = WritableIndex | str | os.PathLike[str]
 
 
 def missing(package: str, extra: str) -> Unavailable:
     """Return the error for a framework that is not installed."""
     return Unavailable(f"the package {package} is not installed", hint=f"pip install 'retrieve-cli[{extra}]'")
+
+
+def opened(index: IndexOrPath, config: str | None = None) -> WritableIndex:
+    """Return an index, opened if it is named by its folder."""
+    return index if isinstance(index, WritableIndex) else open_index(index, config=config, generation=None)
 
 
 def metadata_of(result: IndexResult) -> dict[str, Any]:

@@ -225,6 +225,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     licence = _licence(item, first(values["license"]), metadata)
+    if len(values["license"]) > 1:
+        metadata.setdefault("licenses", [spdx_of(text) or text for text in values["license"]])
     if len(own_id := first(values["id"])) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
     return Record(

@@ -20,7 +20,7 @@ def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -
     assert (status["records"], status["chunks"]) == (5, 5)
     assert {"sources", "chunking", "encoder", "bm25", "dense", "columns", "graph"} == status["recipe"].keys()
     assert {"license", "group", "format"} <= set(status["filters"]["fields"])
-    assert status["filters"]["omitted"] == {"supportingData": 1}  # objects in a list
+    assert status["filters"]["omitted"] == {}
     files = {"dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl", "columns.pkl"}
     assert files == status["files"].keys()
 
