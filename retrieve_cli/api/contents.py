@@ -49,9 +49,9 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     from retrieve_cli.operations import views
 
     with index.reading() as generation:
-        if row_of(generation, record_id, visible=visible_to(generation, tenant)) is None:
+        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
             raise no_record(record_id)
-        return views.record(generation, record_id)
+        return views.record(generation, generation.record_id(row))
 
 
 class Chunks(NamedTuple):
