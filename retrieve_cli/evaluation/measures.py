@@ -66,15 +66,6 @@ def parse(names: Sequence[str]) -> list[Measure]:
     return list(measures.values())
 
 
-def canonical(name: str) -> str:
-    """Return a measure's name as ir_measures spells it: `AP@100` for `map@100`.
-
-    Raises:
-        UsageError: it is not a measure; suggests the nearest one.
-    """
-    return str(_measure(name))
-
-
 def _measure(name: str) -> Measure:
     ir_measures = package_of_eval("ir_measures", "ir-measures")
     if len(name) > _LONGEST_NAME:  # the package hands it to Python's parser
@@ -146,15 +137,6 @@ class Scorer:
         }
 
 
-def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run) -> dict[str, dict[str, float]]:
-    """Return the value of each measure for each judged query, in the order of the judgments.
-
-    Raises:
-        UsageError: no installed program computes one of the measures.
-    """
-    return Scorer(measures, qrels)(run)
-
-
 @contextmanager
 def _as_usage_errors(measures: Sequence[Measure]) -> Iterator[None]:
     """Turn errors of the package about measures that it cannot compute into usage errors."""
@@ -210,7 +192,7 @@ def curves(qrels: Mapping[str, Grades], run: Run) -> Curves | None:
     depth = max(len(run.get(query, {})) for query in graded)
     cutoffs = [cutoff for cutoff in CUTOFFS if cutoff <= max(depth, 1)]
     measures = parse([*(f"IPrec@{recall}" for recall in RECALLS), *(f"nDCG@{cutoff}" for cutoff in cutoffs)])
-    means = [fsum(values.values()) / len(values) for values in per_query(measures, graded, run).values()]
+    means = [fsum(values.values()) / len(values) for values in Scorer(measures, graded)(run).values()]
     return Curves(
         queries=len(graded),
         depth=depth,
