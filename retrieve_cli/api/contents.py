@@ -18,7 +18,7 @@ from retrieve_cli.search import pictures
 from retrieve_cli.search.access import columns_seen, of_tenant_or_none
 from retrieve_cli.search.places import place_of, together
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.records.lookup import find_chunk, find_record
+from retrieve_cli.storage.records.lookup import find_chunk, find_record, row_of
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.records.suggestions import common_values
 
@@ -49,7 +49,7 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     from retrieve_cli.operations import views
 
     with index.reading() as generation:
-        if generation.row_of(record_id, visible=visible_to(generation, tenant)) is None:
+        if row_of(generation, record_id, visible=visible_to(generation, tenant)) is None:
             raise no_record(record_id)
         return views.record(generation, record_id)
 
@@ -71,7 +71,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        if (row := generation.row_of(record_id, visible=visible_to(generation, tenant))) is None:
+        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
@@ -200,7 +200,7 @@ def picture_tag(index: Index, wanted: PictureRequest, *, tenant: str | None) -> 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
         if row is None:
             raise no_record(wanted.record_id)
         return sha1([_RULES, generation.id, generation.origin(row).hex(), *wanted])
@@ -215,7 +215,7 @@ def picture(index: Index, wanted: PictureRequest, *, tenant: str | None) -> byte
         Unavailable: a package is missing.
     """
     with index.reading() as generation:
-        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
         if row is None:
             raise no_record(wanted.record_id)
         chunk: dict[str, Json] | None = None
