@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from math import fsum, isnan
+from string import whitespace
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Unavailable, UsageError, quoted
@@ -38,18 +39,18 @@ Values = Mapping[str, Mapping[str, float]]
 
 
 def names(texts: Sequence[str]) -> list[str]:
-    """Return names that are separated by blanks or commas; a comma within brackets belongs to a name."""
-    return [name for text in texts for name in _split(text) if name]
+    """Return names that are separated by blanks or commas outside brackets."""
+    return [name for text in texts for name in pieces(text, f",{whitespace}") if name]
 
 
-def _split(text: str) -> Iterator[str]:
-    """Yield the parts between blanks and commas outside brackets."""
+def pieces(text: str, separators: str) -> Iterator[str]:
+    """Yield the parts of a text between separators outside brackets."""
     start, depth = 0, 0
-    for at, char in enumerate(text):
-        depth = max(0, depth + (char == "(") - (char == ")"))
-        if not depth and (char == "," or char.isspace()):
-            yield text[start:at]
-            start = at + 1
+    for place, char in enumerate(text):
+        depth = max(0, depth + (char in "([{") - (char in ")]}"))
+        if not depth and char in separators:
+            yield text[start:place]
+            start = place + 1
     yield text[start:]
 
 

@@ -19,6 +19,7 @@ from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.evaluate import Evaluation, evaluate, judge
 from retrieve_cli.evaluation.judgments import Run, Topic, in_trec_order, read_run
+from retrieve_cli.evaluation.measures import pieces
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.pipeline import Edit
@@ -156,18 +157,6 @@ def named_run(text: str, base: Answers | None, *, rrf_k: float) -> NamedRun:
     return with_settings(text, text, base)
 
 
-def _parts(text: str) -> list[str]:
-    """Return a text cut at its commas, but for those within brackets."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "{[") - (char in "}]")
-        if char == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
 def with_settings(name: str, text: str, base: Answers) -> Answers:
     """Return the run with `section.key=value,…` changed.
 
@@ -176,7 +165,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     """
     changes: dict[str, Json] = {}
     settings = base.settings
-    for part in _parts(text):
+    for part in pieces(text, ","):
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):
