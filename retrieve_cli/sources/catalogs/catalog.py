@@ -124,12 +124,12 @@ class CatalogSource:
         rows, first = catalog_rows(self.path), list[Row | str]()
         objects = list(_objects(rows, first))
         if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
-            renames = infer(item for item, linked in objects if not linked)
+            renames = infer(item for item in objects if not is_stored(item))
             self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
         fields, self._key = self._fields, None
-        items = [as_renamed_item(item, fields) for item, _ in objects]
+        items = [as_renamed_item(item, fields) for item in objects]
         if not all(has_id(item, fields) for item in items):
-            rest = (as_renamed_item(item, fields) for item, _ in _objects(rows, None))
+            rest = (as_renamed_item(item, fields) for item in _objects(rows, None))
             self._key = find_key(chain(items, rest), fields)
             first, rows = [], catalog_rows(self.path)
         self._reading = sentences(items, fields, self._key) if items else []
@@ -220,18 +220,17 @@ def _lines(file: BufferedReader) -> Iterator[Row | str]:
         yield Row(number, line.removeprefix(BOM) if number == 1 else line)
 
 
-def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[tuple[dict[str, Json], bool]]:
-    """Yield the objects of rows, each with whether it is JSON-LD or stored, so that its names are known: of the first
-    rows, which are added to `taken`, or of all."""
+def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[dict[str, Json]]:
+    """Yield the objects of the first rows, which are added to `taken`, or of all."""
     size = 0
     for row in rows if taken is None else islice(rows, LOOKED_AT):
         if taken is not None:
             taken.append(row)
         if isinstance(row, Row):
             with suppress(ValueError, NotRead):
-                item, written = _described(row.line)
+                item, _ = _described(row.line)
                 if isinstance(item, dict):
-                    yield item, written is not row.line or is_stored(item)
+                    yield item
             if taken is not None and (size := size + len(row.line)) > files.LINE:
                 return
 

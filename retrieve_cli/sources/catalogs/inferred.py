@@ -93,6 +93,11 @@ def parts_of(name: str) -> list[str]:
     return _PART.findall(_HUMP.sub(" ", name[:100]).casefold())
 
 
+def is_named(key: str, field: str) -> bool:
+    """Return True if the whole name of a key is one of a field."""
+    return "".join(parts_of(key)) in _WORDS[field]
+
+
 def is_of_another(parts: Iterable[str]) -> bool:
     """Return True if words of a key mean that it names something other than the record: `author_id`."""
     return not _OTHERS.isdisjoint(parts)
@@ -117,7 +122,7 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
             return {}
     present = {field for field, paths in SPELLINGS.items() if any(path in values for path in paths)}
     partly = not present.isdisjoint(_HEAD)
-    taken = ELSEWHERE.union(*SPELLINGS.values())
+    taken = ELSEWHERE.union(("type",), *SPELLINGS.values())
     keys = [_key(name, some, number) for name, some in values.items() if name not in taken and "." not in name]
     fields = [field for field in _WORDS if field not in present]
     chosen: dict[str, str] = {}

@@ -41,6 +41,8 @@ class CatalogKey(Frozen):
     """Digests that several records have: each of these is known by its whole row."""
     whole: int = 0
     """Number of records that are known by their whole row."""
+    rows: int = 0
+    """Number of records without an id."""
     ids: bool = False
     """True if other records have an id."""
 
@@ -55,11 +57,13 @@ class CatalogKey(Frozen):
         """Return the key in words."""
         if self.column:
             return f"key: {_shown(self.column, fields)}"
+        if self.whole == self.rows:
+            return "key: the whole row, so an edit will look like a new record; to name a key, map a column to id"
         key = "key: id, else a digest of title and url" if self.ids else "key: a digest of title and url"
         if not self.whole:
             return key
         rows = f"the whole row for {count(self.whole, 'record')}: an edit will look like a new record"
-        return f"{key}, {rows}; to name a key, map a column to id (catalog.fields in config.yaml)"
+        return f"{key}, {rows}"
 
 
 def find_key(items: Iterable[Mapping[str, Json]], fields: FieldMap, known: Container[str] = ()) -> CatalogKey | None:
@@ -113,7 +117,7 @@ class _Columns:
             return CatalogKey(names[0])
         shared = {digest for digest, number in self._digests.items() if number > 1 and digest}
         whole = self._digests[""] + sum(self._digests[digest] for digest in shared)
-        return CatalogKey("", shared, whole, ids)
+        return CatalogKey("", shared, whole, len(self.rows), ids)
 
 
 def with_key(item: Mapping[str, Json], fields: FieldMap, key: CatalogKey) -> Mapping[str, Json]:

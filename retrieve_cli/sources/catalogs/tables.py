@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from gzip import BadGzipFile, GzipFile
@@ -24,7 +24,9 @@ from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
-from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of
+from retrieve_cli.sources.catalogs.json_ld import is_linked
+from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
+from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.worker import search_path
@@ -74,8 +76,7 @@ class TableFile(NamedTuple):
             yield from self._rows(cells(), numbers=_numbers(cells()))
         else:
             with _opened(self.path, packed=self.packed) as file:
-                entries = entries_of(file, str(self.path)) if self.kind == "json" else files.lines(file)
-                yield from (Row(number, line) for number, line in enumerate(entries, 1))
+                yield from _of_json(file, str(self.path)) if self.kind == "json" else _lines(files.lines(file))
 
     def _rows(self, cells: Iterator[Cells | str], *, numbers: Collection[int] | None = None) -> Iterator[Row | str]:
         """Yield the rows below the header, which is the first row with a cell that is not empty. A table of text has
@@ -157,14 +158,62 @@ def table_of(path: Path) -> TableFile | None:
     """
     with files.open_regular(path) as file:
         head = file.read(_HEAD)
+        is_json = head.removeprefix(BOM).lstrip().startswith(b"{") and not file.seek(0) and _is_json(file)
     if packed := head.startswith(_GZIP):
         with _opened(path, packed=True) as file:
-            head = file.read(_HEAD)
-    kind = _kind_of(head, path)
+            head = file.peek(_HEAD)
+            is_json = head.lstrip().startswith(b"{") and _is_json(file)
+    kind = "json" if is_json else _kind_of(head, path)
     if packed:
         text = kind == "csv" or (kind in (None, "json") and b"\0" not in head)
         return TableFile(path, kind or "lines", packed) if text else None
     return TableFile(path, kind, packed) if kind else None
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[Row]:
+    return (Row(number, line) for number, line in enumerate(lines, 1))
+
+
+def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
+    """Yield the entries of an array, the objects of a file, or the records within them."""
+    import orjson
+
+    if file.peek(_HEAD).removeprefix(BOM).lstrip().startswith(b"["):  # type: ignore[attr-defined]
+        yield from _lines(entries_of(file, path))
+        return
+    values = objects_of(file, path)
+    if len(values) > 1 and not is_around_records(values[0]):
+        yield from _lines(map(orjson.dumps, values))
+        return
+    found = [records_in(value, path) for value in values]
+    if found and found[0][1]:
+        keys = found[0][1].removeprefix(".")
+        yield f"its records are the list `{shortened(keys, 80)}`" if keys else "its records are the values of an object"
+    yield from _lines(orjson.dumps(record) for records, _ in found for record in records)
+
+
+def _loaded(text: bytes) -> Json:
+    """Return a value of JSON; None if it is not JSON."""
+    import orjson
+
+    with suppress(ValueError):
+        return orjson.loads(text)
+    return None
+
+
+def _is_json(file: IO[bytes]) -> bool:
+    """Return True for a file of JSON that is not JSON Lines: its first object takes several lines, or is around a list
+    of records."""
+    first = file.readline(files.LINE).removeprefix(BOM).strip()
+    value = _loaded(first)
+    if is_linked(value):
+        return False
+    if is_around_records(value):
+        return True
+    then = file.read(_HEAD).lstrip()
+    if not then and isinstance(value, dict):
+        return True
+    return first.endswith((b"{", b"[")) or (first.endswith(b",") and then.startswith(b'"'))
 
 
 def _kind_of(head: bytes, path: Path) -> str | None:
