@@ -17,7 +17,6 @@ from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.operations.why import why
 from retrieve_cli.output.compact import Count, clean, fields_line, own_fields
 from retrieve_cli.output.places import fence_of, known_keys, pages
-from retrieve_cli.output.plain_text import significant
 from retrieve_cli.server.mcp.addresses import SCHEME, CursorPlace, cursor_of, read_cursor, read_uri
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget, read_names
@@ -186,7 +185,9 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(fields) else None
         more = {"next_cursor": following} if following else {}
         structured = {"fields": [each.to_json() for each in shown], "generation": index.generation, **more}
-        return structured, "\n".join(map(_line, shown)) + (f"\nnext_cursor: {following}" if following else "")
+        return structured, "\n".join(field.line() for field in shown) + (
+            f"\nnext_cursor: {following}" if following else ""
+        )
 
     def size(shown: Sequence[FieldValues]) -> int:
         structured, text = page(shown)
@@ -200,15 +201,6 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         shown = [*shown, left[len(shown)]]
     structured, text = page(shown)
     return ToolOutcome(structured, text or "no record has a field", f"{len(shown)} fields in structuredContent")
-
-
-def _line(field: FieldValues) -> str:
-    """A field on one line: its records, its values with theirs."""
-    numbers = "" if field.least is None else f"{significant(field.least)} to {significant(field.most or 0.0)}; "
-    values = ", ".join(f"{value} ({records})" for value, records in field.values)
-    others = f" and {field.others} more" if field.others else ""
-    records = f"{field.records} record{'' if field.records == 1 else 's'}"
-    return f"{printable(field.field)} ({records}): {numbers}{values}{others}"
 
 
 def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> ToolOutcome:
