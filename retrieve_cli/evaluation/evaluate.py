@@ -19,7 +19,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import Values, depth, per_query
+from retrieve_cli.evaluation.measures import Scorer, Values, depth
 from retrieve_cli.evaluation.passages import RelevantPassages
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.frozen import Frozen, replace
@@ -136,7 +136,7 @@ def evaluate(
         # Those chunks are relevant that a file, a heading or a quote selects.
         by_chunk = rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
         run_of_chunks = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in by_chunk.rankings}
-        values = per_query(measures, passages.chunks, run_of_chunks)
+        values = Scorer(measures, passages.chunks)(run_of_chunks)
         further |= {f"chunk {name}": each for name, each in values.items()}
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     return replace(
@@ -290,7 +290,7 @@ def _evaluation(
     graded = {topic.id: topic.grades for topic in topics if topic.grades or topic.names_place}
     values: dict[str, Mapping[str, float]] = {}
     if graded:
-        values.update(per_query(measures, graded, run))
+        values.update(Scorer(measures, graded)(run))
     values.update(further or {})
     intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
     unanswered = [topic.id for topic in topics if not run.get(topic.id)]

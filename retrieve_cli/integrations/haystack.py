@@ -9,7 +9,7 @@ from typing import Any
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.writable import WritableIndex
 from retrieve_cli.errors import UsageError
-from retrieve_cli.integrations import IndexOrPath, metadata_of, missing, opened, scores_of
+from retrieve_cli.integrations import IndexOrPath, joined, metadata_of, missing, opened, scores_of
 from retrieve_cli.integrations.filters import narrowed
 
 try:
@@ -84,7 +84,7 @@ class HaystackRetriever:
 
     def _chosen(self, filters: dict[str, Any] | None, top_k: int | None) -> Any:
         number = self.top_k if top_k is None else top_k
-        choices = {**(self.choices or {}), **({} if number is None else {"top_k": number})}
+        choices = joined(self.choices or {}, {"top_k": number})
         wanted = filters or self.filters
         return narrowed(self._index, wanted, choices) if wanted else choices
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.writable import WritableIndex
-from retrieve_cli.integrations import metadata_of, missing, opened
+from retrieve_cli.integrations import joined, metadata_of, missing, opened
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -55,9 +56,9 @@ class LangChainRetriever(BaseRetriever):
     def _chosen(self, choices: dict[str, Any]) -> Any:
         choices.pop("verbose", None)  # the callback manager has it
         named = {"k": self.k, "filters": self.filters, "filter": self.filter}
-        levels = (named, self.choices, self.search_kwargs, choices.pop("search_kwargs", {}), choices)
-        # None is no choice: it does not take a filter away.
-        return {name: value for level in levels for name, value in level.items() if value is not None}
+        inner = choices.get("search_kwargs")
+        inner = choices.pop("search_kwargs") if isinstance(inner, Mapping) else {}
+        return {**joined(named, self.choices, self.search_kwargs), **joined(inner, choices)}
 
 
 def _documents(answer: IndexAnswer) -> list[Document]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.integrations import IndexOrPath, metadata_of, missing, opened, scores_of
+from retrieve_cli.integrations import IndexOrPath, joined, metadata_of, missing, opened, scores_of
 from retrieve_cli.integrations.filters import TEXT_MATCH, narrowed
 
 try:
@@ -39,8 +39,8 @@ class LlamaIndexRetriever(BaseRetriever):
             UsageError: one of them is unknown, or takes another value.
         """
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-        if "similarity_top_k" in choices:
-            choices = {"top_k": choices.pop("similarity_top_k"), **choices}
+        # In LlamaIndex this is the number of results.
+        choices = joined({"top_k": choices.pop("similarity_top_k", None)}, choices)
         self._index, self._choices = opened(index), choices
         self._index.options(**self._chosen())
 

@@ -217,6 +217,7 @@ def expect_obeyed(tools: WritableIndex, name: str, filters: Any, ask: Callable[[
 
 def test_every_parameter_of_the_interfaces_of_langchain_is_obeyed_or_refused(tools: WritableIndex) -> None:
     from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import ConfigurableField
     from langchain_core.vectorstores import InMemoryVectorStore, VectorStoreRetriever
 
     langchain, free = Places(tools).langchain, {"license": "MIT"}
@@ -237,6 +238,13 @@ def test_every_parameter_of_the_interfaces_of_langchain_is_obeyed_or_refused(too
         asked(langchain(index=tools), filter=lambda document: True)
     with pytest.raises(UsageError, match="`filters` and `filter`"):
         asked(retriever, filters={"license": "Apache-2.0"})
+    with pytest.raises(UsageError, match="`filter` is given twice"):
+        asked(langchain(index=tools, filter=free, search_kwargs={"filter": {"license": "Apache-2.0"}}))
+    with pytest.raises(UsageError, match="search_kwargs"):
+        asked(retriever, search_kwargs=3)
+    configurable = retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))
+    found = configurable.invoke(QUERY, config={"configurable": {"search": {"k": 1}}})
+    assert [document.id for document in found] == ids(tools, k=1, filters=free)
 
 
 def test_every_parameter_of_the_interfaces_of_llamaindex_is_obeyed_or_refused(tools: WritableIndex) -> None:
@@ -253,6 +261,8 @@ def test_every_parameter_of_the_interfaces_of_llamaindex_is_obeyed_or_refused(to
     mit = MetadataFilters(filters=[MetadataFilter(key="license", value="MIT")])
     for name in walked - FRAMEWORK:
         expect_obeyed(tools, name, mit, lambda choices: asked(llamaindex(tools, **choices)))
+    with pytest.raises(UsageError, match="`top_k` is given twice"):
+        llamaindex(tools, similarity_top_k=1, top_k=2)
     for part in dataclasses.fields(QueryBundle):
         if part.name not in FRAMEWORK:
             with pytest.raises(UsageError, match=part.name):
@@ -272,6 +282,8 @@ def test_every_parameter_of_the_interfaces_of_haystack_is_obeyed_or_refused(tool
             expect_obeyed(tools, name, mit, lambda choices: asked(haystack(tools), **choices))
     both = haystack(tools, filters=mit, choices={"filters": "group=microscopy"})
     assert asked(both) == ids(tools, filters=["license=MIT", "group=microscopy"])
+    with pytest.raises(UsageError, match="`top_k` is given twice"):
+        asked(haystack(tools, choices={"top_k": 3}), top_k=2)
     with pytest.raises(UsageError, match="`k` and `top_k`"):
         asked(haystack(tools, top_k=2, choices={"k": 3}))
 
