@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
+from retrieve_cli.config.settings import CatalogSettings, DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -23,6 +23,7 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
+    from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
 
@@ -187,7 +188,9 @@ def watched_of(
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
                 key = str(built["key"]) if "key" in built else None
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], spellings, starts, renames, key)
+                layout = _layout(built["layout"]) if "layout" in built else None
+                stamp = built["stamp"]
+                watched = WatchedCatalog(path, entry.name, prefix, stamp, spellings, starts, renames, layout, key)
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
@@ -270,7 +273,7 @@ def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> S
 def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    return CatalogSource(_path(entry), field_map(settings), **names)
+    return CatalogSource(_path(entry), field_map(settings), layout=layout_of(settings.catalog), **names)
 
 
 def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
@@ -292,6 +295,20 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
     "sparql": _remote,
 }
 """Constructors of the built-in sources, by kind."""
+
+
+def _layout(value: Json) -> TableLayout:
+    """Return the layout of a table that a manifest names. Raises: TypeError: it is not one."""
+    from retrieve_cli.sources.catalogs.tables import TableLayout
+
+    return TableLayout.of(value)
+
+
+def layout_of(settings: CatalogSettings) -> TableLayout:
+    """Return the layout of tables as configured."""
+    from retrieve_cli.sources.catalogs.tables import TableLayout
+
+    return TableLayout(settings.header, settings.sheet, settings.split)
 
 
 def field_map(settings: Settings) -> FieldMap:

@@ -76,9 +76,12 @@ class StoreSettings(SettingsSection):
 
 
 class CatalogSettings(SettingsSection):
-    """Keys of a catalog that become text, and their weights."""
+    """Keys of a catalog that become text, and their weights; and the layout of tables."""
 
     fields: Mapping[str, FieldSetting] = {}
+    header: int | None = bounded(None, 0)
+    sheet: str = key("", also_numbers=True)
+    split: Mapping[str, str] = {}
 
 
 class DocsSettings(SettingsSection):

@@ -90,6 +90,8 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
         return [_named(each, bounds["choices"](), key) for each in found] if "choices" in bounds else found
     if "choices" in bounds:
         return _named(value, bounds["choices"](), key)
+    if bounds.get("also_numbers") and type(value) is int:
+        return str(value)
     if bounds.get("folder") and isinstance(value, str) and "/" in value:
         return str(_path(value, folder, key))
     if kind is Path and isinstance(value, str):

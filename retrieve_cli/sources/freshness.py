@@ -27,6 +27,7 @@ from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
 _SMALL = 256 * 1024
@@ -198,6 +199,8 @@ class WatchedCatalog:
     """Offsets of its lines at build time."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Keys that the build read under other names."""
+    layout: TableLayout | None = None
+    """Layout of the table in the configuration of the build."""
     key: str | None = None
     """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
     _state: _FileState | None = None
@@ -253,7 +256,7 @@ class WatchedCatalog:
                 is_there = not kind and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                state.content = self._renamed(_rows(self.path))
+                state.content = self._renamed(_rows(self.path, self.layout))
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"
@@ -354,13 +357,13 @@ def _kind(path: Path) -> str:
     return table.kind if table is not None else ""
 
 
-def _rows(path: Path) -> list[bytes]:
+def _rows(path: Path, layout: TableLayout | None) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
     from retrieve_cli.sources.catalogs.catalog import NotRead, catalog_rows
-    from retrieve_cli.sources.catalogs.tables import Row
+    from retrieve_cli.sources.catalogs.tables import Row, TableLayout
 
     try:
-        rows = [row.line for row in islice(catalog_rows(path), _ROWS) if isinstance(row, Row)]
+        rows = [row.line for row in islice(catalog_rows(path, layout or TableLayout()), _ROWS) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
     except NotRead as error:

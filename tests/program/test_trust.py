@@ -39,7 +39,7 @@ PLAIN = set(
     "facets.model llm.model pgvector.schema qdrant.collection opensearch.index "
     "chunking.language encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
-    "catalog.fields boost.factors recency.field chunking.rules docs.include "
+    "catalog.fields catalog.sheet catalog.split boost.factors recency.field chunking.rules docs.include "
     "docs.exclude bm25.languages synonyms.rules".split()
 )
 """Keys of texts that reach nothing: names within a server, fields, prefixes, languages."""

@@ -24,7 +24,7 @@ from retrieve_cli.sources.catalogs.linked_catalog import (
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.catalogs.tables import Row, is_csv, table_of
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from, renamed_line
 from retrieve_cli.storage.manifest import canonical
@@ -48,12 +48,15 @@ class CatalogSource:
 
     kind: SourceKind = "catalog"
 
-    def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
+    def __init__(
+        self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "", layout: TableLayout = TableLayout()
+    ) -> None:
         """Raises: UsageError if `path` is not a file of JSON Lines or a table."""
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
         self._fields = fields
+        self._layout = layout
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
         self._inferred = False
@@ -75,7 +78,8 @@ class CatalogSource:
         renames = [list(pair) for pair in self._fields.renames.items()]
         found: dict[str, Json] = {"fields": renames, "inferred": self._inferred} if renames else {}
         key = {} if self._key is None else {"key": self._key.column}
-        return {**found, **key, "reading": self._reading} if self._reading else found
+        layout = {} if self._layout == TableLayout() else {"layout": self._layout.to_json()}
+        return {**found, **key, **layout, "reading": self._reading} if self._reading else found
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -121,7 +125,7 @@ class CatalogSource:
     def _prepared(self) -> Iterator[Row | str]:
         """Return the rows, after inferring from the first ones which keys are fields, and from all the key of records
         that have no id."""
-        rows, first = catalog_rows(self.path), list[Row | str]()
+        rows, first = catalog_rows(self.path, self._layout), list[Row | str]()
         objects = list(_objects(rows, first))
         if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
             renames = infer(item for item in objects if not is_stored(item))
@@ -131,7 +135,7 @@ class CatalogSource:
         if not all(has_id(item, fields) for item in items):
             rest = (as_renamed_item(item, fields) for item in _objects(rows, None))
             self._key = find_key(chain(items, rest), fields)
-            first, rows = [], catalog_rows(self.path)
+            first, rows = [], catalog_rows(self.path, self._layout)
         self._reading = sentences(items, fields, self._key) if items else []
         return chain(first, rows)
 
@@ -188,7 +192,7 @@ def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
     return orjson.dumps(keyed) if "id" in item else head + written.lstrip().removeprefix(b"{")
 
 
-def catalog_rows(path: Path) -> Iterator[Row | str]:
+def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:
     """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
 
     Raises:
@@ -199,7 +203,7 @@ def catalog_rows(path: Path) -> Iterator[Row | str]:
         if (graph := graph_of_file(file)) is not None:
             yield from (Row(1, canonical(record)) for record in graph)
             return
-        table = table_of(path)
+        table = table_of(path, layout)
         for row in _lines(file) if table is None else table.rows():
             if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
                 yield row

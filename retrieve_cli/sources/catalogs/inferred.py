@@ -37,6 +37,14 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Words of keys by field, best first."""
 _OTHERS = frozenset("author user owner maintainer parent file logo icon image license licence".split())
 """Words of keys whose name, id or address belongs to something else."""
+_COLUMNS = frozenset("id identifier sku slug key uuid doi price year date type version author status".split()).union(
+    *_WORDS.values()
+)
+"""Words that are usual in the names of columns."""
+_LONGEST_COLUMN, _PROSE = 40, 4
+"""Characters of the name of a column, and words of a description on average."""
+NUMBERED: Final = "column "
+"""Beginning of the names of columns of a table without a header: any text may be the description."""
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)", re.IGNORECASE)
@@ -55,6 +63,10 @@ class _Key(Frozen):
 
     def mean(self, measure: Callable[[str], int]) -> float:
         return sum(map(measure, self.values)) / len(self.values)
+
+    @property
+    def words(self) -> float:
+        return self.mean(lambda text: len(text.split()))
 
     @property
     def distinct(self) -> float:
@@ -96,6 +108,11 @@ def parts_of(name: str) -> list[str]:
 def is_named(key: str, field: str) -> bool:
     """Return True if the whole name of a key is one of a field."""
     return "".join(parts_of(key)) in _WORDS[field]
+
+
+def is_column(name: str) -> bool:
+    """Return True if a word of a name is usual for a column."""
+    return len(name) <= _LONGEST_COLUMN and not _COLUMNS.isdisjoint(["".join(parts_of(name)), *parts_of(name)])
 
 
 def is_of_another(parts: Iterable[str]) -> bool:
@@ -150,7 +167,7 @@ def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str]) -> N
 
     choose(
         "description",
-        lambda key: key.is_prose and not key.lists and key.mean(lambda text: len(text.split())) >= 4,
+        lambda key: key.is_prose and not key.lists and (key.words >= _PROSE or key.name.startswith(NUMBERED)),
         lambda key: key.mean(len),
     )
     choose("name", lambda key: key.suits("name") and key.share >= 0.8 and key.distinct >= 0.8)
