@@ -346,11 +346,8 @@ def _version(name: str) -> str:
     return ""
 
 
-_Distribution = tuple[Sequence[str], str, object]
-"""Names of a distribution, of which any will do, its purpose, and if it is needed here."""
-
-
-def _distributions(subject: Subject) -> Iterator[_Distribution]:
+def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, object]]:
+    """Yield names of a distribution, of which any will do, its purpose, and if it is needed."""
     settings, encoder = subject.settings, subject.settings.encoder
     kinds = {entry.kind for entry in subject.entries}
     kind = encoder.kind if settings.dense.enabled else ""
@@ -380,7 +377,7 @@ def _distributions(subject: Subject) -> Iterator[_Distribution]:
         yield from (([name], purpose, needed) for name in names.split())
 
 
-def _of_retrievers(subject: Subject) -> Iterator[_Distribution]:
+def _of_retrievers(subject: Subject) -> Iterator[tuple[Sequence[str], str, object]]:
     recipe = subject.manifest.recipe if subject.manifest else None
     for name in retriever_names():
         card = recipe.retrievers.get(name, {}) if recipe else {}
@@ -488,7 +485,7 @@ def _own(_: Subject) -> str:
 
 
 def _table(engines: Iterable[str]) -> Mapping[str, tuple[_Look, _Fix]]:
-    """Return the checks in order, each with the fix for findings that have none of their own."""
+    """Return the checks in order, each with the fix for findings that have no other one."""
     return {
         "config": (_configuration, _command("trust")),
         "artifacts": (_artifacts, Subject.build),

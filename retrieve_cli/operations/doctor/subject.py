@@ -22,7 +22,7 @@ from retrieve_cli.storage.store import Store
 
 
 class Check(NamedTuple):
-    """A finding. The table of checks has its name, and its fix if it has none of its own."""
+    """A finding. The table of checks adds its name, and a fix if it has none."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
