@@ -257,7 +257,7 @@ def _model(subject: Subject) -> Check:
         return fail(error.message)
     message = f"{card.name} at revision {card.revision[:12]}, {use}"
     try:
-        if settings.dense.enabled:
+        if built_with is not None and settings.dense.enabled:
             encoders.encoder_to_build(settings)
     except Unavailable as error:
         return warn(f"{message}; but sync needs another one: {error.message}", error.hint)
@@ -317,27 +317,27 @@ def _model_servers(subject: Subject) -> Check | None:
 def _gpu(subject: Subject) -> Check:
     if not subject.settings.dense.enabled:
         return ok("not needed: nothing is encoded (dense.enabled: false)")
-    device = encoders.device(subject.settings)
-    if encoders.slow_precision(subject.settings):
-        return warn(device, "set `encoder.precision: float32` and build the index again")
-    return ok(device)
+    device, slow = encoders.device(subject.settings)
+    fix = "set `encoder.precision: float32` and build the index again"
+    return warn(device, fix) if slow else ok(device)
 
 
 def _packages(subject: Subject) -> Check:
     installed: dict[str, None] = {}
-    missing: list[str] = []
-    absent: dict[str, str] = {}
+    absent: dict[str, None] = {}
+    missing: dict[str, str] = {}
     for names, purpose, needed in (*_distributions(subject), *_of_retrievers(subject)):
         if version := next(filter(None, map(_version, names)), ""):
             installed[version] = None
             continue
-        absent[names[0]] = f"{names[0]} is not installed, needed for {purpose}"
-        missing += names[:1] if needed else ()
+        text = f"{names[0]} is not installed, needed for {purpose}"
+        absent[text] = None
+        if needed:
+            missing[names[0]] = text
     if missing:
-        message = "; ".join(absent[name] for name in dict.fromkeys(missing))
-        return fail(message, f"pip install {' '.join(dict.fromkeys(missing))}")
+        return fail("; ".join(missing.values()), f"pip install {' '.join(missing)}")
     versions = [f"retrieve {__version__}", f"Python {platform.python_version()}", *installed]
-    return ok("; ".join([", ".join(versions), *absent.values()]))
+    return ok("; ".join([", ".join(versions), *absent]))
 
 
 def _version(name: str) -> str:
@@ -356,7 +356,9 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
         kind = "torch" if on_torch else "onnx"
     cut = settings.chunking.coherence or settings.facets.extractive or "docs" in kinds
     spacy = settings.chunking.entities or (cut and settings.chunking.language != "en")
-    remote = kinds & {"http", "sparql"} or configured_servers(settings)
+    served = encoder.kind == "remote" or settings.rerank.backend in ("remote", "llm")
+    addresses = (settings.llm.base_url, settings.facets.base_url)
+    remote = served or any(addresses) or kinds & {"http", "sparql"}
     obo = any(path.suffix == ".obo" for path in settings.graph.files)
     table = (
         ("typer rich PyYAML orjson numpy", "every command", True),

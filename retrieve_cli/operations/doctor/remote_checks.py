@@ -22,7 +22,7 @@ _WITHOUT_KEYS = "ddg, pubmed, biorxiv, s2, arxiv"
 
 
 def engine(name: str, subject: Subject) -> Check | list[Check]:
-    """Check that an engine can be used, and holds the current generation as it was sent."""
+    """Check that an engine can be used, and holds all that was sent of the current generation."""
     from retrieve_cli.assemble import engines
 
     chosen = engines.engine(name, subject.settings)  # raises if a secret is missing
