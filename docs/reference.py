@@ -19,6 +19,8 @@ from retrieve_cli.errors import Exit
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
 _WIDTH = 80
+_OF_EVERY_COMMAND = re.compile(r"^  (?:--color|-q, --quiet|-v, --verbose|-h, --help) .*\n", re.MULTILINE)
+"""Options that the page of a group does not repeat for each of its commands."""
 _SECTION = re.compile(r"([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
 _KEY = re.compile(r"  ([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
 _MORE = re.compile(r" +# ?(.*)$")
@@ -86,7 +88,8 @@ def _commands() -> Iterator[tuple[str, str]]:
         also = f"\n`retrieve {others[name]}` is the same.\n" if name in others else ""
         parts = [f"# retrieve {name}\n{also}\n{_help(command, f'retrieve {name}')}"]
         for inner, part in getattr(command, "commands", {}).items():
-            parts.append(f"## retrieve {name} {inner}\n\n{_help(part, f'retrieve {name} {inner}')}")
+            text = _OF_EVERY_COMMAND.sub("", _help(part, f"retrieve {name} {inner}"))
+            parts.append(f"## retrieve {name} {inner}\n\n{text}")
         yield name, "\n".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,9 +88,15 @@ def present_entries(settings: Settings, store: Store, say: Callable[[str], None]
 
 
 def changes_of(
-    given: Any, documents: Documents, settings: Settings, say: Callable[[str], object] = lambda _: None
+    given: Any,
+    documents: Documents,
+    settings: Settings,
+    say: Callable[[str], object] = lambda _: None,
+    *,
+    known: Container[str] = (),
 ) -> list[Change | str]:
-    """Return the change that stores each record, or the reason why it is rejected.
+    """Return the change that stores each record, or the reason why it is rejected. `known` are ids of records that
+    these may replace.
 
     Raises:
         UsageError: there are no records, or more of them are rejected than a build tolerates.
@@ -99,7 +105,7 @@ def changes_of(
 
     changes: list[Change | str] = []
     seen: set[str] = set()
-    for row in with_known_keys(rows_of(given), settings, say):
+    for row in with_known_keys(rows_of(given), settings, say, known=known):
         change = row if isinstance(row, str) else documents.change(row, None)
         if isinstance(change, Change) and change.id in seen:
             change = f"duplicate id {quoted(change.id)}"

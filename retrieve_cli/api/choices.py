@@ -46,6 +46,14 @@ def _texts(longest: int, *, most: int) -> Schema:
     return {"type": "array", "items": _text(longest), "maxItems": most}
 
 
+def _ids(*, most: int) -> Schema:
+    return {
+        "type": "array",
+        "items": {"type": ["string", "number"], "maxLength": _LONGEST_VALUE},
+        "maxItems": most,
+    }
+
+
 def _whole(low: int, high: int) -> Schema:
     return {"type": "integer", "minimum": low, "maximum": high}
 
@@ -129,16 +137,16 @@ SEARCH = Table(
            doors=SEVERAL, default="full", more="By default `full`; `brief` over HTTP."),
     # Choose records
     Choice("filters", _FILTERS, "Keep records that match: dims>=3, '!group=x', section=Results.", RECORDS,
-           "--filter FIELD=VALUE", _FOR_MODELS, more=_OBJECT),
-    Choice("doc_ids", _texts(_LONGEST_VALUE, most=_MOST_IDS), "Search this record only.", RECORDS, "--doc-id ID",
+           "--filter FIELD=VALUE", _FOR_MODELS, more=_OBJECT, aliases=("filter",)),
+    Choice("doc_ids", _ids(most=_MOST_IDS), "Search this record only.", RECORDS, "--doc-id ID",
            SEVERAL, more="A list of ids; an empty one finds nothing."),
     Choice("tenant", _text(_LONGEST_NAME), "Search the records of one tenant only.", RECORDS, "--tenant X", SEVERAL,
            aliases=("tenant_id",)),
     # Query
     Choice("files", _HEADS, "Use its format, modality and dimensions, or title and abstract.", QUERY, "--file PATH",
            SEVERAL | {LOCAL}, more="A file is sent as its name and first bytes."),
-    Choice("like", _texts(_LONGEST_VALUE, most=_MOST_FILTERS), "Find records like this one.", QUERY, "--like ID"),
-    Choice("not_like", _texts(_LONGEST_VALUE, most=_MOST_FILTERS), "Find records unlike this one.", QUERY,
+    Choice("like", _ids(most=_MOST_FILTERS), "Find records like this one.", QUERY, "--like ID"),
+    Choice("not_like", _ids(most=_MOST_FILTERS), "Find records unlike this one.", QUERY,
            "--not-like ID", SEVERAL),
     Choice("also", _texts(LONGEST_TEXT, most=_MOST_VALUES), "Search this query variant too.", QUERY, "--also TEXT",
            SEVERAL),

@@ -12,13 +12,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import is_date
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.contracts.terms.tenants import KEYS
-from retrieve_cli.errors import BadDocument, NotFound, UsageError, quoted
+from retrieve_cli.errors import BadDocument, NotFound, UsageError, printable, quoted
+from retrieve_cli.output.plain_text import significant
 from retrieve_cli.search import pictures
 from retrieve_cli.search.access import columns_seen, of_tenant_or_none
 from retrieve_cli.search.places import place_of, together
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.records.lookup import find_chunk, find_record
+from retrieve_cli.storage.records.lookup import find_chunk, find_record, row_of
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.records.suggestions import common_values
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.layout import Place
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.records.column import Column
+    from retrieve_cli.storage.records.columns import Columns
 
 
 class RecordPage(NamedTuple):
@@ -49,9 +53,9 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     from retrieve_cli.operations import views
 
     with index.reading() as generation:
-        if generation.row_of(record_id, visible=visible_to(generation, tenant)) is None:
+        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
             raise no_record(record_id)
-        return views.record(generation, record_id)
+        return views.record(generation, generation.record_id(row))
 
 
 class Chunks(NamedTuple):
@@ -71,7 +75,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        if (row := generation.row_of(record_id, visible=visible_to(generation, tenant))) is None:
+        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
@@ -200,7 +204,7 @@ def picture_tag(index: Index, wanted: PictureRequest, *, tenant: str | None) -> 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
         if row is None:
             raise no_record(wanted.record_id)
         return sha1([_RULES, generation.id, generation.origin(row).hex(), *wanted])
@@ -215,7 +219,7 @@ def picture(index: Index, wanted: PictureRequest, *, tenant: str | None) -> byte
         Unavailable: a package is missing.
     """
     with index.reading() as generation:
-        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
         if row is None:
             raise no_record(wanted.record_id)
         chunk: dict[str, Json] | None = None
@@ -246,6 +250,10 @@ class FieldValues(NamedTuple):
     least: float | None = None
     most: float | None = None
     """The least and the greatest of the values that are numbers; None if none is."""
+    type: str = "text"
+    """`number` or `date` if every value is one; else `text`."""
+    share: float = 0.0
+    """Share of the records that have any."""
 
     @property
     def telling(self) -> bool:
@@ -256,7 +264,17 @@ class FieldValues(NamedTuple):
         """Return the field as programs read it."""
         numbers = {} if self.least is None else {"min": self.least, "max": self.most}
         values = [{"value": value, "records": records} for value, records in self.values]
-        return {"field": self.field, "records": self.records, "values": values, "others": self.others, **numbers}
+        found = {"field": self.field, "type": self.type, "records": self.records, "share": round(self.share, 4)}
+        return {**found, "values": values, "others": self.others, **numbers}
+
+    def line(self) -> str:
+        """Return the field on one line: its records, its values with theirs."""
+        numbers = (
+            "" if self.type != "number" else f"{significant(self.least or 0.0)} to {significant(self.most or 0.0)}; "
+        )
+        values = ", ".join(f"{value} ({records})" for value, records in self.values)
+        others = f" and {self.others} more" if self.others else ""
+        return printable(f"{self.field} ({count(self.records, 'record')}): {numbers}{values}{others}")
 
 
 def fields_of(
@@ -278,18 +296,24 @@ def fields_of(
             for name in names:
                 columns.counts(name)  # raises for an unknown field, with the nearest one
             found = [columns.column(name) for name in names]
-            return [_field(column, examples) for column in found if column is not None]
+            return [_field(columns, column, examples) for column in found if column is not None]
         known = [column for name in columns.fields if name not in KEYS and (column := columns.column(name)) is not None]
-        return sorted((_field(column, examples) for column in known), key=lambda field: (-field.records, field.field))
+        fields = (_field(columns, column, examples) for column in known)
+        return sorted(fields, key=lambda field: (-field.records, field.field))
 
 
-def _field(column: Column, examples: int) -> FieldValues:
+def _field(columns: Columns, column: Column, examples: int) -> FieldValues:
     import numpy as np
 
+    distinct, records = np.unique(column.values).tolist(), len(np.unique(column.records))
+    kind = "number" if len(column.numbered) == len(distinct) else "text"
+    if all(is_date(column.text(value)) for value in distinct):
+        kind = "date"
+    total = len(columns) if columns.visible is None else int(columns.visible.sum())
     values, others = common_values(column, examples)
     numbers = column.numbers
     least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
-    return FieldValues(column.name, len(np.unique(column.records)), values, others, least, most)
+    return FieldValues(column.name, records, values, others, least, most, kind, records / total)
 
 
 def records_of(index: Index, tenant: str | None) -> int:

@@ -150,7 +150,7 @@ class Documents:
             Conflict: a record comes from another source.
         """
         changes: dict[str, Change] = {}
-        for record_id in record_ids:
+        for record_id in (self._id_of(name, tenant, index) for name in record_ids):
             entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
             own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
             if own is None:
@@ -174,6 +174,7 @@ class Documents:
         Raises:
             NotFound: the caller has neither.
         """
+        record_id = self._id_of(record_id, tenant, index)
         entry = self._entry(record_id, tenant)
         name, record = self._record(record_id, tenant, index)
         if entry is None:
@@ -254,6 +255,11 @@ class Documents:
         metadata = orjson.loads(entry.document).get("metadata")
         named = tenants.of(metadata) if isinstance(metadata, dict) else frozenset()
         return named if entry.tenant is None else frozenset((entry.tenant,))
+
+    def _id_of(self, name: str, tenant: str | None, index: Index | None) -> str:
+        """Return the id of the document or record of this id, or else of this unique name."""
+        record = None if self._entry(name, tenant) else self._record(name, tenant, index)[1]
+        return name if record is None else str(record["id"])
 
     def _record(self, record_id: str, tenant: str | None, index: Index | None) -> tuple[str, dict[str, Json] | None]:
         """Return the id of a record in the index, and the record, if it exists for the caller."""

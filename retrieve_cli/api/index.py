@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from retrieve_cli.api.answers import IndexAnswer
-from retrieve_cli.api.requests import Choices, Filters, conditions, options_of, request_of, under_choices
+from retrieve_cli.api.requests import Choices, Filters, conditions, ids, options_of, request_of, under_choices
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import UsageError
@@ -130,7 +130,7 @@ class Index:
             found = views.records(generation, filters=conditions(filters, "filters"), limit=limit or 0)
             return list(found["records"])
 
-    def record(self, record_id: str) -> dict[str, Json]:
+    def record(self, record_id: str | int) -> dict[str, Json]:
         """Return a record with its text and chunks, as `retrieve inspect record ID --json` prints it.
 
         Raises:
@@ -139,7 +139,7 @@ class Index:
         from retrieve_cli.operations import views
 
         with self.reading() as generation:
-            return views.record(generation, record_id)
+            return views.record(generation, *ids(record_id, "record_id"))
 
     def __len__(self) -> int:
         """Number of records."""

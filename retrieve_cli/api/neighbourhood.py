@@ -8,6 +8,7 @@ from retrieve_cli.api.contents import no_record, visible_to
 from retrieve_cli.assemble.graph import labels, open_graph
 from retrieve_cli.retrieval.graph.graph import View
 from retrieve_cli.retrieval.graph.picture import edges_among, places, rings
+from retrieve_cli.storage.records.lookup import row_of
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -66,7 +67,7 @@ def neighbourhood(index: Index, record_id: str, *, tenant: str | None) -> Neighb
     """
     with index.reading() as generation:
         visible = visible_to(generation, tenant)
-        if (node := generation.row_of(record_id, visible=visible)) is None:
+        if (node := row_of(generation, record_id, visible=visible)) is None:
             raise no_record(record_id)
         if (graph := open_graph(generation)) is None:
             return None

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,6 +17,7 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON, Choice
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import FileHead, Json, Request
+from retrieve_cli.contracts.canonical import displayed
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.options import SearchOptions
 
@@ -41,6 +43,7 @@ class Choices(TypedDict, total=False):
     facets: Texts
     related: str
     filters: Filters
+    filter: Filters
     doc_ids: Texts
     tenant: str | None
     tenant_id: str | None
@@ -72,6 +75,7 @@ class Choices(TypedDict, total=False):
 
 
 IN_REQUEST = tuple("query id also like not_like files filters doc_ids tenant retrievers generation at_least".split())
+_IDS = frozenset({"like", "not_like", "doc_ids"})
 _SEVERAL = ("also", "like", "not_like", "retrievers", "doc_ids")
 """Choices that are part of the request; the others are options of its search."""
 
@@ -118,7 +122,8 @@ def request_of(
         raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
     given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
     places = {name: named(SEARCH.rows[name]) for name in given}
-    several = {name: texts(given[name], places[name]) for name in _SEVERAL if name in given}
+    readers = {name: ids if name in _IDS else texts for name in _SEVERAL if name in given}
+    several = {name: read(given[name], places[name]) for name, read in readers.items()}
     paths = given.get("files", ())
     paths = (paths,) if isinstance(paths, str | Path) else paths
     tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
@@ -198,6 +203,18 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
     return tuple(several)
+
+
+def ids(value: Any, name: str) -> tuple[str, ...]:
+    """Return an id, or several, as texts: a number is the id that it is printed as.
+
+    Raises:
+        UsageError: it is neither a text, nor a number, nor a list of these.
+    """
+    several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    numbers = [isinstance(each, Real) and not isinstance(each, bool) for each in several]
+    printed = [displayed(str(each)) if is_number else each for each, is_number in zip(several, numbers, strict=True)]
+    return texts(printed if any(numbers) else value, name)
 
 
 def sound(text: str) -> str:

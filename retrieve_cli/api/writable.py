@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import Choices
+from retrieve_cli.api.requests import Choices, ids as texts_of_ids
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.terms.figures import count
@@ -48,7 +48,8 @@ class WritableIndex(Index):
         return await to_thread(self.search, text, **choices)
 
     def add(self, records: Records) -> Receipt:
-        """Store records; those with the id of a record that was added before replace it. They are found after `sync()`.
+        """Store records; one with the id of a record that was added before, or with its key if it has no id, replaces
+        it. They are found after `sync()`.
 
         Takes what `retrieve.build` takes, except paths. Records that are rejected are named in a warning and in
         `receipt.rejected`; if there are too many, nothing is stored (`build.max_fail`).
@@ -58,12 +59,13 @@ class WritableIndex(Index):
         """
         from retrieve_cli.api.building import changes_of, rejections, warn_of
 
-        changes = changes_of(records, self._documents, self._settings)
+        known = {entry.id for entry in self._documents.inbox.snapshot()}
+        changes = changes_of(records, self._documents, self._settings, known=known)
         receipt = self._documents.store_all(changes, None)
         warn_of(rejections(changes), len(changes), level=2)
         return receipt
 
-    def delete(self, ids: str | Iterable[str]) -> Receipt:
+    def delete(self, ids: str | int | Iterable[str | int]) -> Receipt:
         """Delete records that were added, by their ids: all of them or, after an error, none. They are no longer found
         after `sync()`.
 
@@ -72,7 +74,8 @@ class WritableIndex(Index):
             Conflict: a record comes from a catalog or a folder; it is deleted there.
         """
         try:
-            return self._documents.remove(*([ids] if isinstance(ids, str) else ids), tenant=None, index=self)
+            several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids
+            return self._documents.remove(*texts_of_ids(several, "ids"), tenant=None, index=self)
         except NotFound as error:
             raise NotFound(error.message, hint="list the records: index.records()") from None
 
@@ -105,6 +108,11 @@ class WritableIndex(Index):
 
         return Documents(self._store, self._settings)
 
+    def __reduce__(self) -> tuple[Callable[..., WritableIndex], tuple[object, ...]]:
+        """Pickle the index, or copy it, as its folder, which is opened again. Raises: UsageError: it is closed."""
+        _ = self.opened
+        return _again, (self._store.path.absolute(), self._settings, self._pinned)
+
     def __repr__(self) -> str:
         if self._open is None:
             return printable(f"Index({str(self._store.path)!r}, closed)")
@@ -118,6 +126,10 @@ def open_index(
     """Return an open index; see `retrieve_cli.open`."""
     settings, store = _place(artifacts, config)
     return WritableIndex(store, settings, generation)
+
+
+def _again(path: Path, settings: Settings, generation: str | None) -> WritableIndex:
+    return WritableIndex(own_store(path), settings, generation)
 
 
 def build_index(

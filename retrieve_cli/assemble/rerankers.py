@@ -122,7 +122,7 @@ def _cross_encoder(settings: Settings, chosen: RerankSettings, model: str, _: in
         folder,
         cache_dir=cache_dir(settings),
         device=chosen.device,
-        max_tokens=chosen.max_tokens,
+        max_tokens=min(chosen.max_tokens or folder.model.max_tokens, folder.model.max_tokens),
         batch_size=_BATCH,
     )
 

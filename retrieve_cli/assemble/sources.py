@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, count, islice
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
+from retrieve_cli.config.settings import CatalogSettings, DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -23,6 +23,7 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
+    from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
 
@@ -43,6 +44,7 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
     Raises:
         UsageError: an entry is not valid for its kind.
     """
+    settings = replace(settings, sources=replace(settings.sources, list=entries))
     return [_source(entry, settings, fetched) for entry in entries]
 
 
@@ -97,19 +99,32 @@ def read_document(document: bytes, settings: Settings, *, tenant: str | None) ->
 
 
 def with_known_keys(
-    rows: Iterator[dict[str, Json] | str], settings: Settings, say: Callable[[str], object]
+    rows: Iterator[dict[str, Json] | str],
+    settings: Settings,
+    say: Callable[[str], object],
+    *,
+    known: Container[str] = (),
 ) -> Iterator[dict[str, Json] | str]:
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
-    first records, as for a file, and reported. Texts are reasons why a record is rejected."""
+    first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
+    why a record is rejected. `known` are ids of records that these may replace."""
     from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
-    from retrieve_cli.sources.fields import renamed
+    from retrieve_cli.sources.catalogs.keys import find_key, sentences, with_key
+    from retrieve_cli.sources.fields import as_renamed_item, renamed
 
-    first = list(islice(rows, LOOKED_AT))
-    renames = {} if settings.catalog.fields else infer(row for row in first if isinstance(row, dict))
+    given, fields = list(rows), field_map(settings)
+    items = [row for row in given if isinstance(row, dict)]
+    renames = {} if settings.catalog.fields else infer(items)
     if renames:
-        say(f"no key is a known name or description, so these are read as fields: {renames}")
-    for row in chain(first, rows):
-        yield dict(renamed(row, renames)) if isinstance(row, dict) else row
+        say(f"guessed the fields of these keys: {renames}")
+    written = [renamed(row, renames) for row in items]
+    read = [as_renamed_item(row, fields) for row in written]
+    key = find_key(read, fields, known)
+    for sentence in sentences(read[:LOOKED_AT], fields, key) if read else ():
+        say(sentence)
+    keyed = iter(written if key is None else [with_key(row, fields, key) for row in written])
+    for row in given:
+        yield dict(next(keyed)) if isinstance(row, dict) else row
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
@@ -151,13 +166,13 @@ def watched_of(
 
     strange = strange_sources(fetched.parent, manifest)
     try:
-        paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
+        spellings = {"id": [], **manifest.recipe.sources.get("catalog", {}).get("spellings", {})}
         pairs: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
             path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
-            if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
+            if not isinstance(prefix, str) or "\0" in str(path) or not _are_texts(spellings):
                 raise TypeError(prefix)
             watched: Watched = Unwatched()
             if str(path) in strange:
@@ -173,11 +188,20 @@ def watched_of(
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts, renames)
+                key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
+                layout = _layout(built["layout"]) if "layout" in built else None
+                stamp = built["stamp"]
+                watched = WatchedCatalog(
+                    path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
+                )
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return pairs
+
+
+def _are_texts(spellings: Mapping[str, Json]) -> bool:
+    return all(isinstance(paths, list) and all(isinstance(path, str) for path in paths) for paths in spellings.values())
 
 
 def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
@@ -252,18 +276,21 @@ def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> S
 def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    return CatalogSource(_path(entry), field_map(settings), **names)
+    fields, layout = field_map(settings, entry), layout_of(settings.catalog)
+    return CatalogSource(_path(entry), fields, layout=layout, own=_own(entry), **names)
 
 
 def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
-    mapping = field_map(settings)
+    mapping = field_map(settings, entry)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+    return RemoteSource(
+        fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), own=_own(entry), **names
+    )
 
 
 _SOURCES: Mapping[str, Callable[..., Source]] = {
@@ -276,12 +303,37 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 """Constructors of the built-in sources, by kind."""
 
 
-def field_map(settings: Settings) -> FieldMap:
-    """Return which keys of a catalog become which fields."""
-    from retrieve_cli.sources.fields import FieldMap
+def _layout(value: Json) -> TableLayout:
+    """Return the layout of a table that a manifest names. Raises: TypeError: it is not one."""
+    from retrieve_cli.sources.catalogs.tables import TableLayout
+
+    return TableLayout.of(value)
+
+
+def layout_of(settings: CatalogSettings) -> TableLayout:
+    """Return the layout of tables as configured."""
+    from retrieve_cli.sources.catalogs.tables import TableLayout
+
+    return TableLayout(settings.header, settings.sheet, settings.split)
+
+
+def _own(entry: SourceSetting) -> dict[str, Json]:
+    """Return the keys of an entry that read its columns."""
+    return {**({"id": entry.id} if entry.id else {}), **({"fields": dict(entry.fields)} if entry.fields else {})}
+
+
+def field_map(settings: Settings, entry: SourceSetting | None = None) -> FieldMap:
+    """Return which keys of a catalog, or of the source of an entry, become which fields; all sources have the same
+    fields."""
+    from retrieve_cli.sources.fields import SPELLINGS, FieldMap, key_of
 
     mapped = {key: (field.to, field.weight) for key, field in settings.catalog.fields.items()}
-    return FieldMap.of(mapped, [*settings.graph.relations, *settings.graph.entities])
+    names = {name for source in settings.sources.list for name in source.fields.values()}
+    added = dict.fromkeys(sorted(names - {to for to, _ in mapped.values()} - SPELLINGS.keys()))
+    fields = FieldMap.of({**{name: (name, None) for name in added}, **mapped},
+                         [*settings.graph.relations, *settings.graph.entities])  # fmt: skip
+    own = {} if entry is None else {key: key_of(name) for key, name in entry.fields.items()}
+    return replace(fields, renames={**fields.renames, **own}, configured=bool(mapped or own))
 
 
 def _path(entry: SourceSetting) -> Path:

@@ -83,7 +83,7 @@ def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValu
                 yield OutsideValue("source", "path", path)
         for key in ("url", "endpoint"):
             if isinstance(address := origin.get(key), str):
-                yield OutsideValue("source", "address", address)
+                yield OutsideValue("source", "download", address)
     yield from (OutsideValue("retriever", "code", name) for name in (_added(manifest) if manifest else ()))
     links = [*_folder_links(artifacts), *(_links(artifacts / "generations" / manifest.id) if manifest else ())]
     yield from (OutsideValue("link", "path", path) for path in links if outside(path, home))

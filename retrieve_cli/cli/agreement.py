@@ -38,7 +38,7 @@ def confirmed() -> bool:
 def show(found: Iterable[Trust]) -> None:
     """Print the places outside of the folder, for a decision. Letters that only look like others are escaped."""
     for trust in found:
-        print(printable(f"{trust.place} reaches out of its folder:"), file=sys.stderr)
+        print(printable(f"{trust.place} runs code or reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
             value = shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)
             print(printable(f"  {reach.key} {value}: {KINDS[reach.kind]}"), file=sys.stderr)

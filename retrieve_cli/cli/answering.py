@@ -13,10 +13,11 @@ import typer
 from retrieve_cli.api.index import Index
 from retrieve_cli.cli import printing
 from retrieve_cli.cli.options import OutputFlags, Shared
-from retrieve_cli.config.plugins import LLM
+from retrieve_cli.config.plugins import HYBRID, LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 
@@ -48,8 +49,16 @@ class Run(NamedTuple):
         """True if folders are searched without an index, or a language model reads records that have no index."""
         if self.docs_dir is not None or self.settings.docs.mode == "standard_chunking":
             return True
-        reads_records = self.settings.search.mode == LLM and bool(self.settings.sources.list)
-        return reads_records and self.shared.store.current() is None
+        reads_records = self.settings.search.mode == LLM or self._falls_back
+        return reads_records and bool(self.settings.sources.list) and self.shared.store.current() is None
+
+    @property
+    def _falls_back(self) -> bool:
+        """True if a configured language model may answer in place of an index that is missing."""
+        settings = self.settings
+        configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
+        syncs = settings.syncs_each_time or settings.sync.every_hours
+        return configured and settings.search.mode == HYBRID and not (syncs or self.choices.get("retrievers"))
 
     def options(self, index: Index, choices: Mapping[str, Any] = NOTHING) -> SearchOptions:
         """Return the options of the flags, with the choices of a line in their place.
@@ -90,7 +99,13 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     if run.unindexed:
         from retrieve_cli.cli.folder_queries import unindexed
 
-        with unindexed(shared, settings, run.docs_dir) as folder:
+        note = ""
+        if run.docs_dir is None and settings.docs.mode != "standard_chunking" and settings.search.mode != LLM:
+            note = (
+                f"there is no index in {shared.artifacts}: the language model alone chooses; retrieve build makes one"
+            )
+            settings = replace(settings, search=replace(settings.search, mode=LLM))
+        with unindexed(shared, settings, run.docs_dir, note) as folder:
             run.options(folder)
             yield folder
         return

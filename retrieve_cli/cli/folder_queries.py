@@ -33,10 +33,10 @@ _MOST_MB = 10.0
 class Unindexed(Index):
     """Documents that were read for one command, as a temporary index."""
 
-    def __init__(self, store: Store, settings: Settings, built: TemporaryIndex) -> None:
+    def __init__(self, store: Store, settings: Settings, built: TemporaryIndex, note: str) -> None:
         super().__init__(store, settings)
         self._skipped = built.skipped
-        self._notices = _notices(built)
+        self._notices = (*filter(None, [note]), *_notices(built))
 
     def options(self, **choices: Unpack[Choices]) -> SearchOptions:
         """Raises: Unavailable: a retriever that is named, or required, cannot answer without an index."""
@@ -73,9 +73,9 @@ class Unindexed(Index):
 
 
 @contextmanager
-def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterator[Unindexed]:
+def unindexed(shared: Shared, settings: Settings, folder: Path | None, note: str) -> Iterator[Unindexed]:
     """Open a folder, by default the configured folders, as a temporary index; for a language model that chooses alone,
-    the catalogs as well.
+    the catalogs as well. A `note` is added to each answer.
 
     Raises:
         UsageError: there is no folder, or it has more than `_MOST_MB`.
@@ -94,7 +94,7 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:
             built = build_temporary_index(sources, settings, store, cache=shared.store.cache, progress=progress)
-        yield Unindexed(store, settings, built)
+        yield Unindexed(store, settings, built, note)
 
 
 def _sources(settings: Settings, folder: Path | None) -> list[Source]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 app = group(
-    "Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff; "
-    "with page, any PDF."
+    "Inspect the index: status, records, fields, record, chunk, files, graph, why, run, queries, verify, history, "
+    "diff; with page, any PDF."
 )
 
 
@@ -75,6 +75,22 @@ def records(
     else:
         console_tables.print_records(rows := list(found["records"]), shared.console())
         shared.talk.say(f"{len(rows):,} of {figures.count(found['matched'], 'record')}")
+
+
+@app.command()
+@shared("text", "json")
+def fields(
+    name: Annotated[str | None, argument("[NAME]", "Only this field, with more values.")] = None, *, shared: Shared
+) -> None:
+    """List the fields of records: type, share of the records that have it, most frequent values."""
+    from retrieve_cli.api.contents import fields_of
+    from retrieve_cli.api.index import Index
+    from retrieve_cli.output.plain_text import percent
+
+    index = Index(shared.store, shared.settings())
+    found = fields_of(index, names=[name] if name else [], examples=100 if name else 5)
+    lines = [f"{field.type:6} {percent(field.share):>6}  {field.line()}" for field in found]
+    _show({"fields": [field.to_json() for field in found]}, shared, lines)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.output.journal import QUERIES
 from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.pool import Pool
-from retrieve_cli.server.http.service import Service
+from retrieve_cli.server.http.service import ROOT, Service
 from retrieve_cli.server.http.syncing import SyncOptions
 from retrieve_cli.server.mcp.host import McpOptions
 
@@ -59,6 +59,7 @@ def serve(
     insecure: server_access.Insecure = False,
     allowed_host: server_access.AllowedHosts = None,
     allowed_origin: server_access.AllowedOrigins = None,
+    root_path: server_access.RootPath = "",
     tls_cert: server_access.TlsCertificate = None,
     tls_key: server_access.TlsKey = None,
     sync_every: SyncEvery = None,
@@ -95,6 +96,7 @@ def serve(
         workers,
         (sync_every, jitter),
         (mcp_texts, allow_writes),
+        _root(root_path),
     )
     _run(flags, port, _seconds(grace))
 
@@ -111,13 +113,14 @@ def _run(flags: ServerFlags, port: int, grace: float) -> None:
     try:
         with (reserve if several else bind)(host, port) as listener:
             url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-            public = f"{url}/v1" if flags.encoders else url
+            public = f"{url}{flags.root}{'/v1' if flags.encoders else ''}"
             if several:
                 said: Announcement = {"artifacts": str(shared.artifacts), "workers": str(flags.workers)}
                 ready = partial(_announce, shared, public, said)
                 run_workers(partial(_worker, flags, url), flags.workers, listener, ready, options)
             else:
                 app, said, reread = parts.server(url)
+                app.root = flags.root
                 run(app, listener, partial(_announce, shared, public, said), options, reread=reread)
     except Ended:  # by SIGTERM
         raise typer.Exit(Exit.OK) from None
@@ -130,6 +133,7 @@ def _worker(flags: ServerFlags, url: str) -> Service:
 
     try:
         app, _, reread = flags.parts().server(url)
+        app.root = flags.root
     except RetrieveError as error:
         flags.shared.talk.error(*failure_of(error))
         fail_to_start()
@@ -144,6 +148,14 @@ def _seconds(text: str) -> float:
         if 0 <= seconds <= _LONGEST_GRACE_S:
             return seconds
     raise UsageError(f"--grace takes 0 to {_LONGEST_GRACE_S:g} seconds, not {quoted(text)}", hint="--grace 10s")
+
+
+def _root(path: str) -> str:
+    """Return a path without a slash at its end. Raises: UsageError: it is not a path."""
+    root = path.rstrip("/")
+    if root and not ROOT.fullmatch(root):
+        raise UsageError(f"--root-path takes a path, not {quoted(path)}", hint="--root-path /search")
+    return root
 
 
 def _check_packages() -> None:
@@ -184,6 +196,8 @@ class ServerFlags(NamedTuple):
     """The time between two syncs, and its jitter."""
     mcp: tuple[TextChannel | None, bool]
     """The channel of texts, and True if documents may be added."""
+    root: str
+    """The path below which a proxy has the server."""
 
     def parts(self) -> ServerParts:
         """Return the parts of a server, checked. Raises: RetrieveError: a flag or the configuration is wrong."""

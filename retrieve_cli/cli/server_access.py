@@ -21,6 +21,10 @@ AllowedHosts = Annotated[
 AllowedOrigins = Annotated[
     list[str] | None, option("--allowed-origin", "Web pages of this origin may use the server (CORS).", "ORIGIN")
 ]
+RootPath = Annotated[
+    str,
+    option("--root-path", "Path below which a proxy has it, /search; or the proxy sends X-Forwarded-Prefix.", "PATH"),
+]
 TlsCertificate = Annotated[Path | None, option("--tls-cert", "Certificate of the server (PEM), for https.", "FILE")]
 TlsKey = Annotated[Path | None, option("--tls-key", "Private key of that certificate.", "FILE")]
 

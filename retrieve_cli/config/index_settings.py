@@ -31,12 +31,14 @@ class SourceSetting(SettingsSection):
     """catalog, docs, http, sparql, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
-    url: str | None = None
-    endpoint: str | None = None
+    url: str | None = reaching("download", default=None)
+    endpoint: str | None = reaching("download", default=None)
     query: Path | None = None
     graph: str | None = None
     page_size: int | None = bounded(None, 1)
     id_prefix: str = ""
+    id: str = ""
+    fields: Mapping[str, str] = {}
     exclude: Sequence[str] = []
     sha1: str = "auto"
     token_env: str | None = None
@@ -76,9 +78,12 @@ class StoreSettings(SettingsSection):
 
 
 class CatalogSettings(SettingsSection):
-    """Keys of a catalog that become text, and their weights."""
+    """Keys of a catalog that become text, and their weights; and the layout of tables."""
 
     fields: Mapping[str, FieldSetting] = {}
+    header: int | None = bounded(None, 0)
+    sheet: str = key("", also_numbers=True)
+    split: Mapping[str, str] = {}
 
 
 class DocsSettings(SettingsSection):
@@ -140,7 +145,7 @@ class ChunkingSettings(SettingsSection):
 class ModelsSettings(SettingsSection):
     """Folders of models, and whether missing ones are downloaded."""
 
-    auto_download: bool = reaching("address", default=False)
+    auto_download: bool = reaching("download", default=False)
     dir: Path | None = reaching("code", default=None)
     cache_dir: Path | None = None
 

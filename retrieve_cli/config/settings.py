@@ -118,7 +118,7 @@ class ServeSettings(SettingsSection):
 
     allowed_hosts: Sequence[str] = key([], reaches="access")
     allowed_origins: Sequence[str] = key([], reaches="access")
-    picture_hosts: Sequence[str] = key([], reaches="address")
+    picture_hosts: Sequence[str] = key([], reaches="download")
 
 
 class McpSettings(SettingsSection):
@@ -132,7 +132,7 @@ class JwtSettings(SettingsSection):
 
     issuer: str | None = None
     audience: str | None = None
-    jwks_url: str | None = None
+    jwks_url: str | None = key(None, reaches="download")
     jwks_file: Path | None = None
     secret_env: str | None = None
     algorithms: Sequence[str] = field(default_factory=lambda: ["RS256", "PS256", "ES256", "EdDSA"])

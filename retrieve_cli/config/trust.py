@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 VARIABLE = "RETRIEVE_TRUST"
 """Set to 1, it is the user's agreement to everything: for containers and continuous integration."""
 COMMAND = "retrieve trust"
-Kind = Literal["address", "variable", "path", "code", "access"]
+Kind = Literal["address", "download", "variable", "path", "code", "access"]
 KINDS: Mapping[Kind, str] = {
-    "address": "is sent queries, texts or records",
-    "variable": "is an environment variable that is sent as a key",
+    "address": "sends queries, texts or records over the network",
+    "download": "reads from the network",
+    "variable": "sends the value of this environment variable as a key",
     "path": "is outside of the folder",
     "code": "may run code",
     "access": "decides who may ask a server",
 }
 """Effect of a value of each kind, in words."""
-_ADDRESSES = ("url", "base_url", "endpoint", "endpoints", "jwks_url")
+_ADDRESSES = ("url", "base_url", "endpoints")
 
 
 class OutsideValue(NamedTuple):
@@ -178,7 +179,7 @@ def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Ki
             return None if value in metadata["choices"]() else "code"
         case "path all":
             return "path"
-        case "address" | "variable" | "code" | "access":
+        case "address" | "download" | "variable" | "code" | "access":
             return way
     raise ValueError(f"there is no way of reaching out called {way}")
 

@@ -90,6 +90,8 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
         return [_named(each, bounds["choices"](), key) for each in found] if "choices" in bounds else found
     if "choices" in bounds:
         return _named(value, bounds["choices"](), key)
+    if bounds.get("also_numbers") and type(value) is int:
+        return str(value)
     if bounds.get("folder") and isinstance(value, str) and "/" in value:
         return str(_path(value, folder, key))
     if kind is Path and isinstance(value, str):
@@ -263,6 +265,9 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
+    if setting.kind in ("docs", "inbox") and (setting.id or setting.fields):
+        hint = "remove them: only sources of records have columns"
+        raise UsageError(f"{where} has `id` or `fields`, and is of kind {setting.kind}", hint=hint)
     name = setting.name or _place(setting) or setting.kind
     if setting.path is None and not _FILE_NAME.fullmatch(name):
         hint = "give it a short `name:`, which becomes a file name"

@@ -19,7 +19,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import Values, depth, per_query
+from retrieve_cli.evaluation.measures import Scorer, Values, depth
 from retrieve_cli.evaluation.passages import RelevantPassages
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.frozen import Frozen, replace
@@ -28,6 +28,7 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.records.lookup import row_of
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -115,6 +116,7 @@ def evaluate(
         UsageError: no judged id is in the index, or no file or heading that a query names.
         Unavailable: a configured retriever or reranker cannot run.
     """
+    topics = spelled(opened, topics)
     passages = RelevantPassages.of(opened.generation, topics)
     topics = passages.judged(topics)
     notes = [*check_ids(opened, topics), *passages.check(topics, opened.generation)]
@@ -134,7 +136,7 @@ def evaluate(
         # Those chunks are relevant that a file, a heading or a quote selects.
         by_chunk = rank(opened, queries_of(opened, picking, []), edit, k=depth(measures), unit="chunk")
         run_of_chunks = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in by_chunk.rankings}
-        values = per_query(measures, passages.chunks, run_of_chunks)
+        values = Scorer(measures, passages.chunks)(run_of_chunks)
         further |= {f"chunk {name}": each for name, each in values.items()}
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     return replace(
@@ -196,6 +198,24 @@ def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
     """Return how many results of each query an evaluation needs."""
     k = depth(measures)
     return max(k, _GROUPED) if any(topic.group is not None for topic in topics) else k
+
+
+def spelled(opened: Opened, topics: Sequence[Topic]) -> list[Topic]:
+    """Return the topics with each judged id as the index spells it; of equal ids the highest grade."""
+    generation = opened.generation
+    names = {name for topic in topics for name in topic.grades} - generation.contents_by_id().keys()
+    rows = {name: row_of(generation, name) for name in names}
+    ids = {name: generation.record_id(row) for name, row in rows.items() if row is not None}
+    if not ids:
+        return list(topics)
+    renamed = []
+    for topic in topics:
+        grades: dict[str, int] = {}
+        for name, grade in topic.grades.items():
+            own = ids.get(name, name)
+            grades[own] = max(grade, grades.get(own, grade))
+        renamed.append(replace(topic, grades=grades))
+    return renamed
 
 
 def check_ids(opened: Opened, topics: Sequence[Topic]) -> list[str]:
@@ -270,7 +290,7 @@ def _evaluation(
     graded = {topic.id: topic.grades for topic in topics if topic.grades or topic.names_place}
     values: dict[str, Mapping[str, float]] = {}
     if graded:
-        values.update(per_query(measures, graded, run))
+        values.update(Scorer(measures, graded)(run))
     values.update(further or {})
     intervals = {name: interval(np.array(list(each.values()), np.float64)) for name, each in values.items() if each}
     unanswered = [topic.id for topic in topics if not run.get(topic.id)]

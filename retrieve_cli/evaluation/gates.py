@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.evaluation.measures import canonical
+from retrieve_cli.evaluation.measures import parse
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -67,7 +67,7 @@ def _resolved(name: str, spellings: Mapping[str, str]) -> str:
     if name.casefold() in spellings:
         return spellings[name.casefold()]
     try:
-        measure = canonical(name)
+        measure = str(parse([name])[0])
     except UsageError:
         near = nearest(name.casefold(), spellings)
         known = ", ".join(spellings.values())

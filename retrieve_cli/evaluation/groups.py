@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Ranking
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.evaluation.measures import per_query
+from retrieve_cli.evaluation.measures import Scorer
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -85,7 +85,7 @@ def related_measures(
         cutoff = int(measure.params["cutoff"])
         run = {each.query.id: _answer(generation, ranked, each.first(cutoff)) for each in ranked.rankings}
         whole = type(measure)(**{**measure.params, "cutoff": cutoff + most})
-        (values,) = per_query([whole], graded, run).values()
+        (values,) = Scorer([whole], graded)(run).values()
         found[f"{measure}{_SUFFIX}"] = values
     return found
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from ctypes import c_float
 from html import unescape
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 
 from retrieve_cli.assemble.sources import TABLES, table_rows
@@ -185,19 +185,25 @@ def _grades(relevant: Json, where: str) -> dict[str, int]:
         relevant = dict.fromkeys(map(str, relevant), 1)
     if not isinstance(relevant, dict):
         raise UsageError(f"{where}: `relevant` is neither a list of ids nor grades by id", hint=_GOLD)
-    for name, grade in relevant.items():
-        whole = isinstance(grade, int) or (isinstance(grade, float) and grade.is_integer())
-        if isinstance(grade, bool) or not whole:
-            raise UsageError(f"{where}: the grade of {quoted(name)} is {quoted(grade)}, not a whole number", hint=_GOLD)
-        check_grade(int(grade), where)
-        _check_id(name, where)
-    return {name: int(grade) for name, grade in relevant.items()}
+    return {_check_id(name, where): _grade(grade, name, where) for name, grade in relevant.items()}
 
 
-def check_grade(grade: int, where: str) -> None:
-    """Check a grade. Raises: UsageError: it is so high that trec_eval, which counts up to it, would hang."""
-    if abs(grade) > HIGHEST:
-        raise UsageError(f"{where}: {grade} is not a grade", hint=f"grades go up to {HIGHEST}")
+def _grade(value: Json, name: str, where: str) -> int:
+    """Return the grade of a record, of JSON or of a line.
+
+    Raises:
+        UsageError: it is not a whole number, or trec_eval, which counts up to it, would hang.
+    """
+    try:
+        number = float("" if isinstance(value, bool) or "_" in str(value) else value)
+    except (TypeError, ValueError, OverflowError):
+        number = nan
+    if not number.is_integer():
+        message = f"{where}: the grade of {quoted(name)} is {quoted(value)}, not a whole number"
+        raise UsageError(message, hint="write a number such as 0, 1 or 2")
+    if abs(number) > HIGHEST:
+        raise UsageError(f"{where}: {value} is not a grade", hint=f"grades go up to {HIGHEST}")
+    return int(number)
 
 
 def _check_id(name: str, where: str) -> str:
@@ -266,10 +272,10 @@ def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
             where = f"{path}:{number}"
             if len(columns) != 3:
                 raise UsageError(f"{where} is not `query TAB document TAB grade`", hint="name a file of judgments")
-            yield where, columns[0], columns[1], _grade(columns[2], where)
+            yield where, columns[0], columns[1], _grade(columns[2], columns[1], where)
     else:
         for where, (query, _, document, grade) in _columns(path, 4, "query 0 document grade"):
-            yield where, query, document, _grade(grade, where)
+            yield where, query, document, _grade(grade, document, where)
 
 
 def _columns(path: Path, count: int, form: str) -> Iterator[tuple[str, list[str]]]:
@@ -328,15 +334,6 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"cannot read {path}: {reason}", hint="check the path; the file must be UTF-8") from error
     return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
-def _grade(text: str, where: str) -> int:
-    number = _number(text, where)
-    if not number.is_integer():
-        message = f"{where}: {quoted(text.strip())} is not a whole number"
-        raise UsageError(message, hint="fix that line")
-    check_grade(int(number), where)
-    return int(number)
 
 
 def _number(text: str, where: str) -> float:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from math import fsum, isnan
+from string import whitespace
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Unavailable, UsageError, quoted
@@ -38,18 +39,18 @@ Values = Mapping[str, Mapping[str, float]]
 
 
 def names(texts: Sequence[str]) -> list[str]:
-    """Return names that are separated by blanks or commas; a comma within brackets belongs to a name."""
-    return [name for text in texts for name in _split(text) if name]
+    """Return names that are separated by blanks or commas outside brackets."""
+    return [name for text in texts for name in pieces(text, f",{whitespace}") if name]
 
 
-def _split(text: str) -> Iterator[str]:
-    """Yield the parts between blanks and commas outside brackets."""
+def pieces(text: str, separators: str) -> Iterator[str]:
+    """Yield the parts of a text between separators outside brackets."""
     start, depth = 0, 0
-    for at, char in enumerate(text):
-        depth = max(0, depth + (char == "(") - (char == ")"))
-        if not depth and (char == "," or char.isspace()):
-            yield text[start:at]
-            start = at + 1
+    for place, char in enumerate(text):
+        depth = max(0, depth + (char in "([{") - (char in ")]}"))
+        if not depth and char in separators:
+            yield text[start:place]
+            start = place + 1
     yield text[start:]
 
 
@@ -64,15 +65,6 @@ def parse(names: Sequence[str]) -> list[Measure]:
         raise UsageError("no metric is named", hint=_EXAMPLE)
     Scorer(list(measures.values()), {"1": {"1": 1}})({"1": {"1": 1.0}})
     return list(measures.values())
-
-
-def canonical(name: str) -> str:
-    """Return a measure's name as ir_measures spells it: `AP@100` for `map@100`.
-
-    Raises:
-        UsageError: it is not a measure; suggests the nearest one.
-    """
-    return str(_measure(name))
 
 
 def _measure(name: str) -> Measure:
@@ -146,15 +138,6 @@ class Scorer:
         }
 
 
-def per_query(measures: Sequence[Measure], qrels: Mapping[str, Grades], run: Run) -> dict[str, dict[str, float]]:
-    """Return the value of each measure for each judged query, in the order of the judgments.
-
-    Raises:
-        UsageError: no installed program computes one of the measures.
-    """
-    return Scorer(measures, qrels)(run)
-
-
 @contextmanager
 def _as_usage_errors(measures: Sequence[Measure]) -> Iterator[None]:
     """Turn errors of the package about measures that it cannot compute into usage errors."""
@@ -210,7 +193,7 @@ def curves(qrels: Mapping[str, Grades], run: Run) -> Curves | None:
     depth = max(len(run.get(query, {})) for query in graded)
     cutoffs = [cutoff for cutoff in CUTOFFS if cutoff <= max(depth, 1)]
     measures = parse([*(f"IPrec@{recall}" for recall in RECALLS), *(f"nDCG@{cutoff}" for cutoff in cutoffs)])
-    means = [fsum(values.values()) / len(values) for values in per_query(measures, graded, run).values()]
+    means = [fsum(values.values()) / len(values) for values in Scorer(measures, graded)(run).values()]
     return Curves(
         queries=len(graded),
         depth=depth,

@@ -19,6 +19,7 @@ from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.evaluate import Evaluation, evaluate, judge
 from retrieve_cli.evaluation.judgments import Run, Topic, in_trec_order, read_run
+from retrieve_cli.evaluation.measures import pieces
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.pipeline import Edit
@@ -156,18 +157,6 @@ def named_run(text: str, base: Answers | None, *, rrf_k: float) -> NamedRun:
     return with_settings(text, text, base)
 
 
-def _parts(text: str) -> list[str]:
-    """Return a text cut at its commas, but for those within brackets."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "{[") - (char in "}]")
-        if char == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
 def with_settings(name: str, text: str, base: Answers) -> Answers:
     """Return the run with `section.key=value,…` changed.
 
@@ -176,7 +165,7 @@ def with_settings(name: str, text: str, base: Answers) -> Answers:
     """
     changes: dict[str, Json] = {}
     settings = base.settings
-    for part in _parts(text):
+    for part in pieces(text, ","):
         key, equals, value = part.partition("=")
         section, dot, inner = (piece.strip() for piece in key.partition("."))
         if not (equals and dot):
@@ -213,13 +202,24 @@ def matched(run: Run, topics: Iterable[Topic]) -> Matched:
     no other id of the list decodes to the same.
     """
     topics = list(topics)
-    queries = _Decoded({topic.id: None for topic in topics})
-    documents = _Decoded(dict.fromkeys(name for topic in topics for name in topic.grades))
-    found = {name: documents.renamed(scores) for name, scores in queries.renamed(run).items()}
+    used: set[str] = set()
+    doubtful: set[str] = set()
+
+    def renamed(values: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+        meant = {word: _decoded(word, known) for word in values}
+        claims = Counter(meant.values())
+        names = {word: name if claims[name] == 1 else word for word, name in meant.items()}
+        used.update(word for word in values if names[word] != word)
+        doubtful.update(word for word in values if names[word] != meant[word])
+        return {names[word]: value for word, value in values.items()}
+
+    documents = {name for topic in topics for name in topic.grades}
+    queries = renamed(run, {topic.id for topic in topics})
+    found = {name: renamed(scores, documents) for name, scores in queries.items()}
     notes = []
-    if count := len(queries.used) + len(documents.used):
-        notes.append(f"{_of_run(count, 'is', 'are')} percent-encoded: decoded to judged ids")
-    if doubtful := queries.doubtful | documents.doubtful:
+    if used:
+        notes.append(f"{_of_run(len(used), 'is', 'are')} percent-encoded: decoded to judged ids")
+    if doubtful:
         ids_of_run = _of_run(len(doubtful), "decodes", "decode")
         notes.append(f"{ids_of_run} to an id that its list has ({quoted(min(doubtful))}): not decoded")
     return Matched(found, notes)
@@ -229,36 +229,14 @@ def _of_run(count: int, one: str, several: str) -> str:
     return f"1 id of the run {one}" if count == 1 else f"{count:,} ids of the run {several}"
 
 
-class _Decoded:
-    """Decoding of the words of a file to ids."""
+def _decoded(word: str, known: set[str]) -> str:
+    """Return the known id that a word of a run file decodes to, else the word."""
+    if "%" not in word or word in known:
+        return word
+    from urllib.parse import unquote
 
-    def __init__(self, known: Mapping[str, None]) -> None:
-        """Take the ids that words may decode to."""
-        self._known = known
-        self.used: set[str] = set()
-        self.doubtful: set[str] = set()
-
-    def renamed(self, values: Mapping[str, Mapping[str, float]] | Mapping[str, float]) -> dict[str, Any]:
-        """Return the values under the ids; a word whose id exists already stays unchanged."""
-        meant = {word: self._meant(word) for word in values}
-        claims = Counter(meant.values())
-        found: dict[str, Any] = {}
-        for word, name in meant.items():
-            if name == word or claims[name] == 1:
-                found[name] = values[word]
-                self.used |= {word} - {name}
-            else:
-                found[word] = values[word]
-                self.doubtful.add(word)
-        return found
-
-    def _meant(self, word: str) -> str:
-        if "%" not in word or word in self._known:
-            return word
-        from urllib.parse import unquote
-
-        try:
-            name = unquote(word, errors="strict")
-        except UnicodeDecodeError:
-            return word
-        return name if name in self._known else word
+    try:
+        name = unquote(word, errors="strict")
+    except UnicodeDecodeError:
+        return word
+    return name if name in known else word

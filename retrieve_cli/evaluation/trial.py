@@ -20,7 +20,7 @@ from retrieve_cli.contracts.progress import noting_interruption, part
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.evaluation.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.evaluation.groups import AT_GATE, GROUPS, related_names
-from retrieve_cli.evaluation.judgments import Run, Topic
+from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.runs import Answers, NamedRun
 from retrieve_cli.evaluation.statistics import Difference, differences
 from retrieve_cli.frozen import replace
@@ -101,7 +101,8 @@ class Trial:
     def write_run(self, path: Path) -> None:
         """Write the first run as a TREC run file; add a note if ids are encoded there."""
         run = self.found.run
-        _put(path, run_lines(run, tag="retrieve"))
+        lines = (trec_runs.lines(query, hits.items(), tag="retrieve") for query, hits in run.items())
+        _put(path, "".join(lines))
         self.notes.extend(trec_runs.notes(run, (document for scores in run.values() for document in scores)))
 
     def write_per_query(self, path: Path | None, runs: Path | None) -> Path | None:
@@ -175,11 +176,6 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
             return None
 
     return name
-
-
-def run_lines(run: Run, *, tag: str) -> str:
-    """Return the lines of a TREC run, which any program ranks in the order of the run."""
-    return "".join(trec_runs.lines(query, scores.items(), tag=tag) for query, scores in run.items())
 
 
 First = Retrieve | Fuse

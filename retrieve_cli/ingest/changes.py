@@ -43,6 +43,9 @@ class Changes(Frozen):
     def __str__(self) -> str:
         return ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
 
+    def __repr__(self) -> str:
+        return f"Changes({self})"
+
 
 class ChunkChanges(NamedTuple):
     """Numbers of chunks that were added, changed, removed and kept. A chunk is known by its id, `record#2`."""

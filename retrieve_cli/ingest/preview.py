@@ -52,11 +52,13 @@ class Preview(Frozen):
         return cls(source.name, source.kind, len(texts), reasons, mapping_of(source), shown, said)
 
     def to_json(self) -> dict[str, Json]:
-        how = "inferred" if self.mapping.get("inferred") else "configured" if self.mapping else "known"
+        fields = self.mapping.get("fields", ())
+        how = "inferred" if self.mapping.get("inferred") else "configured" if fields else "known"
         return {
             "name": self.source,
             "mapping": how,
-            "fields": dict(self.mapping.get("fields", ())),
+            "fields": dict(fields),
+            "reading": list(self.mapping.get("reading", ())),
             "records": self.records,
             "rejected": dict(self.rejected),
             "texts": self.texts,
@@ -70,8 +72,9 @@ class Preview(Frozen):
         return [
             f"{self.source}: of the first {count(self.records + rejected, noun_for([self.kind]))}, {rejected} rejected",
             *(f"  {number} rejected: {cut(reason)}" for reason, number in Counter(self.rejected).most_common(_REASONS)),
-            f"  fields: {found['mapping']}{', as in config.yaml:' if self.mapping else ' names'}",
-            *(yaml_lines(self.mapping) if self.mapping else ()),
+            *(f"  {sentence}" for sentence in self.mapping.get("reading", ())),
+            f"  fields: {found['mapping']}{', as in config.yaml:' if found['fields'] else ' names'}",
+            *(yaml_lines(self.mapping) if found["fields"] else ()),
             *(f"  {notice}" for notice in self.notices),
             *(f"  would be embedded: {line}" for text in self.texts for line in text.splitlines()),
         ]

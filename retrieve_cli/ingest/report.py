@@ -69,6 +69,9 @@ class Report(Frozen):
     replaced: Replaced | None = None
     """The generation of other sources that a build replaced."""
 
+    def __repr__(self) -> str:
+        return printable(f"Report({self.sentence()})")
+
     def to_json(self) -> dict[str, Json]:
         error: dict[str, Json] = {}
         if self.status == "failed":
@@ -166,7 +169,7 @@ class LossLimits(Frozen):
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
-_INFERRED = "no key is a known name or description, so these are read as fields; to fix this, write in config.yaml:"
+_INFERRED = "guessed the fields of these columns; to pin this mapping, add to config.yaml:"
 _YAML = frozenset("y n yes no on off true false null".split())
 """Words that YAML does not read as text."""
 _LARGEST = 6
@@ -194,7 +197,10 @@ class Notices:
             self._say(f"{notice.source}: {notice.message}")
 
     def report_mapping(self, name: str, mapping: Mapping[str, Json]) -> None:
-        """Report keys whose fields were inferred, with the lines of config.yaml that fix them."""
+        """Report key, title and body, and keys whose fields were inferred with the lines of config.yaml that fix
+        them."""
+        for sentence in mapping.get("reading", ()):
+            self._say(f"{shortened(name, 40)}: {sentence}")
         if mapping.get("inferred"):
             self.inferred = True
             lines = [f"{shortened(name, 40)}: {_INFERRED}", *yaml_lines(mapping)]

@@ -162,10 +162,15 @@ class Sync:
         last = self._last()
         noted = last.built.get("sources", ()) if last else ()
         before = {str(entry["origin"].get("name")): entry.get("fields") for entry in noted}
+        keys = {str(entry["origin"].get("name")): entry["reading"][0] for entry in noted if entry.get("reading")}
         return [
             f"{source.name}: its keys are read as other fields than in the last generation"
             for source in self._sources
             if (now := mapping_of(source)).get("inferred") and before.get(source.name) not in (None, now["fields"])
+        ] + [
+            f"{source.name}: {reading[0]} (before: {keys[source.name]}), so records have new ids"
+            for source in self._sources
+            if (reading := mapping_of(source).get("reading")) and keys.get(source.name, reading[0]) != reading[0]
         ]
 
     def verify(self) -> dict[str, str]:
@@ -250,7 +255,7 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        keys = ("fields", "inferred")
+        keys = ("fields", "inferred", "key", "layout", "reading")
         mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         noted = [origin_of(*each) for each in seen]

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from retrieve_cli.api.answers import IndexAnswer, IndexResult
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.api.writable import WritableIndex, open_index
+from retrieve_cli.errors import Unavailable, UsageError
+
+IndexOrPath = WritableIndex | str | os.PathLike[str]
 
 
 def missing(package: str, extra: str) -> Unavailable:
     """Return the error for a framework that is not installed."""
     return Unavailable(f"the package {package} is not installed", hint=f"pip install 'retrieve-cli[{extra}]'")
+
+
+def opened(index: IndexOrPath, config: str | None = None) -> WritableIndex:
+    """Return an index, opened if it is named by its folder."""
+    return index if isinstance(index, WritableIndex) else open_index(index, config=config, generation=None)
+
+
+def joined(*several: Mapping[str, Any]) -> dict[str, Any]:
+    """Return choices that are given together; None is no choice. Raises: UsageError: two differ."""
+    choices: dict[str, Any] = {}
+    for name, value in (item for given in several for item in given.items()):
+        if value is not None and choices.setdefault(name, value) != value:
+            raise UsageError(f"`{name}` is given twice, with different values", hint="remove one of them")
+    return choices
 
 
 def metadata_of(result: IndexResult) -> dict[str, Any]:

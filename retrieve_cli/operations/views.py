@@ -45,7 +45,7 @@ def _line(generation: Generation, row: int) -> dict[str, Json]:
     record = generation.records[row]
     spans, text = record.pop("spans", ()), generation.record_text(row)
     texts = {name: text[slice(*span)] for name, span in zip(record["fields"], spans, strict=False)}
-    return {**record, "texts": texts or {"name": record["name"], "description": text.strip()}}
+    return {**shown_row(record), "texts": texts or {"name": record["name"], "description": text.strip()}}
 
 
 _OF_CHUNK = ("id", "section", "start", "end", "tokens")

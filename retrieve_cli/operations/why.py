@@ -54,7 +54,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     conditions = reader.conditions(request)
     rank, related = (_rank((each.hit for each in listed), place) for listed in (answer.results, answer.related))
     view = {
-        "id": name,
+        "id": opened.generation.record_id(place.record) if place.unit == "record" else name,
         "in_index": True,
         "query": question.clean,
         "enhanced_query": question.enhanced,

@@ -11,10 +11,14 @@ no text can be mistaken for another result.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms.tenants import KEYS
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.plain_text import one_line, percent, significant
@@ -30,6 +34,8 @@ _FEWEST = 6
 """Tokens of a text that is worth showing if it is not whole."""
 _TITLE, _PLACE = 120, 160
 """Most characters of a title, and of an address or the path of a section."""
+_FIELD = 40
+"""Characters of a field that is worth showing if it is cut."""
 _INDENT = "   "
 
 
@@ -113,14 +119,56 @@ def clean(line: str) -> str:
     return "\t".join(map(printable, line.rstrip().split("\t")))
 
 
+def own_fields(record: Mapping[str, Json], names: Sequence[str], room: int) -> dict[str, Json]:
+    """Return the fields of a record that have values: those named, by dotted paths too, or by default all, the shortest
+    first; as many as fit into `room` characters, long texts cut."""
+    own = {key: record.get(key) for key in ("license", "group", "keywords")}
+    own |= {**record.get("supporting_data", {}), **record["metadata"]}
+    own = {key: value for key, value in own.items() if key not in KEYS}
+    shown: dict[str, Json] = {}
+    for name in names or sorted(own, key=lambda name: len(_text(own[name]))):
+        value = own.get(name, reduce(_within, name.split("."), own))
+        if value in (None, "", [], {}):
+            continue
+        left = room - len(name)
+        if len(text := _text(value)) > left:
+            if left < _FIELD:
+                continue
+            value = text = shortened(text, left)
+        room = left - len(text)
+        shown[name] = value
+    return shown
+
+
+def _within(value: Json, step: str) -> Json:
+    return value.get(step) if isinstance(value, Mapping) else None
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def fields_line(fields: Mapping[str, Json]) -> str:
+    """Return fields on one line: `license: MIT; version: 1.2`."""
+    return "; ".join(f"{printable(name)}: {printable(one_line(_text(value)))}" for name, value in fields.items())
+
+
 def as_compact(
-    entries: Sequence[CompactEntry], *, first: str, last: str = "", rank: int = 1, brief: bool = False
+    entries: Sequence[CompactEntry],
+    *,
+    first: str,
+    last: str = "",
+    rank: int = 1,
+    brief: bool = False,
+    fields: Callable[[Result], Mapping[str, Json]] = lambda _: {},
 ) -> str:
-    """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
+    """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id, and
+    the `fields` of each."""
     lines = [first]
     for number, (result, text, _) in enumerate(entries, rank):
         more = () if brief else filter(None, (worth(result), _place(result)))
         lines.append(" ".join((f"{number}. {title_of(result)} [{printable(result.id)}]", *more)))
+        lines += [f"{_INDENT}{line}" for line in [fields_line(fields(result))] if line]
         lines += [f"{_INDENT}{line}" for line in text.split("\n") if line]
     return "\n".join(line for line in (*lines, last) if line)
 

@@ -100,16 +100,19 @@ def chunk_fields(field: str) -> bool:
 
 
 def in_all_spellings(condition: Condition) -> tuple[str, ...]:
-    """Return the values of a condition, and each as the records of catalogs have it: `magnetic resonance imaging` as
-    MRI."""
-    if known_as(condition.field) not in _CANONICAL or condition.operator not in ("=", "!="):
+    """Return the values of a condition, several also as one value with commas in it, and each as the records of
+    catalogs have it: `magnetic resonance imaging` as MRI."""
+    if condition.operator not in ("=", "!="):
         return condition.values
+    whole = [comma.join(condition.values) for comma in (",", ", ") if len(condition.values) > 1]
+    if known_as(condition.field) not in _CANONICAL:
+        return (*condition.values, *whole)
     from retrieve_cli.contracts.terms.licences import spdx_of
     from retrieve_cli.contracts.terms.modalities import modality_of
 
     canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
     plain = [value for value in condition.values if value not in condition.globs]
-    return (*condition.values, *(name for value in plain if (name := canonical(value))))
+    return (*condition.values, *whole, *(name for value in plain if (name := canonical(value))))
 
 
 def _own_section(generation: Generation, condition: Condition, visible: Mask | None) -> Mask:

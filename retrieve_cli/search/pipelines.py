@@ -6,6 +6,7 @@ only the choices that the recipe does not fix: retrieval depth and fusion.
 
 from __future__ import annotations
 
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -225,7 +226,8 @@ def _boosting(plan: RankPlan) -> list[Stage]:
 def _recency(plan: RankPlan) -> list[Stage]:
     """The stage that raises records by their dates; none if no field is configured, or no visible record has a date.
 
-    Age is counted from the latest date among the visible records: an answer does not depend on the day it is given.
+    Age is counted from the latest date among the visible records that is not after the build: one date in the future
+    does not make all others old, and an answer does not depend on the day it is given.
     """
     chosen = plan.opened.settings.recency
     if chosen.field is None:
@@ -239,8 +241,11 @@ def _recency(plan: RankPlan) -> list[Stage]:
     newest = None
     if column is not None:  # its values are in the order of their text
         held = range(len(column)) if plan.visible is None else np.unique(column.values).tolist()
-        days = (day_of(column.text(place)) for place in reversed(held))
-        newest = next((day for day in days if day is not None), None)
+        built = day_of(str(plan.opened.generation.manifest.built.get("at"))) or date.max.toordinal()
+        for day in filter(None, (day_of(column.text(place)) for place in reversed(held))):
+            newest = min(day, built)
+            if day <= built:
+                break
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []

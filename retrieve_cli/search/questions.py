@@ -249,7 +249,8 @@ class RequestReader:
         """Return as `_said` does the records that pass all filters and are selected; None also if words decide."""
         if tagged.phrases or tagged.without:
             return None
-        ids = (request.doc_ids, None if selected is None else self._ids(selected))
+        named = None if request.doc_ids is None else self._rows(request.doc_ids, request, access)
+        ids = [None if rows is None else self._ids(rows) for rows in (named, selected)]
         filters = (*request.filters, *tagged.filters)
         return self._said(request, access, filters=filters, ids=[each for each in ids if each is not None])
 
@@ -296,14 +297,14 @@ class RequestReader:
     def _row(self, name: str, request: Request, access: Access) -> int | None:
         """Return the row of a record by its id, even if it is excluded; None if the tenant does not have the id.
         Raises: UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion."""
-        row = self._generation.row_of(name, visible=access.own)
+        from retrieve_cli.storage.records.lookup import find_record, row_of
+
+        row = row_of(self._generation, name, visible=access.own)
         if row is not None or not request.typed_ids:
             return row
         if request.tenant is not None:
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
             raise UsageError(message, hint="remove this id")
-        from retrieve_cli.storage.records.lookup import find_record
-
         return find_record(self._generation, name, visible=access.visible)
 
     def _unselected(self, request: Request, access: Access) -> list[str]:

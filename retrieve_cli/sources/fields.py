@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from retrieve_cli.contracts import Field, Json, Record
@@ -224,6 +225,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     licence = _licence(item, first(values["license"]), metadata)
+    if len(values["license"]) > 1:
+        metadata.setdefault("licenses", [spdx_of(text) or text for text in values["license"]])
     if len(own_id := first(values["id"])) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
     return Record(
@@ -258,6 +261,18 @@ def is_stored(item: Mapping[str, Json]) -> bool:
         return False
     texts = item.get("texts")
     return isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())
+
+
+def as_renamed_item(item: Mapping[str, Json], fields: FieldMap) -> Mapping[str, Json]:
+    """Return an object of a catalog with its keys renamed; unchanged if it will be rejected or is stored."""
+    with suppress(TenantUnclear):
+        return item if is_stored(item) else renamed(item, fields.renames)
+    return item
+
+
+def has_id(item: Mapping[str, Json], fields: FieldMap) -> bool:
+    """Return True if an object has an id."""
+    return bool(_gather(item, "id", fields.spellings["id"]))
 
 
 def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:

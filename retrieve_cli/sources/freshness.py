@@ -27,10 +27,13 @@ from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
 _SMALL = 256 * 1024
 """Catalogs up to this many bytes are read whole if their marks differ, in less than 5 ms."""
+_TABLE, _ROWS = 8 * files.MB, 100_000
+"""The same of CSV and arrays of JSON, whose rows are not lines: 0.2 s a MB; and the rows of any table."""
 _AROUND = 32 * 1024
 """Bytes before and after the former place of a line that are searched for it in a larger catalog."""
 _UNSETTLED_S = 0.1
@@ -180,8 +183,8 @@ class WatchedCatalog:
     - in a larger file of lines, it is searched at its former place, at that place moved by the growth of the file, and
       within 32 KB of either: `fresh` if it is there, else `changed`, because the rest of the file is not read.
 
-    The records of a JSON-LD graph and the rows of a table count as lines in a small file, and as `changed` in a larger
-    one. Without reading:
+    The records of a JSON-LD graph and the rows of a table count as lines in a small file (CSV and arrays of JSON: up to
+    8 MB), and as `changed` in a larger one. Without reading:
     `deleted` if the file does not exist, `changed` if it cannot be read.
     """
 
@@ -190,12 +193,18 @@ class WatchedCatalog:
     id_prefix: str
     stamp: Json
     """Marks of the file at build time."""
-    id_paths: Sequence[str]
-    """Keys that may hold an id, as the fields of the catalog were configured."""
+    spellings: Mapping[str, Sequence[str]]
+    """Keys that may hold each field, as the fields of the catalog were configured."""
     starts: LineStarts
     """Offsets of its lines at build time."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Keys that the build read under other names."""
+    layout: TableLayout | None = None
+    """Layout of the table in the configuration of the build."""
+    key: str | None = None
+    """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
+    forced: bool = False
+    """True if the key replaces the ids that records have."""
     _state: _FileState | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -238,24 +247,23 @@ class WatchedCatalog:
         """
         status = self.path.stat()
         unchanged = status.st_size > _SMALL and self.stamp == _stamp(status)
-        if unchanged and self.starts.marks() != marks_of(status) and not _is_table(self.path):
+        if unchanged and self.starts.marks() != marks_of(status) and not _kind(self.path):
             self.starts.keep(self.path)
 
     def _compared(self, record: Mapping[str, Json], digest: bytes, state: _FileState) -> Freshness:
         with files.open_regular(self.path) as file:
-            if os.fstat(file.fileno()).st_size > _SMALL:
-                is_there = not _is_table(self.path) and self._has_line(file, record["line"], digest, state)
+            size = os.fstat(file.fileno()).st_size
+            kind = _kind(self.path) if size > _SMALL else ""
+            if size > (_TABLE if kind in ("csv", "json") else _SMALL):
+                is_there = not kind and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                content = file.read(_SMALL + 1).removeprefix(BOM)
-                linked = content.lstrip().startswith(b"[") and b'"@' in content
-                rows = None if linked else _rows(self.path)
-                state.content = self._renamed(_lines(content) if rows is None else rows)
+                state.content = self._renamed(_rows(self.path, self.layout))
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"
         if state.ids is None:
-            state.ids = _ids(state.content, self.id_paths)
+            state.ids = _ids(state.content, self.spellings["id"])
         return "changed" if str(record["id"]).removeprefix(self.id_prefix) in state.ids else "deleted"
 
     def _has_line(self, file: BufferedReader, line: Json, wanted: bytes, state: _FileState) -> bool:
@@ -275,12 +283,17 @@ class WatchedCatalog:
         )
 
     def _renamed(self, lines: Iterable[bytes]) -> Sequence[bytes]:
-        """Return lines as the build read them."""
-        if not self.renames:
+        """Return lines as the build read them; each that has no id also without its key, which it may share."""
+        if not self.renames and self.key is None:
             return list(lines)
-        from retrieve_cli.sources.catalogs.catalog import as_renamed
+        from retrieve_cli.sources.catalogs.catalog import as_keyed, as_renamed
+        from retrieve_cli.sources.catalogs.keys import CatalogKey
+        from retrieve_cli.sources.fields import FieldMap
 
-        return [as_renamed(line, self.renames) for line in lines]
+        fields = FieldMap(self.spellings, {}, renames=self.renames)
+        key = None if self.key is None else CatalogKey(self.key, forced=self.forced)
+        both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
+        return [as_renamed(line, self.renames) for variants in both for line in variants]
 
     def _span(self, line: int, state: _FileState) -> tuple[int, int] | None:
         """Return the place of a line at build time or, if it was not stored then, its place now."""
@@ -335,36 +348,31 @@ def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
     return ids
 
 
-def _is_table(path: Path) -> bool:
+def _kind(path: Path) -> str:
+    """Return the kind of the table in a file; empty if it is not a table."""
     from retrieve_cli.sources.catalogs.tables import table_of
 
     try:
-        return table_of(path) is not None
-    except RetrieveError:  # a damaged one
-        return True
+        table = table_of(path)
+    except RetrieveError:
+        return "damaged"
+    return table.kind if table is not None else ""
 
 
-def _rows(path: Path) -> Sequence[bytes] | None:
-    """Return the rows of a table as lines; None if it is not one. Raises: OSError: it is unreadable or has too many."""
-    from retrieve_cli.sources.catalogs.tables import Row, table_of
+def _rows(path: Path, layout: TableLayout | None) -> list[bytes]:
+    """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
+    from retrieve_cli.sources.catalogs.catalog import NotRead, catalog_rows
+    from retrieve_cli.sources.catalogs.tables import Row, TableLayout
 
     try:
-        table = table_of(path)
-        rows = None if table is None else [row.line for row in islice(table.rows(), _MOST) if isinstance(row, Row)]
+        rows = [row.line for row in islice(catalog_rows(path, layout or TableLayout()), _ROWS) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
-    if rows is not None and len(rows) == _MOST:
+    except NotRead as error:
+        raise OSError(str(error)) from error
+    if len(rows) == _ROWS:
         raise OSError(path)
     return rows
-
-
-def _lines(content: bytes) -> Sequence[bytes]:
-    """Return the lines of a catalog; a graph of records counts as one line per record."""
-    if b'"@' not in content:
-        return content.split(b"\n")
-    from retrieve_cli.sources.catalogs.linked_catalog import lines_of
-
-    return lines_of(content)
 
 
 def _stamp(status: os.stat_result) -> list[int]:

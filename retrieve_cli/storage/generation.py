@@ -240,9 +240,15 @@ class Generation:
         return row
 
     def row_of(self, record_id: str, *, visible: Mask | None = None) -> int | None:
-        """Return the row of a record; with `visible`, only among these; None if the record does not exist."""
+        """Return the row of a record; with `visible`, only among these; None if the record does not exist.
+
+        Without a record of exactly this id, it is the only one whose id is equal in canonical form.
+        """
         row = self._ids.row(record_id)
-        return row if row is None or visible is None or visible[row] else None
+        if row is not None and (visible is None or visible[row]):
+            return row
+        alike = [row for row in self._ids.rows_alike(record_id) if visible is None or visible[row]]
+        return alike[0] if len(alike) == 1 else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
         """Return the row of a chunk; with `visible`, only of these records.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
@@ -46,21 +47,25 @@ class Vocabulary:
         return self.text[self.ends[number] : self.ends[number + 1]].tobytes()
 
     def folded(self, number: int) -> str:
-        """Return a text in its folded form, for comparison."""
-        return self[number].casefold()
+        """Return a text in its canonical form, for comparison."""
+        return canonical(self[number])
 
     def all_folded(self, span: range) -> list[str]:
-        """Return the texts of `span` in folded form, decoded at once."""
+        """Return the texts of `span` in canonical form."""
+        return list(map(canonical, self.texts(span)))
+
+    def texts(self, span: range) -> list[str]:
+        """Return the texts of `span`, decoded at once."""
         ends = self.ends[span.start : span.stop + 1].tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
-            return [text[start - ends[0] : end - ends[0]].decode().casefold() for start, end in pairwise(ends)]
+            return [text[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
     def place(self, span: range, value: str) -> int:
         """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
-        wanted = (value.casefold(), value)
+        wanted = (canonical(value), value)
         return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
 
     @cached_property
@@ -258,9 +263,20 @@ class RecordIds:
             rows = rows[text[self.ends[rows] + (place - 1)] == wanted[place - 1]]
         return int(rows[-1]) if len(rows) else None
 
+    def rows_alike(self, record_id: str) -> list[int]:
+        """Return the rows of the ids with the canonical form of this one."""
+        return self._alike.get(canonical(record_id), [])
+
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {self[row]: row for row in range(len(self))}
+
+    @cached_property
+    def _alike(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row in range(len(self)):
+            rows.setdefault(canonical(self[row]), []).append(row)
+        return rows
 
 
 def rises(ends: Rows, last: int, *, least: int) -> bool:

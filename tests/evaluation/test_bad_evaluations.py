@@ -12,7 +12,7 @@ from retrieve_cli.storage import durable
 LINES = [
     {"id": "q1", "query": "lungs in CT", "relevant": ["lungs"]},
     {"id": "q2", "query": "counts cells", "relevant": ["cells"]},
-    {"id": "q3", "query": "the of", "relevant": ["align"]},
+    {"id": "q3", "query": "zqxv wqzk", "relevant": ["align"]},
 ]
 
 

@@ -11,7 +11,7 @@ from samples import Program, write_catalog
 GOLD = [
     {"id": "q1", "query": "segment lungs in CT", "relevant": {"lungs": 3, "brain": 1}, "group": "radiology"},
     {"id": "q2", "query": "count cells", "relevant": ["cells"], "group": "microscopy"},
-    {"id": "q3", "query": "the of and", "relevant": ["align"], "group": "nowhere"},
+    {"id": "q3", "query": "zqxv wqzk", "relevant": ["align"], "group": "nowhere"},
 ]
 
 

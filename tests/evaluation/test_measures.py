@@ -9,8 +9,8 @@ from samples import Program, collection, write_catalog
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, in_trec_order, read_run
-from retrieve_cli.evaluation.measures import parse, per_query
-from retrieve_cli.evaluation.trial import run_lines
+from retrieve_cli.evaluation.measures import Scorer, parse
+from retrieve_cli.output.trec_runs import lines as lines_of
 
 Qrels = dict[str, dict[str, int]]
 NAMES = ["nDCG@10", "R@100", "AP@100", "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
@@ -28,7 +28,7 @@ def test_every_judged_query_has_the_value_that_ir_measures_gives_it(qrels: Qrels
     """A run file with ties has the values of trec_eval; RR@10 is computed by another program, and follows from RR."""
     measures = parse(NAMES)
     ordered = {query: in_trec_order(scores) for query, scores in run.items()}
-    found = per_query([*measures, *parse(["RR@10"])], qrels, ordered)
+    found = Scorer([*measures, *parse(["RR@10"])], qrels)(ordered)
     assert found.pop("RR@10") == {query: value if value >= 0.1 else 0 for query, value in found["RR"].items()}
     qrels = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
     theirs = {
@@ -49,16 +49,16 @@ def test_a_run_that_is_written_and_read_again_is_measured_the_same(
     qrels: Qrels, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.trec"
-    path.write_text(run_lines(run, tag="t"))
+    path.write_text("".join(lines_of(query, hits.items(), tag="t") for query, hits in run.items()))
     measures = parse([*NAMES, *FURTHER])
     again = read_run(path) if path.stat().st_size else {}
-    assert per_query(measures, qrels, again) == per_query(measures, qrels, run)
+    assert Scorer(measures, qrels)(again) == Scorer(measures, qrels)(run)
     lines = [line.split() for line in path.read_text().splitlines()]
     assert [(line[0], line[2]) for line in lines] == [(query, name) for query in run for name in run[query]]
     assert [int(line[3]) for line in lines] == [rank for query in run for rank in range(1, len(run[query]) + 1)]
     theirs = ir_measures.calc_aggregate(measures, qrels, list(ir_measures.read_trec_run(str(path))))
     if run.keys() >= qrels.keys() and all(run.values()) and all(max(grades.values()) > 0 for grades in qrels.values()):
-        for name, values in per_query(measures, qrels, run).items():
+        for name, values in Scorer(measures, qrels)(run).items():
             assert sum(values.values()) / len(values) == pytest.approx(theirs[parse([name])[0]])
 
 
@@ -67,9 +67,9 @@ def test_every_measure_sees_the_order_of_the_run_also_among_equal_scores(
     grades: dict[str, int], shown: list[str]
 ) -> None:
     measures = parse([*NAMES, *FURTHER])
-    tied = per_query(measures, {"q": grades}, {"q": dict.fromkeys(shown, 0.5)})
+    tied = Scorer(measures, {"q": grades})({"q": dict.fromkeys(shown, 0.5)})
     falling = {"q": {name: 12.0 - place for place, name in enumerate(shown)}}
-    assert tied == per_query(measures, {"q": grades}, falling)
+    assert tied == Scorer(measures, {"q": grades})(falling)
     first = next((rank for rank, name in enumerate(shown, 1) if grades.get(name)), None)
     assert tied["RR"]["q"] == (1 / first if first else 0.0)
     assert tied["RR@10"]["q"] == (1 / first if first and first <= 10 else 0.0)

@@ -12,8 +12,7 @@ from samples import Program, write_catalog
 
 from retrieve_cli.evaluation.judgments import Topic, read_run
 from retrieve_cli.evaluation.runs import matched
-from retrieve_cli.evaluation.trial import run_lines
-from retrieve_cli.output.trec_runs import encoded
+from retrieve_cli.output.trec_runs import encoded, lines
 
 ODD = [
     "two words",
@@ -51,7 +50,7 @@ def test_a_run_that_is_read_again_is_the_run_that_was_written(
     scores = {name: score for name, score in scores.items() if "%" not in name}
     path = tmp_path_factory.mktemp("run") / "run.trec"
     run = {"a query": scores} if scores else {}
-    path.write_text(run_lines(run, tag="t"), "utf-8", newline="")
+    path.write_text("".join(lines(query, hits.items(), tag="t") for query, hits in run.items()), "utf-8", newline="")
     topics = [Topic("a query", "text", dict.fromkeys(scores, 1))]
     found = matched(read_run(path), topics).run
     assert {query: list(found[query]) for query in found} == {query: list(run[query]) for query in run}

@@ -80,7 +80,7 @@ def reaching_keys() -> Iterator[Key]:
 def values_of(key: Key) -> Sequence[Any]:
     """Return values of a key that reach out."""
     flat: Mapping[str, Sequence[Any]] = {
-        "address": ("http://127.0.0.1:9/v1",),
+        **dict.fromkeys(("address", "download"), ("http://127.0.0.1:9/v1",)),
         "variable": (VARIABLE,),
         "path": (f"../{SECRET}/file", "link/file"),
         "path all": (True,),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from program.asking import Configure, refused
+from program.asking import Configure, indexed, refused
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli.main import program
@@ -20,7 +20,7 @@ def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -
     assert (status["records"], status["chunks"]) == (5, 5)
     assert {"sources", "chunking", "encoder", "bm25", "dense", "columns", "graph"} == status["recipe"].keys()
     assert {"license", "group", "format"} <= set(status["filters"]["fields"])
-    assert status["filters"]["omitted"] == {"supportingData": 1}  # objects in a list
+    assert status["filters"]["omitted"] == {}
     files = {"dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl", "columns.pkl"}
     assert files == status["files"].keys()
 
@@ -132,3 +132,27 @@ def test_an_unknown_id_is_an_error_in_every_command(
         asked = flag or parameter.name not in {each.name for each in required}
         done = retrieve(*words, *BESIDE.get(words[0], []), *given, *((*flag, unknown) if asked else ()))
         assert (done.code, "nobody" in done.err, done.out) == (2, True, ""), done
+
+
+def test_the_fields_of_records_have_types_shares_and_values(retrieve: Program) -> None:
+    tools = [
+        {"id": f"t{at}", "name": f"tool {at}", "description": "text", "price": at / 2, "released": f"2024-0{at + 1}-01",
+         "version": "x" if at == 3 else f"{at}.5", **({"license": "MIT"} if at else {})}
+        for at in range(4)
+    ]  # fmt: skip
+    indexed(retrieve, tools)
+    shown = retrieve("inspect", "fields").out.splitlines()
+    assert "number  100 %  price (4 records): 0 to 1.50; 0 (1), 0.5 (1), 1 (1), 1.5 (1)" in shown
+    assert "text     75 %  license (3 records): MIT (3)" in shown
+    fields = {field["field"]: field for field in retrieve("inspect", "fields", "--json").json["fields"]}
+    types = {name: fields[name]["type"] for name in ("price", "released", "version", "license", "id")}
+    assert types == {"price": "number", "released": "date", "version": "text", "license": "text", "id": "text"}
+    assert (fields["license"]["share"], fields["license"]["values"]) == (0.75, [{"value": "MIT", "records": 3}])
+    assert len(retrieve("inspect", "fields", "price").out.splitlines()) == 1
+    assert "did you mean `price`?" in retrieve("inspect", "fields", "prise").err
+
+
+def test_supporting_data_are_shown_if_there_are_some(index: Path, retrieve: Program) -> None:
+    assert "supporting_data" not in retrieve("inspect", "record", "cells").out
+    assert "supporting_data" not in retrieve("inspect", "record", "cells", "--json").json
+    assert retrieve("inspect", "record", "lungs", "--json").json["supporting_data"]["dimensions"] == ["3D"]

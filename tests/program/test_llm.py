@@ -284,8 +284,13 @@ def test_a_language_model_reads_a_catalog_that_has_no_index(
     """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
     write_catalog(Path("tools.jsonl"), TOOLS)
     Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
-    assert refused(retrieve, "query", "lungs", code=4)
+    assert refused(retrieve, "query", "lungs", "--mode", "bm25", code=4)
+    answer = answered(retrieve, "segment lungs in CT")
+    assert "there is no index in artifacts: the language model alone chooses" in answer["notices"][0]
+    assert "note: there is no index in artifacts" in retrieve("query", "segment lungs in CT").err
+    assert (ids(answer), answer["pipeline"]) == (ids(chosen(retrieve, "segment lungs in CT")), "llm@10")
     answer = chosen(retrieve, "segment lungs in CT")
+    assert "notices" not in answer
     assert ids(answer)[0] == "lungs"
     assert len(shown(model)) == len(TOOLS)
     assert {result["picked"] for result in answer["results"]} == {True}

@@ -79,6 +79,15 @@ def test_hints_name_the_key_of_the_part_that_wants_a_gpu(
     assert "encoder.device" not in said
 
 
+def test_a_cross_encoder_with_fewer_positions_than_the_default_reranks(
+    catalog: Path, retrieve: Program, configure: Configure
+) -> None:
+    assert retrieve("build", "--catalog", catalog).code == 0
+    configure("rerank", model=make_bert(catalog.parent / "tiny").path, backend="cross_encoder", device="cpu")
+    found = retrieve("query", "lungs", "--json").json
+    assert (found["reranked"], found["strategies_skipped"]) == (True, {})
+
+
 def test_splade_that_cannot_run_is_added_by_the_next_sync_that_can(
     catalog: Path, retrieve: Program, configure: Configure
 ) -> None:

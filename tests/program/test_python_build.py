@@ -169,6 +169,9 @@ def test_paths_are_built_as_the_command_line_builds_them(catalog: Path, retrieve
     assert "encoder: hashed-512" in messages[0]
     write_catalog(catalog, TOOLS[:4])
     assert (built.sync().records, len(built), built.report and built.report.status) == (5, 5, "published")
+    assert repr(built.report).startswith(f"Report(published {built.generation}: 5 records")
+    assert "\n" not in repr(built.report) + repr(built.report.changes)  # type: ignore[union-attr]
+    assert len(repr(built.report)) < 120
     with pytest.raises(UsageError, match="cannot read"):
         retrieve_cli.build("nothing.jsonl")
     with pytest.raises(UsageError, match="both paths and records"):

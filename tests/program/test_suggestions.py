@@ -8,6 +8,8 @@ import pytest
 from program.asking import indexed, refused
 from samples import Program
 
+import retrieve_cli
+
 NAMES = ("Cellpose", "StarDist", "3D Slicer", "ITK-SNAP", "lungmask")
 LICENSES = ("Apache-2.0", "apache-2.0", "MIT", "MIT", "GPL-3.0")
 
@@ -64,16 +66,49 @@ def test_an_unknown_tenant_is_said_and_none_is_suggested(numbered: Path, retriev
     "words",
     [
         ("inspect", "record", "cellpos"),
-        ("inspect", "record", "cellpose"),
-        ("inspect", "chunk", "cellpose#0"),
-        ("query", "tool", "--doc-id", "Cellpose"),
+        ("inspect", "chunk", "cellpos#0"),
+        ("query", "tool", "--doc-id", "Celpose"),
     ],
     ids=" ".join,
 )
-def test_an_unknown_record_is_suggested_by_its_name_and_never_taken_for_it(
-    words: tuple[str, ...], numbered: Path, retrieve: Program
-) -> None:
+def test_an_unknown_record_is_suggested_by_its_name(words: tuple[str, ...], numbered: Path, retrieve: Program) -> None:
     assert "hint: did you mean `0` (Cellpose)?" in refused(retrieve, *words)
+
+
+@pytest.mark.usefixtures("numbered")
+def test_a_unique_name_is_accepted_wherever_an_id_is(retrieve: Program) -> None:
+    def shown(*words: object) -> str:
+        done = retrieve(*words)
+        assert done.code == 0, done
+        return done.out
+
+    for by_name, by_id in (("cellpose", "0"), ("3d slicer", "2")):
+        for words in (
+            ("inspect", "record"), ("inspect", "why", "tool"), ("query", "tool", "-l", "--doc-id"),
+            ("query", "-l", "--like"), ("query", "tool", "-l", "--not-like"), ("inspect", "graph"),
+        ):  # fmt: skip
+            assert shown(*words, by_name) == shown(*words, by_id), words
+        assert shown("inspect", "chunk", f"{by_name}#0") == shown("inspect", "chunk", f"{by_id}#0")
+        with retrieve_cli.open() as index:
+            assert index.record(by_name) == index.record(by_id)
+            assert [hit.doc_id for hit in index.search("tool", doc_ids=[by_name])] == [by_id]
+
+
+def test_a_name_of_several_records_is_no_id_but_for_a_tenant_that_has_one_of_them(retrieve: Program) -> None:
+    tools = [{"id": key, "name": "gzip", "description": f"tool {key}", "tenant": key} for key in ("a", "b")]
+    indexed(retrieve, [*tools, {"id": "gunzip", "name": "a", "description": "tool"}])
+    assert "there is no record 'gzip'" in refused(retrieve, "inspect", "record", "gzip")
+    assert retrieve("query", "tool", "-l", "--tenant", "b", "--doc-id", "gzip").out == "b\n"
+    assert retrieve("inspect", "record", "a", "--json").json["id"] == "a", "an id comes before a name"
+
+
+def test_a_record_that_was_added_is_replaced_and_deleted_by_its_name(tmp_path: Path) -> None:
+    index = retrieve_cli.build([{"id": "1", "name": "gzip", "description": "tool"}], artifacts=tmp_path / "art")
+    index.add([{"id": "2", "name": "tar", "description": "tool"}])
+    index.sync()
+    index.delete("gzip")
+    index.sync()
+    assert [record["id"] for record in index.records()] == ["2"]
 
 
 def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numbered: Path, retrieve: Program) -> None:

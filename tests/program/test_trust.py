@@ -39,7 +39,7 @@ PLAIN = set(
     "facets.model llm.model pgvector.schema qdrant.collection opensearch.index "
     "chunking.language encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
-    "catalog.fields boost.factors recency.field chunking.rules docs.include "
+    "catalog.fields catalog.sheet catalog.split boost.factors recency.field chunking.rules docs.include "
     "docs.exclude bm25.languages synonyms.rules".split()
 )
 """Keys of texts that reach nothing: names within a server, fields, prefixes, languages."""
@@ -207,8 +207,8 @@ def test_the_user_agrees_once_to_these_values_of_this_file(clone: Path, server: 
     code, _, err = run(clone, settings, "trust")
     assert (code, "hint: retrieve trust --yes" in err) == (2, True)
     for line in (
-        f"rerank.base_url {server.url}: is sent queries, texts or records",
-        f"rerank.api_key_env {VARIABLE}: is an environment variable that is sent as a key",
+        f"rerank.base_url {server.url}: sends queries, texts or records over the network",
+        f"rerank.api_key_env {VARIABLE}: sends the value of this environment variable as a key",
     ):
         assert line in err
     assert run(clone, settings, "trust", "--yes")[:2] == (0, "config.yaml: trusted\n")
@@ -233,6 +233,18 @@ def test_the_user_agrees_once_to_these_values_of_this_file(clone: Path, server: 
     assert [(each["trusted"], {reach["key"] for reach in each["reaches"]}) for each in shown] == [
         (True, {"rerank.base_url", "rerank.api_key_env"})
     ]
+
+
+def test_what_is_only_read_is_not_said_to_be_sent(clone: Path) -> None:
+    settings = {
+        "sources": [{"kind": "http", "url": "http://127.0.0.1:9/tools.jsonl"}],
+        "models": {"auto_download": True},
+        "jwt": {"jwks_url": "http://127.0.0.1:9/keys"},
+    }
+    said = run(clone, settings, "trust")[2]
+    assert "config.yaml runs code or reaches out of its folder:" in said
+    assert said.count(": reads from the network") == 3
+    assert ": sends" not in said
 
 
 def test_what_the_user_says_counts_without_asking(clone: Path, server: Told, monkeypatch: pytest.MonkeyPatch) -> None:

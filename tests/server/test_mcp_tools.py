@@ -196,6 +196,6 @@ async def test_resources_describe_the_index_and_its_records(index: Path) -> None
         assert "5 records" in (await client.read_resource(about.uri)).contents[0].text
         templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
         assert templates == ["retrieve://g/{generation}/chunk/{id}", "retrieve://record/{id}"]
-        for uri in ("retrieve://record/cels", "retrieve://g/0/chunk/cells%230", "file:///etc/passwd"):
+        for uri in ("retrieve://record/cels", "retrieve://g/none/chunk/cells%230", "file:///etc/passwd"):
             with pytest.raises(MCPError, match="there is no"):
                 await client.read_resource(uri)

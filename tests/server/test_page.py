@@ -1,13 +1,16 @@
 """The search page as HTML: complete without JavaScript, and nothing of a record is markup."""
 
+import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
 
+import httpx
 import pytest
 from pages import ATTACKS, Node, hostile_records, read_html
 from samples import TOOLS
-from servers import Server, built, sent, served, started, state_of
+from servers import Server, built, client_of, sent, served, started, state_of
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.server.http.app import server_app
@@ -389,3 +392,37 @@ def test_a_corrected_search_links_to_the_words_as_typed(server: Server) -> None:
     assert dict(parse_qsl(address.partition("?")[2])) == {"q": "segmment ribs", "exact_words": "yes"}
     exact = page(server, address)
     assert [node for node in exact.all("a") if node.text == "Search for the words as typed"] == []
+
+
+LINKS = re.compile(r'(?:href|src|action)="(/[^"]*)"')
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("root", ["/search", "/tools/find"])
+async def test_below_a_path_of_a_proxy_every_link_and_every_route_works(root: str, tmp_path: Path) -> None:
+    """A proxy passes the path on or not, and says so or not; /search is a route of this server, too."""
+    state = state_of(built(tmp_path))
+    app = server_app(state)
+    async with client_of(app) as client:
+        plain = (await client.get("/", params={"q": "lungs"})).text
+        for configured, told, before in (
+            (root, {}, ""),
+            (root, {}, root),
+            ("", {"X-Forwarded-Prefix": root}, ""),
+            ("/other", {"X-Forwarded-Prefix": f"{root}/"}, ""),
+        ):
+            app.root = configured
+            client.headers = httpx.Headers(told)
+            text = (await client.get(f"{before}/", params={"q": "lungs"})).text
+            assert LINKS.findall(text) == [root + link for link in LINKS.findall(plain)]
+            for link in LINKS.findall(text):
+                assert (await client.get(html.unescape(before + link.removeprefix(root)))).status_code == 200, link
+            answer = await client.post(f"{before}/search", json={"query": "lungs"})
+            assert answer.json()["results"][0]["doc_id"] == "lungs"
+            described = (await client.get(f"{before}/openapi.json")).json()
+            assert described["servers"][0] == {"url": root}
+        app.root = ""
+        for odd in ("//evil.example", "/a b", 'x"', "/\u00e9"):
+            client.headers = httpx.Headers({"X-Forwarded-Prefix": odd.encode("latin-1")})  # type: ignore[dict-item]
+            assert LINKS.findall((await client.get("/", params={"q": "lungs"})).text) == LINKS.findall(plain)
+    state.close()

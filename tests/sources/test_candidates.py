@@ -104,7 +104,9 @@ def test_a_key_that_no_field_reads_is_unread_if_it_has_text(value: object, count
 
 def test_keys_with_text_are_named_once_with_their_count_and_the_setting(tmp_path: Path, retrieve: Program) -> None:
     odd = "\x1b[31m\u202e" + "k" * 300
-    records: list[dict[str, Any]] = [{"id": str(at), "name": f"Tool {at}", "details": WORDS} for at in range(40)]
+    records: list[dict[str, Any]] = [
+        {"id": str(at), "name": f"Tool {at}", "text": "a", "details": WORDS} for at in range(40)
+    ]
     for record in records[:12]:
         record["notes"] = WORDS
     records[0][odd] = WORDS

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Program, pieces
+from samples import Program, fails, pieces, succeeds
 
 from retrieve_cli.contracts import Notice, Record, Refused
 from retrieve_cli.errors import UsageError
@@ -251,7 +251,10 @@ def test_rows_of_a_workbook_have_the_numbers_that_its_program_shows(tmp_path: Pa
     first, second, notice = read(tmp_path / "t.xlsx")
     assert (first.line, first.metadata) == (5, {"on": True})
     assert (second.line, second.reason) == (6, "it has a value in column 4, which has no name")
-    assert notice.message == "its sheet other is not read: a catalog is one sheet, here Sheet"
+    assert (
+        notice.message
+        == "its sheet other is not read: a catalog is one sheet, here Sheet (catalog.sheet names another)"
+    )
 
 
 def test_a_missing_package_is_said_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,3 +282,105 @@ def test_an_index_of_a_table_answers_as_one_of_json_lines(tmp_path: Path, retrie
         answers[name] = [json.loads(text, object_hook=without_place)[key] for text, key in parts]
     assert len(answers["t.jsonl"][0]) == 5
     assert [name for name, answer in answers.items() if answer != answers["t.jsonl"]] == []
+
+
+# ------------------------------------------------------------------------- as pandas and people write them
+
+
+CASES = Path(__file__).parents[3] / "shared" / "cases"
+BODY = "id,name,price\na,Alpha pump,3\nb,Beta pump,4\n"
+
+
+def built(retrieve: Program, path: Path | str, **catalog: object) -> dict[str, dict[str, Any]]:
+    """Build a table under these settings; return its records by id, name and description with the metadata."""
+    Path("config.yaml").write_text(json.dumps({"catalog": catalog}))
+    succeeds(retrieve("build", path))
+    found = retrieve("inspect", "records", "--json").json["records"]
+    return {record["id"]: record | record["metadata"] for record in found}
+
+
+@pytest.mark.parametrize(
+    "above", ["Price list 2024,,\n", "Price list 2024\nPrinted 2024-05-01\n\n", "Inventory,,\n,,\n"]
+)
+def test_titles_above_the_header_are_not_read_and_that_is_said(above: str, retrieve: Program) -> None:
+    Path("t.csv").write_text(above + BODY)
+    records = built(retrieve, "t.csv")
+    assert [(record["name"], record["price"]) for record in records.values()] == [("Alpha pump", 3), ("Beta pump", 4)]
+    assert "t.csv: its row 1 is above the header and not read" in retrieve("build", "t.csv").err
+
+
+def test_a_header_that_is_not_certain_is_one_sentence_with_the_row_and_the_key(retrieve: Program) -> None:
+    Path("t.csv").write_text("Messwerte\nOrt,Höhe\nAlm,hoch\nTal,tief\n")
+    assert "catalog: {header: 2}" in fails(retrieve("build", "t.csv"), 2, "t.csv:1 is not a header").err
+    assert [record["Höhe"] for record in built(retrieve, "t.csv", header=2).values()] == ["hoch", "tief"]
+    Path("u.csv").write_text("a,pump one,3\nb,pump two,4\nc,pump three,5\n")
+    Path("config.yaml").write_text("")
+    assert "0 if none does" in fails(retrieve("build", "u.csv"), 2, "'3' is a value").err
+    records = built(retrieve, "u.csv", header=0)
+    assert [record["description"] for record in records.values()] == ["pump one", "pump two", "pump three"]
+    Path("v.csv").write_text("city,2019,2020\nBonn,1,2\nKiel,3,4\n")  # years are names
+    assert [record["2019"] for record in built(retrieve, "v.csv").values()] == [1, 3]
+
+
+def test_an_index_without_a_name_is_dropped_in_every_format_and_that_is_said(retrieve: Program) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"id": ["a", "b"], "text": ["pump one", "pump two"]})
+    frame.to_csv("t.csv")
+    frame.to_excel("t.xlsx")
+    pd.read_csv("t.csv").to_parquet("t.parquet")
+    for name in ("t.csv", "t.xlsx", "t.parquet"):
+        assert {key: record["metadata"] for key, record in built(retrieve, name).items()} == {"a": {}, "b": {}}
+        assert f"{name}: its first column is not read" in retrieve("build", name).err
+    frame.set_index(pd.Index(["Mazda", "Fiat"])).to_csv("named.csv")
+    assert [record["index"] for record in built(retrieve, "named.csv").values()] == ["Mazda", "Fiat"]
+
+
+def test_a_cover_sheet_is_skipped_and_merged_cells_repeat_their_value(retrieve: Program) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active.append(["Rates of 2024"])
+    sheet = book.create_sheet("Data")
+    sheet.append(["Table 1"])
+    for row in (["id", "maker", "name"], ["r1", "Acme", "Pump A"], ["r2", None, "Pump B"], ["r3", "Globex", "Valve"]):
+        sheet.append(row)
+    sheet.merge_cells("A1:C1")
+    sheet.merge_cells("B3:B4")
+    book.save("t.xlsx")
+    assert [record["maker"] for record in built(retrieve, "t.xlsx").values()] == ["Acme", "Acme", "Globex"]
+    assert "its sheet Sheet is not read: a catalog is one sheet, here Data" in retrieve("build", "t.xlsx").err
+    assert "Rates of 2024" in str(built(retrieve, "t.xlsx", sheet=1, header=0))
+    Path("config.yaml").write_text("catalog: {sheet: Nothing}")
+    fails(retrieve("build", "t.xlsx"), 2, "it has no sheet Nothing (catalog.sheet); its sheets are Sheet, Data")
+
+
+def test_lists_in_cells_are_suggested_and_split(retrieve: Program) -> None:
+    Path("t.csv").write_text(
+        "id,name,colors,note\na,A,x;y,one; and a long sentence on other subjects of it\nb,B,y; z,\n"
+    )
+    Path("config.yaml").write_text("")
+    said = retrieve("build", "t.csv").err
+    assert 'its column colors looks like lists in cells; to split them: catalog: {split: {"colors": ";"}}' in said
+    assert "column note" not in said
+    assert built(retrieve, "t.csv", split={"colors": ";"})["b"]["colors"] == ["y", "z"]
+    found = retrieve("query", "A B", "--filter", "colors=y", "--json").json["results"]
+    assert sorted((hit["doc_id"], hit["freshness"]) for hit in found) == [("a", "fresh"), ("b", "fresh")]
+    Path("t.csv").write_text(Path("t.csv").read_text() + "c,C,x,\n")
+    assert retrieve("query", "A B", "-k", "1", "--json").json["results"][0]["freshness"] == "fresh"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("csv-hard/unnamed_index.csv", ["a", "b", "c"]),
+        ("csv-hard/title_row.csv", ["a", "b"]),
+        ("xlsx-percent/title_row.xlsx", ["a", "b", "c"]),
+        ("xlsx-merged/merged.xlsx", ["r1", "r2", "r3", "r4", "r5"]),
+        ("xlsx-merged/pandas.xlsx", ["a", "b", "c"]),
+    ],
+)
+def test_given_cases_have_their_records(name: str, wanted: list[str], retrieve: Program) -> None:
+    if not (CASES / name).is_file():
+        pytest.skip(f"there is no {CASES / name}")
+    assert list(built(retrieve, CASES / name)) == wanted

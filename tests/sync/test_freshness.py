@@ -130,6 +130,29 @@ def test_a_hit_of_a_large_catalog_is_held_to_its_own_line(large_index: Path, ret
     assert set(freshness(retrieve).values()) == {"deleted"}
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_of_a_large_table_only_the_edited_rows_are_marked(kind: str, tmp_path: Path, retrieve: Program) -> None:
+    path = tmp_path / f"large.{kind}"
+    rows = [[f"t{at}", f"{'zebras' if at % 400 == 0 else 'quaggas'} {'x' * 250}"] for at in range(2000)]
+
+    def write() -> None:
+        if kind == "csv":
+            path.write_text("id,name\n" + "".join(f"{key},{name}\n" for key, name in rows))
+        else:
+            path.write_text(json.dumps([{"id": key, "name": name} for key, name in rows], indent=1))
+
+    write()
+    assert retrieve("build", path).code == 0
+    rows[400][1] += " and more"
+    del rows[1600]
+    rows[1:3] = [["new", "a row among others"]]
+    write()
+    found = freshness(retrieve, "--mode", "bm25")
+    assert found == {
+        "t0": "fresh", "t400": "changed", "t800": "fresh", "t1200": "fresh", "t1600": "deleted"
+    }  # fmt: skip
+
+
 def test_a_large_catalog_that_was_only_touched_is_not_read_whole(
     large_index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

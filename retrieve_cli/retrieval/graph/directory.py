@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.graph.edges import GraphNode
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -77,7 +78,7 @@ class RecordNames:
         """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` without one,
         `AMBIGUOUS` if several have the name."""
         found = self.by_id(name)
-        return self._name_rows.get(name.casefold(), UNKNOWN) if found == UNKNOWN else found
+        return self._name_rows.get(canonical(name), UNKNOWN) if found == UNKNOWN else found
 
     def rows_of_tenants(self, name: str, record: int) -> list[int]:
         """The rows that a name means to the tenants of the record that has it; an empty list for a record without
@@ -87,7 +88,7 @@ class RecordNames:
         for tenant in self.tenants_of.get(record, ()):
             row = self.by_id(name)
             if tenant not in self.tenants_of.get(row, ()):
-                row = self._tenant_rows.get((tenant, name.casefold()), UNKNOWN)
+                row = self._tenant_rows.get((tenant, canonical(name)), UNKNOWN)
             if row >= 0:
                 found.append(row)
         return list(dict.fromkeys(found))
@@ -138,7 +139,7 @@ class EntityNodes:
             column = columns[field]
             nodes, previous = np.empty(len(column), np.int64), None
             for value, folded in enumerate(column.vocabulary.all_folded(column.span)):
-                if folded != previous:  # spellings that differ in case follow each other
+                if folded != previous:  # equal values follow each other
                     self._add(Entity(field, column.text(value)), [folded, f"{field}:{folded}"])
                     previous = folded
                 nodes[value] = records + len(self.found) - 1
@@ -156,7 +157,7 @@ class EntityNodes:
 
     def meant(self, name: str) -> list[int]:
         """The nodes that a name means, ascending; several fields may have the same value."""
-        return self._places.get(name.casefold(), [])
+        return self._places.get(canonical(name), [])
 
     def declare(self, declared: Sequence[GraphNode]) -> dict[str, list[int]]:
         """By id of a declared node, its nodes: the values with this name, else a new node."""
@@ -170,14 +171,14 @@ class EntityNodes:
         for node_id in [each for each, places in known.items() if not places]:
             called = list(names[node_id])
             known[node_id] = [self._records + len(self.found)]
-            self._add(Entity("", called[0]), [name.casefold() for name in called])
+            self._add(Entity("", called[0]), [canonical(name) for name in called])
         return known
 
     def name(self, undeclared: Iterable[str]) -> None:
         """Make a node of each name that means none yet; names that differ in case are one node."""
         for name in sorted(set(undeclared)):
             if not self.meant(name):
-                self._add(Entity("", name), [name.casefold()])
+                self._add(Entity("", name), [canonical(name)])
 
     def joined(self, sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
         """The pairs that an edge between two names joins: the pairs within one field if there are any, else all

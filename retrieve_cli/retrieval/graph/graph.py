@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.graph.adjacency import Adjacency, EdgeList
@@ -113,9 +114,9 @@ class Graph:
     def find(self, label: str) -> int:
         """Return the node with a label, among the nodes behind the records. Raises: UsageError: no node has this
         label."""
-        node = self._by_label.get(label.casefold())
+        node = self._by_label.get(canonical(label))
         if node is None:
-            near = nearest(label.casefold(), self._by_label)
+            near = nearest(canonical(label), self._by_label)
             hint = f"did you mean `{self.label(self._by_label[near])}`?" if near else ""
             raise UsageError(f"there is no node {quoted(label)} in the graph", hint=printable(hint))
         return node

@@ -1,10 +1,10 @@
-"""The filter language: `license=MIT`, `modality=CT,MRI`, `dims>=3`, `path=guides/**`, `!group=archive`.
+"""The filter language: `license=MIT`, `modality=CT,MRI`, `dims>=3`, `released>=2024-01`, `path=guides/**`.
 
     condition := ["!"] field operator value {"," value}
     operator  := "=" | "!=" | ">=" | "<=" | ">" | "<"
     value     := plain text, in which * and ? are wildcards, or "verbatim text", in which "" is a quotation mark
 
-Several values mean any of them; several conditions, all of them. Text is compared without regard to case.
+Several values mean any of them; several conditions, all of them. Values are compared by `contracts/canonical.py`.
 
 Filters as JSON objects, `{"license": "MIT", "dims": {"gte": 3}}`, in the filter language.
 
@@ -12,8 +12,8 @@ Filters as JSON objects, `{"license": "MIT", "dims": {"gte": 3}}`, in the filter
     condition := value | [value, …] | {operator: value, …}        a list means any of its values
     operator  := "eq" | "in" | "not" | "gt" | "gte" | "lt" | "lte"
 
-A text that is a comparison with a number, `">=3"`, is that comparison. Every other text is taken literally: none of its
-characters means anything to the filter language.
+A text that is a comparison with a number or a date, `">=3"`, is that comparison. Every other text is taken literally:
+none of its characters means anything to the filter language.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Literal, cast
 from unicodedata import category
 
 from retrieve_cli.contracts import HIGHEST_BOOST, Json
+from retrieve_cli.contracts.canonical import period_of
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.nearest import nearest
@@ -73,9 +74,10 @@ def parse(expression: str) -> Condition:
     operator = cast("Operator", match[0])
     values, globs = _values(expression, field + operator, text[match.end() :])
     if operator not in ("=", "!="):
-        if len(values) != 1 or not is_number(values[0]):
-            message = f"the filter {quoted(expression)} needs a number after {quoted(field + operator)}"
-            raise UsageError(message, hint=f"write {field}{operator}3")
+        if len(values) != 1 or not is_comparable(values[0]):
+            needed = f"a number or a date (2024-01-31) after {quoted(field + operator)}"
+            hint = f"write {field}{operator}3 or {field}{operator}2024-01-31"
+            raise UsageError(f"the filter {quoted(expression)} needs {needed}", hint=hint)
         globs = frozenset()
     return Condition(field, operator, values, negated, globs)
 
@@ -103,9 +105,9 @@ def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], fr
     return tuple(values), frozenset(globs)
 
 
-def is_number(text: str) -> bool:
-    """Return True if a text is a number to compare with, or a dimension: 3D."""
-    return _NUMBER.fullmatch(text) is not None
+def is_comparable(text: str) -> bool:
+    """Return True if a text is a number or a date to compare with, or a dimension: 3D."""
+    return _NUMBER.fullmatch(text) is not None or period_of(text) is not None
 
 
 def _quoted(value: str) -> str:
@@ -189,8 +191,8 @@ def _conditions(field: str, value: Json, where: str) -> Iterator[Condition]:
 def _operation(field: str, operator: str, operand: Json, where: str) -> Condition:
     if operator in _COMPARISONS:
         number = _text(operand, where)
-        if not is_number(number):
-            message = f"{where} compares by `{operator}` with {quoted(number)}, which is not a number"
+        if not is_comparable(number):
+            message = f"{where} compares by `{operator}` with {quoted(number)}: not a number or a date"
             raise UsageError(message, hint=_LIKE_OBJECT)
         return Condition(field, _COMPARISONS[operator], (number,))
     if operator not in OPERATORS:
@@ -201,11 +203,11 @@ def _operation(field: str, operator: str, operand: Json, where: str) -> Conditio
 
 
 def _comparison(text: str) -> tuple[Operator, str] | None:
-    """The operator and the number of a text like `>=3`."""
+    """The operator and the number or date of a text like `>=3`."""
     for sign in _COMPARISONS.values():
         if text.startswith(sign):
             number = text.removeprefix(sign).strip()
-            return (sign, number) if is_number(number) else None
+            return (sign, number) if is_comparable(number) else None
     return None
 
 

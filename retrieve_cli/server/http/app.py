@@ -54,9 +54,13 @@ def server_app(state: State) -> Service:
         lifespan=lifespan,
         exception_handlers=page.handlers(failure_handlers()),
     )
-    for door in DOORS:
-        app.include_router(door(state))
+    routers = [door(state) for door in DOORS]
+    for router in routers:
+        app.include_router(router)
     described = cache(partial(described_api, app))
     app.openapi = lambda: described(secured=state.callers.required)  # type: ignore[method-assign]
     guarded = Guard(app, state.hosts, state.callers)
-    return Service(guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log))
+    paths = {str(getattr(route, "path", "")) for router in routers for route in router.routes}
+    return Service(
+        guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log), paths
+    )

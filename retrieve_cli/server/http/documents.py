@@ -144,7 +144,7 @@ async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant
     listed = [status.to_json() for status in statuses]
     value = {"task": job.task, "sequence": receipt.sequence, "documents": listed}
     value |= {"status": job.status} if over else {}
-    return response(value, 200 if over else 202, {"Location": f"/tasks/{job.task}"})
+    return response(value, 200 if over else 202, {"Location": f"{request.scope.get('root_path', '')}/tasks/{job.task}"})
 
 
 PREFER = parameter("Prefer", "header", TEXT, "`wait=30`: answer when the task has ended, in 30 s at most.")

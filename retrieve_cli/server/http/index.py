@@ -52,7 +52,9 @@ def router(state: State) -> APIRouter:
         job = state.syncing.submit(action, tenant=tenant, generation=generation)
         over = await finish(request, job)
         value = await state.pool.run(request, lambda: jobs.one(job.task, tenant=tenant))
-        return response(value, 200 if over else 202, {"Location": f"/tasks/{job.task}"})
+        return response(
+            value, 200 if over else 202, {"Location": f"{request.scope.get('root_path', '')}/tasks/{job.task}"}
+        )
 
     async def task(request: Request) -> Response:
         """Return the state of a task."""

@@ -6,7 +6,8 @@ Checked are host and origin (CORS) and fresh credentials; answers tell limits an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,16 +26,25 @@ _CLOSING_S = 0.5
 """Seconds for the last answers, once the grace period is over."""
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 """Header of every answer: a browser obeys the declared type and never guesses a page or a script."""
+ROOT = re.compile(r"(?:/[A-Za-z0-9._~-]++)++")
+"""A path below which a proxy has the server: not the address of another host."""
 
 
 class Service:
     """An ASGI application in front of another one."""
 
     def __init__(
-        self, app: ASGIApp, busy: Callable[[], bool], around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+        self,
+        app: ASGIApp,
+        busy: Callable[[], bool],
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+        paths: Collection[str] = (),
     ) -> None:
-        """`busy` returns True during a computation; `around` puts an application around all answers."""
-        self._app, self._busy = app, busy
+        """`busy` returns True during a computation; `around` puts an application around all answers; `paths` are those
+        of the application itself."""
+        self._app, self._busy, self._paths = app, busy, paths
+        self.root = ""
+        """The path below which a proxy has this server, if the proxy does not send X-Forwarded-Prefix."""
         self._entry = around(self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -50,9 +60,19 @@ class Service:
             await send(message)
 
         if scope["type"] == "http":
-            await self._entry(scope, receive, marked)
+            await self._entry(self._below(scope), receive, marked)
         else:
             await self._app(scope, partial(self._received, receive), send)
+
+    def _below(self, scope: Scope) -> Scope:
+        """Return a request below the root of the proxy, which may have passed the root on, or not."""
+        sent = dict(scope["headers"]).get(b"x-forwarded-prefix", b"").decode("latin-1").rstrip("/")
+        root, path = sent if ROOT.fullmatch(sent) else self.root, scope["path"]
+        if not root:
+            return scope
+        if path not in self._paths and f"{path}/".startswith(f"{root}/"):
+            path = path.removeprefix(root) or "/"
+        return {**scope, "root_path": root, "path": root + path if path.startswith(root) else path}
 
     async def _received(self, receive: Receive) -> Message:
         """Return the next event of the server's life; its end comes after the last answer."""

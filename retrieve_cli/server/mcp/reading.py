@@ -15,17 +15,17 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.operations.why import why
-from retrieve_cli.output.compact import Count, clean
+from retrieve_cli.output.compact import Count, clean, fields_line, own_fields
 from retrieve_cli.output.places import fence_of, known_keys, pages
-from retrieve_cli.output.plain_text import significant
 from retrieve_cli.server.mcp.addresses import SCHEME, CursorPlace, cursor_of, read_cursor, read_uri
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
-from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget
+from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget, read_names
 
 _MOST_LETTERS = 16
 """Characters that a token has at most, so that a long text is not counted whole."""
 _TITLE = 200
-_METADATA = ("license", "group", "keywords", "source")
+_ROOM = 4000
+"""Most characters of a record's fields."""
 
 
 class _Piece(NamedTuple):
@@ -37,6 +37,7 @@ class _Piece(NamedTuple):
     given: Mapping[str, Json]
     generation: str
     channels: Channels
+    fields: Mapping[str, Json]
 
     @property
     def text(self) -> str:
@@ -65,7 +66,9 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     index = live.at(place.generation or (address.generation if address else None))
     passage = passage_of(index, address.id if address else values["id"], tenant=tenant)
     count = counter_of(index)
-    piece = _Piece(passage, place.offset, len(passage.text), values, index.generation, channels)
+    names = read_names(values.get("fields"))
+    fields = own_fields(passage.record, names, min(_ROOM, most)) if cursor is None else {}
+    piece = _Piece(passage, place.offset, len(passage.text), values, index.generation, channels, fields)
     if cursor is None and passage.start and count(_counted(piece)) > most:
         piece = piece._replace(start=passage.start)
     piece = _fitting(piece, most, count)
@@ -101,7 +104,7 @@ def _structured(piece: _Piece, *, texts: bool) -> dict[str, Json]:
         "title": _title(record),
         "url": record["url"],
         "text": piece.text if texts else "",
-        "metadata": {key: record[key] for key in _METADATA if record.get(key)},
+        "metadata": {**piece.fields, "source": record["source"]},
         "start": piece.start,
         "end": piece.end,
         **known_keys(piece.passage.place(piece.start, piece.end)),
@@ -112,9 +115,10 @@ def _structured(piece: _Piece, *, texts: bool) -> dict[str, Json]:
 
 
 def _content(piece: _Piece) -> str:
-    fence = fence_of(piece.text)
+    fence = fence_of(f"{fields_line(piece.fields)}\n{piece.text}")
     last = f"\nnext_cursor: {piece.following}" if piece.following else ""
-    return f"{_head(piece)}\n{fence}\n{piece.text}\n{fence}{last}"
+    fields = f"{line}\n\n" if (line := fields_line(piece.fields)) else ""
+    return f"{_head(piece)}\n{fence}\n{fields}{piece.text}\n{fence}{last}"
 
 
 def _head(piece: _Piece) -> str:
@@ -143,7 +147,9 @@ def read_resource(live: LiveIndex, uri: str, *, tenant: str | None) -> str:
     except UsageError:
         raise missing from None
     passage = passage_of(index, address.id, tenant=tenant)
-    return "\n".join(map(clean, passage.text[passage.start : passage.end].split("\n")))
+    text = "\n".join(map(clean, passage.text[passage.start : passage.end].split("\n")))
+    fields = own_fields(passage.record, (), _ROOM) if address.generation is None else {}
+    return "\n".join([*(fields_line({name: value}) for name, value in fields.items()), *([""] if fields else []), text])
 
 
 # ------------------------------------------------------------------------------------------------- list_fields, explain
@@ -179,7 +185,9 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(fields) else None
         more = {"next_cursor": following} if following else {}
         structured = {"fields": [each.to_json() for each in shown], "generation": index.generation, **more}
-        return structured, "\n".join(map(_line, shown)) + (f"\nnext_cursor: {following}" if following else "")
+        return structured, "\n".join(field.line() for field in shown) + (
+            f"\nnext_cursor: {following}" if following else ""
+        )
 
     def size(shown: Sequence[FieldValues]) -> int:
         structured, text = page(shown)
@@ -193,15 +201,6 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         shown = [*shown, left[len(shown)]]
     structured, text = page(shown)
     return ToolOutcome(structured, text or "no record has a field", f"{len(shown)} fields in structuredContent")
-
-
-def _line(field: FieldValues) -> str:
-    """A field on one line: its records, its values with theirs."""
-    numbers = "" if field.least is None else f"{significant(field.least)} to {significant(field.most or 0.0)}; "
-    values = ", ".join(f"{value} ({records})" for value, records in field.values)
-    others = f" and {field.others} more" if field.others else ""
-    records = f"{field.records} record{'' if field.records == 1 else 's'}"
-    return f"{printable(field.field)} ({records}): {numbers}{values}{others}"
 
 
 def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> ToolOutcome:

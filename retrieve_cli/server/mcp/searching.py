@@ -11,13 +11,13 @@ from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
-from retrieve_cli.output.compact import CompactEntry, Count, as_compact, filled, fitted, title_of
+from retrieve_cli.output.compact import CompactEntry, Count, as_compact, filled, fitted, own_fields, title_of
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.mcp.addresses import CursorPlace, chunk_uri, cursor_of, read_cursor
 from retrieve_cli.server.mcp.outcomes import Channels, RecordLink, ToolOutcome, compact_json
-from retrieve_cli.server.mcp.tools import counter_of, read_budget
+from retrieve_cli.server.mcp.tools import counter_of, read_budget, read_names
 
 _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""
@@ -25,6 +25,10 @@ _RELATED = 5
 """Most related records that are named."""
 _KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anchor")
 """Keys of a result in addition to id, title, address and text; keys that are null are omitted."""
+
+
+_ROOM, _NAMED_ROOM = 200, 1000
+"""Most characters of the fields of a result, and of those that were asked for."""
 
 
 class ResultPage(NamedTuple):
@@ -36,6 +40,12 @@ class ResultPage(NamedTuple):
     given: Mapping[str, Json]
     """The arguments that its cursor goes with."""
     channels: Channels
+    names: Sequence[str] = ()
+    """The fields of records that were asked for."""
+
+    def fields(self, result: Result) -> Mapping[str, Json]:
+        """Return the fields of a result."""
+        return own_fields(result.record, self.names, _NAMED_ROOM if self.names else _ROOM)
 
 
 def search(
@@ -48,6 +58,7 @@ def search(
     """
     values = dict(given)
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
+    names = read_names(values.pop("fields", None))
     asked = read_asked(values, where="search", tenant=tenant, local=local)
     values = {SEARCH.aliases.get(key, key): value for key, value in values.items() if value is not None}
     place = read_cursor(cursor, values)
@@ -61,7 +72,7 @@ def search(
         if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
             raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
         raise answer
-    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
+    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels, names)
     return _outcome(page, most, counter_of(live.at(answer.generation)))
 
 
@@ -74,7 +85,8 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
         notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
         first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
         last = _last(page, len(entries), () if brief else related)
-        return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
+        fields = (lambda _: {}) if brief and not page.names else page.fields
+        return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief, fields=fields)
 
     def in_structure(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
@@ -124,6 +136,7 @@ def _structured(
         {
             **_document(entry.result, entry.text if texts else ""),
             **{key: item[key] for key in kept if item[key] is not None},
+            **({"fields": fields} if (not brief or page.names) and (fields := page.fields(entry.result)) else {}),
         }
         for entry, item in zip(entries, whole["results"], strict=False)
     ]

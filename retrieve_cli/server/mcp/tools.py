@@ -42,7 +42,9 @@ _ALIASES: Mapping[str, str] = {
 }
 """Names that models invent for arguments."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
-_PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
+_PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer"}, "cursor": _TEXT}
+_NAMES: Mapping[str, Json] = {"fields": _TEXT}
+"""Fields of records that are wanted, with commas or as a list, which costs more tokens to describe."""
 _SHAPE = ("id", "title", "url", "text")
 """Keys of a document as connectors of ChatGPT read it."""
 WEB_SCOPE = "web"
@@ -68,7 +70,7 @@ def _search_schema(**more: Json) -> dict[str, Json]:
         shown[name] = {"type": row.schema["type"]}
         if row.several:
             shown[name] |= {"items": _TEXT, "description": row.about}
-    return _object({**shown, **_PAGED, **more}, ["query"])
+    return _object({**shown, **_NAMES, **_PAGED, **more}, ["query"])
 
 
 _FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
@@ -94,28 +96,28 @@ KINDS: Sequence[Kind] = (
     _kind(
         "search",
         "search",
-        "Search in plain words, or by `like`: ids. `cursor`: next_cursor.",
+        "Search in plain words, or by `like`: ids. `fields`: version,price. `cursor`: next_cursor.",
         _search_schema(),
         _object({"results": _RESULTS}, ["results"]),
     ),
     _kind(
         "search",
         "fetch",
-        "Read a document, by the id of a result or record.",
-        _object({"id": _TEXT, **_PAGED}, ["id"]),
+        "Read a document, by id or name.",
+        _object({"id": _TEXT, **_NAMES, **_PAGED}, ["id"]),
         _object({}, _SHAPE),
     ),
     _kind(
         "search",
         "list_fields",
-        "List the fields for `filters`, with values; `field`: more of one.",
+        "List fields for `filters`, with values; `field`: more of one.",
         _object({"field": _TEXT, **_PAGED}),
         _object({}, ["fields"]),
     ),
     _kind(
         "search",
         "explain",
-        "Explain why a record ranks where it does for a query, or why it is missing.",
+        "Explain the rank of a record, or why it is missing.",
         _object({"query": _TEXT, "id": _TEXT}, ["query", "id"]),
         _object({}, ["id", "verdict"]),
     ),
@@ -187,7 +189,7 @@ def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
             hint = f"did you mean {_ALIASES.get(near, near)}?" if near else f"arguments: {', '.join(known) or 'none'}"
             raise UsageError(f"{name} has no argument {quoted(key)}", hint=hint)
         wanted = _TYPES.get(known[argument]["type"], object)
-        if argument != "cursor" and value is not None and not isinstance(value, wanted):
+        if argument not in ("cursor", "fields") and value is not None and not isinstance(value, wanted):
             what = "list" if wanted is list else "text"
             raise UsageError(f"{argument} is not a {what}: {quoted(value)}", hint="")
         if value is not None:
@@ -196,6 +198,14 @@ def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
         if not values.get(argument):
             raise UsageError(f"{name} needs {argument}", hint=f'for example: {{"{argument}": "…"}}')
     return values
+
+
+def read_names(given: Json) -> Sequence[str]:
+    """Return the fields that are wanted; none: a few of all. Raises: UsageError."""
+    names = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given or []
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return names
+    raise UsageError(f"fields is not a list of names: {quoted(given)}", hint="list_fields has the names")
 
 
 def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:

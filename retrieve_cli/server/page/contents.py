@@ -233,7 +233,7 @@ def _from(here: str, first: int) -> str:
 def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, WebLink | None]]]]:
     """Yield the fields that have values, each with its texts and links; metadata fields by their path."""
     own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
-    nested = {**record["supporting_data"], **record["metadata"]}
+    nested = {**record.get("supporting_data", {}), **record["metadata"]}
     for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
         if count == _FIELDS:
             return

@@ -167,7 +167,7 @@ def picture_of(record: Mapping[str, Json], chunk: Mapping[str, Json], generation
     load pictures of."""
     if drawn := page_pictures(record, chunk, generation):
         return drawn[0][1]
-    for name, values in leaves({**record["supporting_data"], **record["metadata"]}) if hosts else ():
+    for name, values in leaves({**record.get("supporting_data", {}), **record["metadata"]}) if hosts else ():
         if name.rpartition(".")[2].lower().removesuffix("url").rstrip("_") in _PICTURES:
             for found in filter(None, map(link, values)):
                 if found.url.startswith("https://") and urlsplit(found.url).netloc in hosts:
@@ -197,7 +197,7 @@ def within(chunk: Mapping[str, Json]) -> str:
 
 def badges_of(value: Mapping[str, Json]) -> list[Badge]:
     """Return the badges of a result, or of a record, of which the freshness is not known."""
-    modalities = value["supporting_data"].get("modalities") or []
+    modalities = value.get("supporting_data", {}).get("modalities") or []
     found = [Badge(cut(value["license"], 40), "licence")] if value["license"] else []
     found += [Badge(cut(name, 40), "modality") for name in modalities[:_MODALITIES]]
     if (more := len(modalities) - _MODALITIES) > 0:

@@ -12,9 +12,10 @@ from pathlib import Path
 from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
+from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, with_key
 from retrieve_cli.sources.catalogs.linked_catalog import (
     DEEPEST,
     NotRead,
@@ -23,9 +24,9 @@ from retrieve_cli.sources.catalogs.linked_catalog import (
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.catalogs.tables import Row, is_csv, table_of
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
-from retrieve_cli.sources.fields import FieldMap, is_stored, record_from, renamed_line
+from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from, renamed_line
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -38,6 +39,8 @@ _OTHERS = (
 """First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
 _EXCERPT = 200
 """Characters of a rejected line that the quarantine file keeps."""
+_SHOWN = 20
+"""Columns that an error names."""
 _COUNTED = 8 << 20
 """Bytes whose lines are counted."""
 
@@ -47,15 +50,28 @@ class CatalogSource:
 
     kind: SourceKind = "catalog"
 
-    def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        fields: FieldMap,
+        *,
+        name: str = "",
+        id_prefix: str = "",
+        layout: TableLayout = TableLayout(),
+        own: Mapping[str, Json] = {},
+    ) -> None:
         """Raises: UsageError if `path` is not a file of JSON Lines or a table."""
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
         self._fields = fields
+        self._layout = layout
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
         self._inferred = False
+        self._own, self._column = own, str(own.get("id", ""))
+        self._key: CatalogKey | None = None
+        self._reading: list[str] = []
         _check(path)
 
     @property
@@ -64,12 +80,17 @@ class CatalogSource:
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+        place = {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+        return {**place, **self._own}
 
     def mapping(self) -> Mapping[str, Json]:
-        """Return the keys that the last scan read under other names, and whether they were inferred."""
+        """Return the keys that the last scan read under other names, whether they were inferred, the column of the key
+        if records have no id, and sentences on key, title and body."""
         renames = [list(pair) for pair in self._fields.renames.items()]
-        return {"fields": renames, "inferred": self._inferred} if renames else {}
+        found: dict[str, Json] = {"fields": renames, "inferred": self._inferred} if renames else {}
+        key = {} if self._key is None else {"key": self._key.column}
+        layout = {} if self._layout == TableLayout() else {"layout": self._layout.to_json()}
+        return {**found, **key, **layout, "reading": self._reading} if self._reading else found
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -84,25 +105,14 @@ class CatalogSource:
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Yield one item per record. Raises: UsageError if the file cannot be read."""
         try:
-            with files.open_regular(self.path) as file:
-                if (graph := graph_of_file(file)) is not None:
-                    yield from self._items(graph, 1)
-                    return
-                table = table_of(self.path)
-                rows = _lines(file) if table is None else table.rows()
-                if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
-                    first: list[Row | str] = []
-                    renames = infer(_objects(rows, first))
-                    self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
-                    rows = chain(first, rows)
-                for row in rows:
-                    if isinstance(row, str):
-                        yield Notice(self.name, row)
-                    elif row.reason or len(row.line) > files.LINE:
-                        reason = row.reason or f"it is longer than {files.LINE // files.MB} MB"
-                        yield self._reject(row.line, row.number, reason)
-                    elif row.line.strip():
-                        yield from self._items_of(row.line, row.number)
+            for row in self._prepared():
+                if isinstance(row, str):
+                    yield Notice(self.name, row)
+                elif row.reason or len(row.line) > files.LINE:
+                    reason = row.reason or f"it is longer than {files.LINE // files.MB} MB"
+                    yield self._reject(row.line, row.number, reason)
+                elif row.line.strip():
+                    yield self._item(row.line, row.number)
         except NotRead as error:
             hint = "a catalog is JSON Lines or JSON-LD"
             raise UsageError(f"{self.path} cannot be read: {error}", hint=hint) from error
@@ -123,20 +133,33 @@ class CatalogSource:
         lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
         return lines if len(head) >= size else round(lines * size / len(head))
 
-    def _items_of(self, line: bytes, number: int) -> Iterator[Item | Refused]:
-        try:
-            graph = graph_of_line(line)
-        except NotRead as error:
-            yield self._reject(line, number, str(error))
-            return
-        yield from [self._item(line, number)] if graph is None else self._items(graph, number)
-
-    def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
-        """Return an item for each record of a graph, as if each were on its own line."""
-        return (self._item(canonical(record), number) for record in graph)
+    def _prepared(self) -> Iterator[Row | str]:
+        """Return the rows, after inferring from the first ones which keys are fields, and from all the key of records
+        that have no id."""
+        rows, first = catalog_rows(self.path, self._layout), list[Row | str]()
+        objects = list(_objects(rows, first))
+        if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
+            renames = infer(item for item in objects if not is_stored(item))
+            self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
+        fields, self._key = self._fields, None
+        items = [as_renamed_item(item, fields) for item in objects]
+        if self._column:
+            column = fields.renames.get(self._column, self._column)
+            if items and not any(column in item for item in items):
+                hint = f"its columns are {', '.join(list(items[0])[:_SHOWN])}"
+                raise UsageError(f"{self.path} has no column {quoted(self._column)}, which is its id", hint=hint)
+            self._key = CatalogKey(column, forced=True)
+        elif not all(has_id(item, fields) for item in items):
+            rest = (as_renamed_item(item, fields) for item in _objects(rows, None))
+            self._key = find_key(chain(items, rest), fields)
+            first, rows = [], catalog_rows(self.path, self._layout)
+        self._reading = sentences(items, fields, self._key) if items else []
+        return chain(first, rows)
 
     def _item(self, line: bytes, number: int) -> Item:
         renames = self._fields.renames
+        if self._key is not None:
+            line = as_keyed(line, self._fields, self._key)
         digest = self._digest(as_renamed(line, renames) if renames else line)
         return Item(digest, self.name, number, partial(self._read, line, number))
 
@@ -172,22 +195,64 @@ def _described(line: bytes) -> tuple[Json, bytes]:
     return described, line if described is item else canonical(described)
 
 
+def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
+    """Return a line of a catalog as it would be with the key of its record as `id`."""
+    import orjson
+
+    try:
+        item, written = _described(line)
+    except (ValueError, NotRead):  # it is rejected when it is read
+        return line
+    if not isinstance(item, dict) or (keyed := with_key(item, fields, key)) is item:
+        return line
+    head = b'{"id":' + orjson.dumps(keyed["id"]) + b","
+    return orjson.dumps(keyed) if len(keyed) <= len(item) else head + written.lstrip().removeprefix(b"{")
+
+
+def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:
+    """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
+
+    Raises:
+        NotRead: it is one JSON-LD document, and cannot be read.
+        OSError, UsageError, Unavailable: as a table's rows do.
+    """
+    with files.open_regular(path) as file:
+        if (graph := graph_of_file(file)) is not None:
+            yield from (Row(1, canonical(record)) for record in graph)
+            return
+        table = table_of(path, layout)
+        for row in _lines(file) if table is None else table.rows():
+            if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
+                yield row
+                continue
+            try:
+                graph = graph_of_line(row.line)
+            except NotRead as error:
+                yield row._replace(reason=str(error))
+                continue
+            if graph is None:
+                yield row
+            else:
+                yield from (Row(row.number, canonical(record)) for record in graph)
+
+
 def _lines(file: BufferedReader) -> Iterator[Row | str]:
     for number, line in enumerate(files.lines(file), 1):
         yield Row(number, line.removeprefix(BOM) if number == 1 else line)
 
 
-def _objects(rows: Iterator[Row | str], taken: list[Row | str]) -> Iterator[Mapping[str, Json]]:
-    """Yield the objects of the first rows but JSON-LD, whose names are known; the rows are added to `taken`."""
+def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[dict[str, Json]]:
+    """Yield the objects of the first rows, which are added to `taken`, or of all."""
     size = 0
-    for row in islice(rows, LOOKED_AT):
-        taken.append(row)
+    for row in rows if taken is None else islice(rows, LOOKED_AT):
+        if taken is not None:
+            taken.append(row)
         if isinstance(row, Row):
             with suppress(ValueError, NotRead):
-                item, written = _described(row.line)
-                if isinstance(item, dict) and written is row.line and not is_stored(item):
+                item, _ = _described(row.line)
+                if isinstance(item, dict):
                     yield item
-            if (size := size + len(row.line)) > files.LINE:
+            if taken is not None and (size := size + len(row.line)) > files.LINE:
                 return
 
 

@@ -17,30 +17,37 @@ LOOKED_AT = 1000
 _MOST_KEYS, _LONGEST = 1000, 1000
 """Keys, and characters of a value, that are looked at."""
 _HEAD: Final = ("name", "description")
+_FIRST_WORD: Final = 2
+"""Rank of a key of which only the first word is one of a field."""
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     field: tuple(words.split())
     for field, words in {
         "name": "name title toolname tool packagename package software product program application app label heading "
         "headline bezeichnung titel produkt paket nom titre nombre titulo título nome titolo naam",
-        "description": "description summary abstract text body content details detail overview about synopsis blurb "
-        "purpose desc longdescription shortdescription beschreibung zusammenfassung inhalt résumé resumen descripción "
-        "descripcion descrizione omschrijving",
-        "keywords": "keywords keyword tags tag topics topic subjects schlagworte schlagwörter schlüsselwörter "
+        "description": "description summary abstract text body content pagecontent details detail overview "
+        "about synopsis blurb purpose desc longdescription shortdescription beschreibung zusammenfassung inhalt "
+        "résumé resumen descripción descripcion descrizione omschrijving",
+        "keywords": "keywords keyword tags tag labels topics topic subjects schlagworte schlagwörter schlüsselwörter "
         "stichworte stichwörter motsclés palabrasclave",
         "category": "category categories kategorie kategorien catégorie categoría",
         "license": "license licence lizenz licencia",
         "url": "url homepage website webpage link uri href repository repo web site webseite lien enlace",
-        "id": "id identifier uid uuid guid key slug doi accession kennung",
     }.items()
 }
 """Words of keys by field, best first."""
 _OTHERS = frozenset("author user owner maintainer parent file logo icon image license licence".split())
 """Words of keys whose name, id or address belongs to something else."""
+_COLUMNS = frozenset("id identifier sku slug key uuid doi price year date type version author status".split()).union(
+    *_WORDS.values()
+)
+"""Words that are usual in the names of columns."""
+_LONGEST_COLUMN, _PROSE = 40, 4
+"""Characters of the name of a column, and words of a description on average."""
+NUMBERED: Final = "column "
+"""Beginning of the names of columns of a table without a header: any text may be the description."""
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)", re.IGNORECASE)
-_CODE = re.compile(r"[a-z]{0,12}[-_:]?\d{3,}|[0-9a-f]{8,}(?:-[0-9a-f]{4,12}){0,4}", re.IGNORECASE)
-"""A number of a catalog, a digest or a UUID."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 
 
@@ -56,6 +63,10 @@ class _Key(Frozen):
 
     def mean(self, measure: Callable[[str], int]) -> float:
         return sum(map(measure, self.values)) / len(self.values)
+
+    @property
+    def words(self) -> float:
+        return self.mean(lambda text: len(text.split()))
 
     @property
     def distinct(self) -> float:
@@ -75,29 +86,47 @@ class _Key(Frozen):
         """Return True if a field may have such values."""
         if field == "url":
             return all(map(_ADDRESS.match, self.values))
-        if field == "id":
-            blank = any(" " in text for text in self.values)
-            return self.distinct == self.share == 1 and self.is_short and not self.lists and not blank
         if field == "name":
             return self.is_short and self.is_prose and self.distinct >= 0.5 and not self.lists
         return self.is_prose and (field == "description" or self.mean(len) <= 300)
 
     def rank(self, field: str) -> tuple[int, int] | None:
         """Return how well its name is one of a field, lower is better; None if it is not."""
-        parts = _PART.findall(_HUMP.sub(" ", self.name[:100]).casefold())
-        words = _WORDS[field]
+        parts, words = parts_of(self.name), _WORDS[field]
         if (whole := "".join(parts)) in words:
             return 0, words.index(whole)
-        if not parts or (field in ("name", "id", "url") and not _OTHERS.isdisjoint(parts)):
+        if not parts or (field in ("name", "url") and is_of_another(parts)):
             return None
         return next(((at, words.index(word)) for at, word in ((1, parts[-1]), (2, parts[0])) if word in words), None)
 
 
-def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
-    """Return the keys of a catalog that its fields are read from, as `FieldMap.renames`; nothing if one of its first
-    records has a known name or description, or if no key may be either.
+def parts_of(name: str) -> list[str]:
+    """Return the words of the name of a key in lower case: `toolName` and `tool_name` have two."""
+    return _PART.findall(_HUMP.sub(" ", name[:100]).casefold())
 
-    Names of keys count first, then the kind of their values. If the records have another known text, only names count.
+
+def is_named(key: str, field: str) -> bool:
+    """Return True if the whole name of a key is one of a field."""
+    return "".join(parts_of(key)) in _WORDS[field]
+
+
+def is_column(name: str) -> bool:
+    """Return True if a word of a name is usual for a column."""
+    return len(name) <= _LONGEST_COLUMN and not _COLUMNS.isdisjoint(["".join(parts_of(name)), *parts_of(name)])
+
+
+def is_of_another(parts: Iterable[str]) -> bool:
+    """Return True if words of a key mean that it names something other than the record: `author_id`."""
+    return not _OTHERS.isdisjoint(parts)
+
+
+def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
+    """Return the keys of a catalog that its fields are read from, as `FieldMap.renames`; nothing if the first records
+    have both a known name and a known description, or if no key may be one that is missing.
+
+    Names of keys count first, then the kind of their values. A description is also found by its values beside a known
+    name, a name beside a known description only by the name of its key. If the records have another known text, only
+    names count.
     """
     values: dict[str, list[Json]] = {}
     number = 0
@@ -106,26 +135,30 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
         for key, value in islice(item.items(), _MOST_KEYS):
             if (key in values or len(values) < _MOST_KEYS) and strings(value):
                 values.setdefault(key, []).append(value)
-        if any(path in values for field in _HEAD for path in SPELLINGS[field]):
+        if all(any(path in values for path in SPELLINGS[field]) for field in _HEAD):
             return {}
-    known = any(path in values for field in DEFAULT_WEIGHTS for path in SPELLINGS[field])
-    taken = ELSEWHERE.union(*SPELLINGS.values())
+    present = {field for field, paths in SPELLINGS.items() if any(path in values for path in paths)}
+    partly = not present.isdisjoint(_HEAD)
+    taken = ELSEWHERE.union(("type",), *SPELLINGS.values())
     keys = [_key(name, some, number) for name, some in values.items() if name not in taken and "." not in name]
-    fields = [field for field in _WORDS if not any(path in values for path in SPELLINGS[field])]
+    fields = [field for field in _WORDS if field not in present]
     chosen: dict[str, str] = {}
     for field in fields:  # by the names of keys; a field of many values is read from all keys with its names
         ranked = [(rank, key.name) for key in keys if (rank := key.rank(field)) and key.suits(field)]
-        free = [name for _, name in sorted(ranked, key=lambda pair: pair[0]) if name not in chosen]
+        near = [pair for pair in ranked if not partly or pair[0][0] < _FIRST_WORD]
+        best = sorted(near, key=lambda pair: pair[0])
+        free = [name for _, name in best if name not in chosen]
         chosen |= dict.fromkeys(free if field in ("description", "keywords", "category") else free[:1], field)
-    if not known:
-        _by_values(keys, chosen, [field for field in fields if field not in chosen.values()], number)
+    if present.isdisjoint(DEFAULT_WEIGHTS.keys() - {"name"}):
+        missing = [field for field in fields if field not in chosen.values()]
+        _by_values(keys, chosen, [field for field in missing if field == "description" or not partly])
     if not set(_HEAD) & set(chosen.values()):
         return {}
     order = list(_WORDS)
     return {key: key_of(chosen[key]) for key in sorted(chosen, key=lambda key: order.index(chosen[key]))}
 
 
-def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str], number: int) -> None:
+def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str]) -> None:
     """Add keys by their values, for the fields that are missing."""
 
     def choose(field: str, fits: Callable[[_Key], bool], better: Callable[[_Key], float] = lambda _: 0.0) -> None:
@@ -134,14 +167,12 @@ def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str], numb
 
     choose(
         "description",
-        lambda key: key.is_prose and not key.lists and key.mean(lambda text: len(text.split())) >= 4,
+        lambda key: key.is_prose and not key.lists and (key.words >= _PROSE or key.name.startswith(NUMBERED)),
         lambda key: key.mean(len),
     )
     choose("name", lambda key: key.suits("name") and key.share >= 0.8 and key.distinct >= 0.8)
     choose("keywords", lambda key: key.lists and key.is_prose and key.mean(len) <= 40)
     choose("url", lambda key: key.suits("url"))
-    if number >= 10:  # fewer values differ by chance
-        choose("id", lambda key: key.suits("id") and all(map(_CODE.fullmatch, key.values)))
 
 
 def _key(name: str, values: list[Json], number: int) -> _Key:

@@ -6,13 +6,13 @@ Both become the same objects that a SPARQL source writes for that graph (`linked
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from io import BufferedReader
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
 from retrieve_cli.sources.catalogs.json_ld import TooLarge, has_vocabulary, is_linked, may_have_keywords, triples_of
 from retrieve_cli.sources.catalogs.linked import record_of_node, records_of_triples
+from retrieve_cli.sources.catalogs.shapes import ENVELOPES, opened
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
@@ -23,8 +23,6 @@ _HEAD = 4096
 """Bytes at the beginning of a file that are checked for its type."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
 """Keywords that identify a file as one JSON-LD document if they occur in its head."""
-_LISTING = b'{"schema_version":1,"matched":'
-"""Beginning of the output of `retrieve inspect records --json`."""
 
 
 class NotRead(Exception):
@@ -37,13 +35,15 @@ def looks_linked(head: bytes) -> bool:
 
 
 def record_of_line(item: Json, line: bytes) -> Json:
-    """Return the object of a line unchanged or, if it is JSON-LD, the object of the node that it describes.
+    """Return the object of a line unchanged or, if it is JSON-LD or an envelope, the object that it describes.
 
     The values of the object are looked at only if its line may have a keyword.
 
     Raises:
         NotRead: it has too many values, or describes nothing.
     """
+    if isinstance(item, dict) and any(mark in line for mark in ENVELOPES):
+        return opened(item)
     if not (is_linked(item) if may_have_keywords(line) else has_vocabulary(item)):
         return item
     try:
@@ -56,15 +56,11 @@ def record_of_line(item: Json, line: bytes) -> Json:
 
 
 def graph_of_line(line: bytes) -> list[Json] | None:
-    """Return the records of a line that is a graph of them, or all that `retrieve inspect records --json` prints; None
-    for any other line.
+    """Return the records of a line that is a graph of them; None for any other line.
 
     Raises:
         NotRead: the graph has too many values, or no records.
     """
-    if line.startswith(_LISTING) and isinstance(value := _parsed(line), dict):
-        listed = isinstance(value.get("records"), list) and "total" in value and not too_deep(value, DEEPEST + 3)
-        return value["records"] if listed else None
     if b'"@graph"' not in line and not line.lstrip().startswith(b"["):
         return None
     value = _parsed(line)
@@ -99,13 +95,6 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
     return _records(value)
 
 
-def lines_of(content: bytes) -> list[bytes]:
-    """Return the lines of a catalog; a graph of records is replaced by one line per record."""
-    value = _parsed(content) if looks_linked(content[:_HEAD]) else None
-    lines = content.split(b"\n") if not is_linked(value) else [canonical(value)]
-    return [part for line in lines for part in _expanded(line)]
-
-
 def too_deep(value: Json, levels: int = DEEPEST) -> bool:
     """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
     waiting = [(value, 1)]
@@ -116,14 +105,6 @@ def too_deep(value: Json, levels: int = DEEPEST) -> bool:
                 return True
             waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
     return False
-
-
-def _expanded(line: bytes) -> Iterator[bytes]:
-    try:
-        records = graph_of_line(line)
-    except NotRead:
-        records = None
-    yield from [line] if records is None else map(canonical, records)
 
 
 def _records(value: Json) -> list[Json] | None:

@@ -1,4 +1,4 @@
-"""The process that reads a workbook, Parquet or Arrow from its standard input: `python -m … KIND`.
+"""The process that reads a workbook, Parquet or Arrow from its standard input: `python -m … KIND [SHEET]`.
 
 It writes a line of JSON for each row, `[number, [cell, …]]`, the names of the columns first; a text is a sentence on
 the file, an object an error, and null the end. Its memory is bounded: a few bytes of such a file can ask for terabytes.
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import count
+from itertools import count, islice
 from math import isfinite
 from typing import Any
 
@@ -21,6 +21,8 @@ import orjson
 
 _MEMORY = 2 << 30
 _CPU_S = 900
+_COVER = 50
+"""Rows of the largest sheet that may be the cover of a table."""
 _BATCH = 256
 """Rows that are converted at a time."""
 _INDEX = "__index_level_"
@@ -30,29 +32,55 @@ os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # which does not reserve mor
 Message = tuple[int, Sequence[Any]] | str
 
 
-def rows_of(kind: str) -> Iterator[Message]:
-    """Yield the rows of standard input."""
-    yield from _workbook() if kind == "workbook" else _columns(kind)
+def rows_of(kind: str, sheet: str = "") -> Iterator[Message]:
+    """Yield the rows of standard input; of a workbook, the rows of a sheet by its name or number."""
+    yield from _workbook(sheet) if kind == "workbook" else _columns(kind)
 
 
-def _workbook() -> Iterator[Message]:
-    """Yield the rows of the first sheet with a cell, numbered as its program shows them."""
+def _workbook(wanted: str) -> Iterator[Message]:
+    """Yield the rows of a sheet, by default the first that is a table, numbered as its program shows them."""
     from python_calamine import CalamineWorkbook
 
     book = CalamineWorkbook.from_filelike(sys.stdin.buffer)
-    read = ""
-    for name in book.sheet_names:
-        sheet = book.get_sheet_by_name(name)
-        if sheet.height == 0:
-            continue
-        if read:
-            yield f"its sheet {name} is not read: a catalog is one sheet, here {read}"
-            continue
-        read = name
-        fractions = {at for row in sheet.iter_rows() for at, cell in enumerate(row) if _is_fraction(cell)}
-        for number, row in enumerate(sheet.iter_rows(), 1):
-            if any(cell != "" for cell in row):
-                yield number, [_typed(cell, whole=at not in fractions) for at, cell in enumerate(row)]
+    names = book.sheet_names
+    if wanted and wanted not in names and not (wanted.isdigit() and 0 < int(wanted) <= len(names)):
+        raise ValueError(f"it has no sheet {wanted} (catalog.sheet); its sheets are {', '.join(names)}")
+    sheets = {name: sheet for name in names if (sheet := book.get_sheet_by_name(name)).height or name == wanted}
+    if not sheets:
+        return
+    first = next(iter(sheets))
+    tables = [name for name in sheets if _is_table(sheets[name])]
+    cover = tables and first not in tables and sheets[first].height <= _COVER
+    read = (wanted if wanted in names else names[int(wanted) - 1]) if wanted else tables[0] if cover else first
+    sheet = book.get_sheet_by_name(read)
+    fractions = {at for row in sheet.iter_rows() for at, cell in enumerate(row) if _is_fraction(cell)}
+    for number, row in _unmerged(sheet):
+        if any(cell != "" for cell in row):
+            yield number, [_typed(cell, whole=at not in fractions) for at, cell in enumerate(row)]
+    for name in sheets:
+        if name != read:
+            yield f"its sheet {name} is not read: a catalog is one sheet, here {read} (catalog.sheet names another)"
+
+
+def _is_table(sheet: Any) -> bool:
+    """Return True if two rows have several cells."""
+    wide = (row for row in sheet.iter_rows() if len({cell for cell in row if cell != ""}) > 1)
+    return len(list(islice(wide, 2))) == 2
+
+
+def _unmerged(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows with their numbers; the value of cells that are merged across rows is in each of them."""
+    starts: dict[int, list[Any]] = {}
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or ():
+        if bottom > top:
+            starts.setdefault(top, []).append((bottom, left, right))
+    merged: list[Any] = []
+    for place, row in enumerate(sheet.iter_rows()):
+        merged = [area for area in merged if area[0] >= place]
+        merged += [(*area, row[area[1]]) for area in starts.get(place, ()) if area[1] < len(row)]
+        for _, left, right, value in merged:
+            row[left : right + 1] = [value] * (min(right + 1, len(row)) - left)
+        yield place + 1, row
 
 
 def _is_fraction(cell: Any) -> bool:
@@ -124,7 +152,7 @@ if __name__ == "__main__":
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     try:
-        for found in rows_of(sys.argv[1]):
+        for found in rows_of(*sys.argv[1:]):
             _write(_plain(found))
         _write(None)
     except Exception as error:  # noqa: BLE001  a library may fail in any way on a file from outside

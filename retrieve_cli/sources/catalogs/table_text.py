@@ -176,6 +176,25 @@ def entries_of(file: IO[bytes], path: str) -> Iterator[bytes]:
     raise UsageError(f"{path} is cut off: its array does not end", hint="write the file again")
 
 
+def objects_of(file: IO[bytes], path: str) -> list[Json]:
+    """Return the objects of a file of JSON, one after the other. Raises: UsageError: it is not JSON, or too large."""
+    import json
+
+    if len(content := file.read(files.LINE + 1)) > files.LINE:
+        message = f"{path} is one object of JSON, longer than {files.LINE // files.MB} MB"
+        raise UsageError(message, hint="save its list as JSON Lines: jq -c '.LIST[]'")
+    objects, place, decoder = list[Json](), 0, json.JSONDecoder()
+    try:
+        text = content.decode("utf-8-sig").lstrip()
+        while place < len(text):
+            value, place = decoder.raw_decode(text, place)
+            objects.append(value)
+            place += len(text[place:]) - len(text[place:].lstrip(", \t\r\n"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}", hint="is it complete? Write it again") from error
+    return objects
+
+
 def _one_line(entry: bytes) -> bytes:
     """Return an entry without white space around its values, or on one line if it is not JSON."""
     import orjson

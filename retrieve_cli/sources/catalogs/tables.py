@@ -8,23 +8,29 @@ that need a package are read by another process (`table_child`), whose memory is
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from gzip import BadGzipFile, GzipFile
 from importlib.util import find_spec
+from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
 from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
-from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.sources.catalogs.inferred import NUMBERED, is_column
+from retrieve_cli.sources.catalogs.json_ld import is_linked
+from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
+from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.worker import search_path
@@ -35,10 +41,21 @@ _LONGEST_NAME = 200
 """Maximum characters of a column's name: a longer one is a value."""
 _FREE, _MOST_RATIO, _MOST_UNPACKED = 64 * files.MB, 200, 1024 * files.MB
 """Bytes to which a compressed file may grow at any ratio; how many times larger it may become; and a workbook."""
+_TOP, _WORDS = 50, 5
+"""Rows from which the layout of a table is recognised; words of the longest name of a column."""
+_UNNAMED: Final = "Unnamed: 0"
+"""Name that pandas gives to a first column without one."""
+_SEPARATORS, _PART = (";", "|"), 40
+"""Separators of lists in cells, and characters of the longest part of one."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _TABS = (".tsv", ".tab")
 _GZIP = b"\x1f\x8b"
 _PACKAGES: Final = {"workbook": "python_calamine", "parquet": "pyarrow", "arrow": "pyarrow"}
 """Packages that read the formats of other processes."""
+
+
+Filled = tuple[int, Sequence[Json]]
+"""Number of a row and its cells, of which one is not empty."""
 
 
 class Row(NamedTuple):
@@ -50,6 +67,30 @@ class Row(NamedTuple):
     """The reason to reject it."""
 
 
+class TableLayout(Frozen):
+    """Layout of tables, as configured."""
+
+    header: int | None = None
+    """Row that names the columns; 0 if none does; None: recognised."""
+    sheet: str = ""
+    """Name or number of the sheet of a workbook; empty: the first that is a table."""
+    split: Mapping[str, str] = {}
+    """Separators of lists in cells, by column."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {"header": self.header, "sheet": self.sheet, "split": dict(self.split)}
+
+    @classmethod
+    def of(cls, value: Json) -> TableLayout:
+        """Return a layout from JSON. Raises: TypeError: it is not one."""
+        if isinstance(value, dict):
+            header, sheet, split = (value.get(key) for key in ("header", "sheet", "split"))
+            are_texts = isinstance(split, dict) and all(isinstance(mark, str) and mark for mark in split.values())
+            if (header is None or isinstance(header, int)) and isinstance(sheet, str) and are_texts:
+                return cls(header, sheet, split)
+        raise TypeError(value)
+
+
 class TableFile(NamedTuple):
     """A file that is a table."""
 
@@ -57,6 +98,7 @@ class TableFile(NamedTuple):
     kind: str
     """One of csv, json, lines (JSON Lines), workbook, parquet, arrow."""
     packed: bool
+    layout: TableLayout = TableLayout()
 
     def rows(self) -> Iterator[Row | str]:
         """Yield the rows, and sentences on the file.
@@ -71,40 +113,72 @@ class TableFile(NamedTuple):
         elif self.kind == "csv":
             opening, tabs = partial(_opened, self.path, packed=self.packed), _suffix_of(self.path) in _TABS
             cells = partial(cells_of, opening, str(self.path), tabs=tabs)
-            yield from self._rows(cells(), numbers=_numbers(cells()))
+            yield from self._rows(cells(), numbers=lambda header: _numbers(cells(), header))
         else:
             with _opened(self.path, packed=self.packed) as file:
-                entries = entries_of(file, str(self.path)) if self.kind == "json" else files.lines(file)
-                yield from (Row(number, line) for number, line in enumerate(entries, 1))
+                yield from _of_json(file, str(self.path)) if self.kind == "json" else _lines(files.lines(file))
 
-    def _rows(self, cells: Iterator[Cells | str], *, numbers: Collection[int] | None = None) -> Iterator[Row | str]:
-        """Yield the rows below the header, which is the first row with a cell that is not empty. A table of text has
-        `numbers` in these columns."""
+    def _rows(
+        self, cells: Iterator[Cells | str], *, numbers: Callable[[int | None], Collection[int]] | None = None
+    ) -> Iterator[Row | str]:
+        """Yield the rows below the header. A table of text has numbers in the columns that `numbers` returns for the
+        number of the header."""
+        cells = (item for item in cells if isinstance(item, str) or _is_filled(item[1]))
+        head = list(islice(cells, _TOP))
+        top = [(number, row) for item in head if not isinstance(item, str) for number, row in [item]
+               if not isinstance(row, str)]  # fmt: skip
+        header, below = self._layout_of(top)
         columns: list[str] | None = None
-        for found in cells:
+        for found in chain(head, cells):
             if isinstance(found, str):
                 yield found
                 continue
             number, row = found
             if isinstance(row, str):
                 yield Row(number, b"", row)
-            elif all(map(_is_empty, row)):
-                continue
+            elif header is not None and number < header:
+                yield f"its row {number} is above the header and not read: {shortened(' '.join(map(str, row)).strip())}"
             elif columns is None:
-                columns = self._header(number, row)
+                named = self._header(number, row) if header is not None else _numbered(top)
+                columns, notes = _without_index(named, [row for _, row in below])
+                yield from [*notes, *_separators(columns, [row for _, row in below], self.layout.split)]
+                places = None if numbers is None else numbers(header)
+                if header is None:
+                    yield _row(number, columns, row, numbers=places, split=self.layout.split)
             else:
-                yield _row(number, columns, row, numbers)
+                yield _row(number, columns, row, numbers=places, split=self.layout.split)
         if columns is None:
             raise UsageError(f"{self.path} is empty: it has no header", hint="its first row names the columns")
+
+    def _layout_of(self, top: Sequence[Filled]) -> tuple[int | None, Sequence[Filled]]:
+        """Return the number of the header, None without one, and the rows below it.
+
+        Raises:
+            UsageError: the first row is a title, and the header below it is not certain.
+        """
+        if self.layout.header == 0:
+            return None, top
+        if self.layout.header is not None:
+            return self.layout.header, [row for row in top if row[0] > self.layout.header]
+        place = _header_place([row for _, row in top]) if self.kind in ("csv", "workbook") else 0
+        if place and not _has_known(top[place][1]):
+            first, header = top[0][0], top[place][0]
+            message = f"{self.path}:{first} is not a header: it has one cell, and row {header} has more"
+            hint = f"if row {header} names the columns, write in config.yaml: catalog: {{header: {header}}}"
+            raise UsageError(message, hint=hint)
+        return (top[place][0] if top else 1), top[place + 1 :]
 
     def _header(self, number: int, cells: Sequence[Json]) -> list[str]:
         """Return the names of the columns. Raises: UsageError: the row is not a header."""
         names = ["" if _is_empty(cell) else str(cell).strip() for cell in cells]
-        place, hint = f"{self.path}:{number}", "its first row names the columns"
+        place = f"{self.path}:{number}"
+        hint = "if row N names the columns, write in config.yaml: catalog: {header: N}; 0 if none does"
         if len(names) > _MOST_COLUMNS:
             raise UsageError(f"{place} has {len(names):,} columns; the limit is {_MOST_COLUMNS:,}", hint=hint)
         filled = [name for name in names if name]
         odd = [name for name in filled if len(name) > _LONGEST_NAME or "://" in name]
+        if self.layout.header is None and self.kind in ("csv", "workbook") and not _has_known(filled):
+            odd += [name for name in filled if _is_value(name)]
         if odd or all(isinstance(_value(name, number=True), int | float) for name in filled):
             raise UsageError(f"{place} is not a header: {quoted((odd or filled)[0])} is a value", hint=hint)
         if len(set(filled)) < len(filled):
@@ -122,7 +196,7 @@ class TableFile(NamedTuple):
             name = _PACKAGES[self.kind].replace("_", "-")
             message = f"reading {self.path} needs the package {name}, which is not installed"
             raise Unavailable(message, hint="pip install 'retrieve-cli[tables]'")
-        command = [sys.executable, "-m", "retrieve_cli.sources.catalogs.table_child", self.kind]
+        command = [sys.executable, "-m", "retrieve_cli.sources.catalogs.table_child", self.kind, self.layout.sheet]
         environment = {"PYTHONPATH": ":".join(search_path()), "PYTHONSAFEPATH": "1"}
         with (
             files.open_regular(self.path) as file,
@@ -148,7 +222,7 @@ class TableFile(NamedTuple):
         raise UsageError(f"cannot read {self.path}: it is damaged, or needs too much memory", hint=hint)
 
 
-def table_of(path: Path) -> TableFile | None:
+def table_of(path: Path, layout: TableLayout = TableLayout()) -> TableFile | None:
     """Return the table in a file; None if it is not one.
 
     Raises:
@@ -157,14 +231,62 @@ def table_of(path: Path) -> TableFile | None:
     """
     with files.open_regular(path) as file:
         head = file.read(_HEAD)
+        is_json = head.removeprefix(BOM).lstrip().startswith(b"{") and not file.seek(0) and _is_json(file)
     if packed := head.startswith(_GZIP):
         with _opened(path, packed=True) as file:
-            head = file.read(_HEAD)
-    kind = _kind_of(head, path)
+            head = file.peek(_HEAD)
+            is_json = head.lstrip().startswith(b"{") and _is_json(file)
+    kind = "json" if is_json else _kind_of(head, path)
     if packed:
         text = kind == "csv" or (kind in (None, "json") and b"\0" not in head)
-        return TableFile(path, kind or "lines", packed) if text else None
-    return TableFile(path, kind, packed) if kind else None
+        return TableFile(path, kind or "lines", packed, layout) if text else None
+    return TableFile(path, kind, packed, layout) if kind else None
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[Row]:
+    return (Row(number, line) for number, line in enumerate(lines, 1))
+
+
+def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
+    """Yield the entries of an array, the objects of a file, or the records within them."""
+    import orjson
+
+    if file.peek(_HEAD).removeprefix(BOM).lstrip().startswith(b"["):  # type: ignore[attr-defined]
+        yield from _lines(entries_of(file, path))
+        return
+    values = objects_of(file, path)
+    if len(values) > 1 and not is_around_records(values[0]):
+        yield from _lines(map(orjson.dumps, values))
+        return
+    found = [records_in(value, path) for value in values]
+    if found and found[0][1]:
+        keys = found[0][1].removeprefix(".")
+        yield f"its records are the list `{shortened(keys, 80)}`" if keys else "its records are the values of an object"
+    yield from _lines(orjson.dumps(record) for records, _ in found for record in records)
+
+
+def _loaded(text: bytes) -> Json:
+    """Return a value of JSON; None if it is not JSON."""
+    import orjson
+
+    with suppress(ValueError):
+        return orjson.loads(text)
+    return None
+
+
+def _is_json(file: IO[bytes]) -> bool:
+    """Return True for a file of JSON that is not JSON Lines: its first object takes several lines, or is around a list
+    of records."""
+    first = file.readline(files.LINE).removeprefix(BOM).strip()
+    value = _loaded(first)
+    if is_linked(value):
+        return False
+    if is_around_records(value):
+        return True
+    then = file.read(_HEAD).lstrip()
+    if not then and isinstance(value, dict):
+        return True
+    return first.endswith((b"{", b"[")) or (first.endswith(b",") and then.startswith(b'"'))
 
 
 def _kind_of(head: bytes, path: Path) -> str | None:
@@ -240,40 +362,109 @@ def _opened(path: Path, *, packed: bool) -> io.BufferedReader:
     return io.BufferedReader(_Inflated(path, file), 1 << 16) if packed else file
 
 
-def _numbers(cells: Iterator[Cells | str]) -> set[int]:
+def _header_place(rows: Sequence[Sequence[Json]]) -> int:
+    """Return the place of the header among the first rows: of the first one with several cells, if the rows above have
+    one and are titles, and most rows below have several, too."""
+    widths = [len({str(cell).strip() for cell in row if not _is_empty(cell)}) for row in rows]
+    place = next((place for place, width in enumerate(widths) if width > 1), 0)
+    first = [cell for cell in rows[0] if " " not in str(cell).strip()] if rows else []
+    if not place or _has_known(first) or any(map(_is_value, map(str, rows[place]))):
+        return 0
+    below = widths[place + 1 :]
+    return place if sum(width > 1 for width in below) * 2 > len(below) else 0
+
+
+def _has_known(cells: Sequence[Json]) -> bool:
+    return any(is_column(str(cell)) for cell in cells if not _is_empty(cell))
+
+
+def _is_value(text: str) -> bool:
+    """Return True for a number that is not a year, a date, or a sentence: they are not names of columns."""
+    value = _value(text.strip() or "-", number=True)
+    is_year = isinstance(value, int) and 1900 <= value <= 2100
+    return (isinstance(value, int | float) and not is_year) or bool(_DATE.match(text)) or len(text.split()) > _WORDS
+
+
+def _numbered(top: Sequence[Filled]) -> list[str]:
+    """Return names for the columns of a table without a header."""
+    return [f"{NUMBERED}{number}" for number in range(1, max((len(row) for _, row in top), default=0) + 1)]
+
+
+def _without_index(columns: list[str], rows: Sequence[Sequence[Json]]) -> tuple[list[str], list[str]]:
+    """Return the columns, the first one without a name if it is an index that pandas wrote, and notes on that."""
+    if not columns or columns[0] not in ("", _UNNAMED):
+        return columns, []
+    cells = [str(row[0]) for row in rows if row and not _is_empty(row[0])]
+    if cells and all(cell.removesuffix(".0").isdigit() for cell in cells):
+        return [_UNNAMED, *columns[1:]], ["its first column is not read: it has no name, and numbers the rows"]
+    if cells and "index" not in columns:
+        return ["index", *columns[1:]], ["its first column has no name: it is read as index"]
+    return columns, []
+
+
+def _separators(columns: Sequence[str], rows: Sequence[Sequence[Json]], split: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence on each column whose cells look like lists."""
+    for place, column in enumerate(columns):
+        cells = [row[place] for row in rows if place < len(row) and not _is_empty(row[place])]
+        for mark in _SEPARATORS if column and column not in split else ():
+            lists = [cell.split(mark) for cell in cells if isinstance(cell, str) and mark in cell]
+            short = all(len(part) <= _PART and part.strip() for parts in lists for part in parts)
+            if len(lists) > 1 and len(lists) * 2 >= len(cells) and short:
+                setting = f"catalog: {{split: {{{json.dumps(column)}: {json.dumps(mark)}}}}}"
+                yield f"its column {shortened(column, 40)} looks like lists in cells; to split them: {setting}"
+
+
+def _numbers(cells: Iterator[Cells | str], header: int | None) -> set[int]:
     """Return the columns in which each cell below the header is a number or empty."""
     found: set[int] | None = None
     for each in cells:
         row = [] if isinstance(each, str) or isinstance(each[1], str) else each[1]
-        if found is None and not all(map(_is_empty, row)):
+        if not row or (header is not None and each[0] < header):
+            continue
+        if found is None:
             found = set(range(len(row)))
-        elif found is not None:
-            filled = [place for place in found if place < len(row) and not _is_empty(row[place])]
-            found.difference_update(place for place in filled if isinstance(_value(str(row[place]), number=True), str))
-            if not found:
-                break
+            if header is not None:
+                continue
+        filled = [place for place in found if place < len(row) and not _is_empty(row[place])]
+        found.difference_update(place for place in filled if isinstance(_value(str(row[place]), number=True), str))
+        if not found:
+            break
     return found or set()
 
 
-def _row(number: int, columns: Sequence[str], cells: Sequence[Json], numbers: Collection[int] | None) -> Row:
+def _row(
+    number: int,
+    columns: Sequence[str],
+    cells: Sequence[Json],
+    *,
+    numbers: Collection[int] | None,
+    split: Mapping[str, str],
+) -> Row:
     """Return a row as a line of JSON."""
     import orjson
 
-    values = {}
+    values: dict[str, Json] = {}
     for place, cell in enumerate(cells):
         if _is_empty(cell):
             continue
         if place >= len(columns):
             return Row(number, b"", f"it has {len(cells)} cells and the header has {len(columns)}")
-        if not columns[place]:
+        if not (column := columns[place]):
             return Row(number, b"", f"it has a value in column {place + 1}, which has no name")
-        values[columns[place]] = cell if numbers is None else _value(str(cell), number=place in numbers)
+        if column in split and isinstance(cell, str):
+            values[column] = [part.strip() for part in cell.split(split[column]) if part.strip()]
+        elif column != _UNNAMED or place:
+            values[column] = cell if numbers is None else _value(str(cell), number=place in numbers)
     try:
         return Row(number, orjson.dumps(values))
     except (TypeError, ValueError) as error:  # bytes of another encoding, or nested too deeply
         odd = next((char for char in "".join(map(str, cells)) if "\ud800" <= char < "\ue000"), None)
         bytes_ = f"byte 0x{ord(odd) & 0xFF:02x} is not in the encoding of the file" if odd else str(error)
         return Row(number, b"", f"it cannot be read: {bytes_}")
+
+
+def _is_filled(cells: Sequence[Json] | str) -> bool:
+    return isinstance(cells, str) or not all(map(_is_empty, cells))
 
 
 def _is_empty(cell: Json) -> bool:

@@ -11,12 +11,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import (
+    canonical,
+    dates_from,
+    displayed,
+    folded,
+    is_date,
+    meanings,
+    number_of as canonical_number,
+    period_of,
+    range_of,
+)
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
@@ -38,7 +48,7 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Column(Frozen, eq=False):
-    """A field: its values are numbered from 0, in order of case-folded text."""
+    """A field: its values are numbered from 0, in order of their canonical form."""
 
     name: str
     vocabulary: Vocabulary
@@ -105,8 +115,9 @@ class Column(Frozen, eq=False):
 
     def spelling(self, value: str) -> str:
         """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
-        first = bisect_left(self.span, value.casefold(), key=self.vocabulary.folded)
-        end = bisect_right(self.span, value.casefold(), first, key=self.vocabulary.folded)
+        form = canonical(value)
+        first = bisect_left(self.span, form, key=self.vocabulary.folded)
+        end = bisect_right(self.span, form, first, key=self.vocabulary.folded)
         values = self.values
         held = values[(values >= first) & (values < end)]
         return self.text(int(held.min())) if len(held) else value
@@ -116,14 +127,35 @@ class Column(Frozen, eq=False):
         wanted = np.zeros(len(self), np.bool_)
         for value in values:
             if value in globs:
-                self._match(value.casefold(), wanted)
+                self._match(folded(value), wanted)
                 continue
-            folded = value.casefold()
-            first = bisect_left(self.span, folded, key=self.vocabulary.folded)
-            wanted[first : bisect_right(self.span, folded, first, key=self.vocabulary.folded)] = True
+            for form in meanings(value):
+                first = bisect_left(self.span, form, key=self.vocabulary.folded)
+                wanted[first : bisect_right(self.span, form, first, key=self.vocabulary.folded)] = True
+            self._mark_dates("=", value, wanted)
+            if (ends := range_of(value)) is not None:
+                low, high = ends
+                wanted |= self.compared(">=", [low]) & self.compared("<=", [high])
             if self.name == "dimension" and (number := number_of(self.name, value)) is not None:
                 wanted[self.numbered[self.numbers == number]] = True
         return wanted
+
+    def _mark_dates(self, operator: str, value: str, wanted: Flags) -> None:
+        """Mark the dates that have a relation to a date or a part of one."""
+        bounds = dates_from(value, operator)
+        if bounds is None:
+            return
+        first, end = (bisect_left(self.span, form, key=self.vocabulary.folded) for form in bounds)
+        texts = self.vocabulary.texts(self.span[first:end])
+        wanted[first:end] |= np.fromiter(map(is_date, texts), np.bool_, end - first)
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if a value of it is a number or a date."""
+        dates = np.zeros(len(self), np.bool_)
+        if not len(self.numbered):
+            self._mark_dates(">=", "0000", dates)
+        return bool(len(self.numbered) or dates.any())
 
     def _match(self, glob: str, wanted: Flags) -> None:
         """Mark the values that match a glob; only those with its literal prefix are compared."""
@@ -139,17 +171,20 @@ class Column(Frozen, eq=False):
         wanted[first:end] |= np.fromiter((pattern.fullmatch(text) is not None for text in texts), np.bool_, end - first)
 
     def compared(self, operator: str, values: Sequence[str]) -> Flags:
-        """Return the values that are numbers in the relation to any of `values`; (v,) bool.
+        """Return the values that are numbers or dates in the relation to any of `values`; (v,) bool.
 
         Raises:
-            UsageError: one of these is not a number.
+            UsageError: one of these is neither.
         """
         wanted = np.zeros(len(self), np.bool_)
         for value in values:
-            if (number := number_of(self.name, value)) is None:
-                message = f"{quoted(value)} is not a number to compare {quoted(self.name)} with"
-                raise UsageError(message, hint=f"{self.name}{operator}3")
-            wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
+            number = number_of(self.name, value)
+            if number is None and period_of(value) is None:
+                message = f"{quoted(value)} is not a number or a date to compare {quoted(self.name)} with"
+                raise UsageError(message, hint=f"{self.name}{operator}3 or {self.name}{operator}2024-01-31")
+            if number is not None:
+                wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
+            self._mark_dates(operator, value, wanted)
         return wanted
 
     def values_of(self, record: int) -> list[str]:
@@ -159,14 +194,14 @@ class Column(Frozen, eq=False):
     def counts(self) -> dict[str, int]:
         """Return the number of records with each value, most frequent first.
 
-        Values that differ only in case are one, in the most frequent spelling.
+        Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
         """
         spellings: dict[str, list[tuple[int, str]]] = {}
         for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):
             if count:
                 text = self.text(value)
-                spellings.setdefault(text.casefold(), []).append((-count, text))
-        merged = [(sum(count for count, _ in same), folded, min(same)[1]) for folded, same in spellings.items()]
+                spellings.setdefault(canonical(text), []).append((-count, text))
+        merged = [(sum(count for count, _ in same), form, displayed(min(same)[1])) for form, same in spellings.items()]
         return {text: -count for count, _, text in sorted(merged)}
 
 
@@ -202,7 +237,6 @@ _SPELLINGS = {
 _METADATA = "metadata."
 """In front of the name of a field in metadata that is called like one of `FIELDS`."""
 _SUPPORTING = {"modality": "modalities", "dimension": "dimensions", "format": "formats"}
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
 
 
@@ -215,12 +249,11 @@ def number_of(field: str, value: str) -> float | None:
     """Return the number that a value is, if it is one; a dimension may be written 3D."""
     if field == "dimension" and (match := _DIMENSION.fullmatch(value)):
         value = match[1]
-    number = float(value) if _NUMBER.fullmatch(value) else None
-    return number if number is not None and isfinite(number) else None
+    return canonical_number(value)
 
 
 def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
-    """Return the values of each field of a record, distinct without regard to case; under `OMITTED` the skipped fields.
+    """Return the distinct values of each field of a record, by canonical form; under `OMITTED` the skipped fields.
 
     A field that the record itself does not have is taken from its metadata, if there is one of that name.
     """
@@ -228,7 +261,7 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     fields["path"] = fields["id"] if row["kind"] == "catalog" else fields["source"]
     omitted: dict[str, None] = {}
     supporting = row["supporting_data"]
-    limited = [(name, row[name]) for name in ("license", "group")]
+    limited = [("license", row["metadata"].get("licenses") or row["license"]), ("group", row["group"])]
     limited += [("keyword", row["keywords"])]
     limited += [(name, supporting.get(key)) for name, key in _SUPPORTING.items()]
     metadata = list(_leaves(row["metadata"], "", DEEPEST))
@@ -252,13 +285,26 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
 
 
 def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:
-    """Yield name and value of everything in metadata that is not an object, names joined by dots."""
+    """Yield name and value of everything in metadata that is not an object, names joined by dots; an object in a list
+    is read like an object alone."""
     for key, part in value.items():
         name = prefix + key.strip()
-        if isinstance(part, Mapping) and levels > 1:
-            yield from _leaves(part, name + ".", levels - 1)
-        elif part is not None:
-            yield (name if name and name.casefold() not in _SPELLINGS else _METADATA + name), part
+        objects, others = _apart(part)
+        for inner in objects if levels > 1 else ():
+            yield from _leaves(inner, name + ".", levels - 1)
+        left = part if levels == 1 else others
+        if left is not None:
+            yield (name if name and name.casefold() not in _SPELLINGS else _METADATA + name), left
+
+
+def _apart(value: Json) -> tuple[Sequence[Mapping[str, Json]], Json]:
+    """Return the objects of a value, which may be a list, and what else is in it; None without anything else."""
+    if isinstance(value, Mapping):
+        return [value], None
+    if not isinstance(value, list | tuple) or not any(isinstance(part, Mapping) for part in value):
+        return [], value
+    objects = [part for part in value if isinstance(part, Mapping)]
+    return objects, [part for part in value if not isinstance(part, Mapping)] or None
 
 
 def _texts(value: Json) -> tuple[list[str], bool]:
@@ -285,5 +331,5 @@ def _distinct(texts: list[str]) -> list[str]:
         return texts
     first: dict[str, str] = {}
     for text in texts:
-        first.setdefault(text.casefold(), text)
+        first.setdefault(canonical(text), text)
     return list(first.values())

@@ -1,6 +1,6 @@
 """Columns by which records can be filtered: the values of each field, and the records that have them.
 
-One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting links
+One vocabulary holds the distinct values of all fields, in order of field, canonical form and value; a posting links
 a record to one of its values. Postings are in order of field, record and place in the record. All of it is in a dozen
 arrays, for any number of fields: opening reads none of them, and a condition reads only the parts of its field.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FILE = "columns.pkl"
-CARD = 2
+CARD = 3
 """Version of the rules for values of a record; part of the recipe, raised if they change."""
 _HINT = "retrieve inspect verify"
 _LISTED = 40
@@ -117,20 +117,22 @@ class Columns:
         """Return the records that satisfy a condition, (n,) bool: any value of the field has the relation to any of
         `values`. `!=` is true if `=` is false, also for records without the field.
 
-        Text is equal without regard to case, a dimension also as a number (3 is 3D). Values that are in `globs` are
+        Values are equal if their canonical forms are (`contracts/canonical.py`), a dimension also as a number (3 is
+        3D); `2024-01` is any date of that month, `5..10` any number from 5 to 10. Values that are in `globs` are
         patterns: `*` and `?` match anything, in paths anything but a slash, which takes `**`.
 
         Raises:
-            UsageError: no record has the field, or a comparison needs numbers and the field has none.
+            UsageError: no record has the field, or a comparison needs numbers or dates and the field has none.
         """
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
         column = self.find(field)
         if column is None and operator == "=":
             return self._marked(None, np.zeros_like)
-        if column is None or (operator != "=" and not len(column.numbered)):
+        if column is None or (operator != "=" and not column.is_ordered):
             hint = f"compare its text: {field}=value"
-            raise UsageError(f"the field {quoted(field)} has no numbers to compare by {operator}", hint=hint)
+            message = f"the field {quoted(field)} has no numbers or dates to compare by {operator}"
+            raise UsageError(message, hint=hint)
         wanted = column.equal(values, globs) if operator == "=" else column.compared(operator, values)
         return self._marked(column, wanted.__getitem__)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group, kept_values
@@ -135,9 +136,9 @@ class FreshValues:
         return np.flatnonzero(np.frombuffer(self._fields, np.intc) == self._names[field])
 
     def values(self, field: str) -> tuple[list[str], Rows]:
-        """Return the distinct values of a field in order of case-folded text, and the place of each of its `codes`."""
+        """Return the distinct values of a field in canonical order, and the place of each of its codes."""
         words = [self._words[code].decode() for code in self.codes(field).tolist()]
-        folded = [word.casefold() for word in words]
+        folded = list(map(canonical, words))
         order = sorted(range(len(words)), key=words.__getitem__)
         order.sort(key=folded.__getitem__)  # stable: equal folded texts stay in order of the text
         del folded

@@ -19,17 +19,31 @@ _MOST, _CLOSE = 3, 0.6
 
 
 def find_record(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
-    """Return the row of a record by its id, only among the `visible` records, (records,) bool, if given.
+    """Return the row of a record by its id, or by its name if no other has it; only among the `visible` records,
+    (records,) bool, if given.
 
     Raises:
-        UsageError: no record has that id; suggests the record whose id or name is nearest.
+        UsageError: no record is meant; suggests the one whose id or name is nearest.
     """
-    row = generation.row_of(name, visible=visible)
-    if row is not None:
+    if (row := row_of(generation, name, visible=visible)) is not None:
         return row
     near = suggested(generation, name, visible=visible, cutoff=_ALIKE)
     hint = f"did you mean {near}?" if near else "list them: retrieve inspect records"
     raise UsageError(f"there is no record {quoted(name)} in the index", hint=hint)
+
+
+def row_of(generation: Generation, name: str, *, visible: Mask | None = None) -> int | None:
+    """Return the row of a record by its id, or else by its name, if only one of the visible records has it."""
+    row = generation.row_of(name, visible=visible)
+    if row is not None:
+        return row
+    columns = columns_of(generation)
+    try:
+        marked = (columns if visible is None else columns.within(visible)).select("name", "=", [name])
+    except UsageError:  # no record has a name
+        return None
+    rows: list[int] = marked.nonzero()[0].tolist()
+    return rows[0] if len(rows) == 1 else None
 
 
 def find_chunk(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
@@ -38,9 +52,9 @@ def find_chunk(generation: Generation, name: str, *, visible: Mask | None = None
     Raises:
         UsageError: no chunk has that id; suggests one of the record that is nearest.
     """
-    record = name.rpartition("#")[0]
+    record, _, number = name.rpartition("#")
     if record:
-        find_record(generation, record, visible=visible)
+        name = f"{generation.record_id(find_record(generation, record, visible=visible))}#{number}"
     elif (row := nearest_row(generation, name, visible=visible, cutoff=_ALIKE)) is not None:
         hint = f"a chunk id is a record id, `#` and a number: {generation.record_id(row)}#0"
         raise UsageError(f"{quoted(name)} is not a chunk id", hint=hint)

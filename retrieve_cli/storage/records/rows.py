@@ -56,8 +56,12 @@ def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Js
 
 
 def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a stored record or chunk without the keys that restore the text of a record."""
-    return {key: value for key, value in row.items() if key not in ("spans", "gap", "rest")}
+    """Return a stored record or chunk without the keys that restore the text of a record, and without supporting data
+    if these are empty."""
+    shown = {key: value for key, value in row.items() if key not in ("spans", "gap", "rest")}
+    if not any(row.get("supporting_data", {}).values()):
+        shown.pop("supporting_data", None)
+    return shown
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:

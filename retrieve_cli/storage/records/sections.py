@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import LONGEST_FACET, Json
+from retrieve_cli.contracts.canonical import folded
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.column import COMPARISONS, number_of
@@ -37,7 +38,7 @@ class Sections:
         """`numbers` (chunks,) int32 are the place in `paths` of each chunk's section; -1: none."""
         self._numbers = numbers
         self._values: dict[str, list[int]] = {}
-        """By value, case-folded, the sections that have it."""
+        """By folded value, the sections that have it."""
         self._different = len(paths)
         for place, own in enumerate(paths):
             for value in dict.fromkeys(value for path in own for value in values_of(path)):
@@ -64,14 +65,14 @@ class Sections:
         return wanted[self._numbers]
 
     def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
-        folded = value.casefold()
+        form = folded(value)
         if value in globs:
             from retrieve_cli.storage.records.globs import text_glob
 
-            pattern = text_glob(folded)
+            pattern = text_glob(form)
             yield from (known for known in self._values if pattern.fullmatch(known))
-        elif folded in self._values:
-            yield folded
+        elif form in self._values:
+            yield form
 
     def _compared(self, operator: str, value: str) -> Iterator[str]:
         number = number_of(FIELD, value)
@@ -84,12 +85,12 @@ class Sections:
 
 
 def values_of(path: str) -> Iterator[str]:
-    """Yield the values of a path, case-folded."""
-    levels = path.casefold().split(_LEVEL)
+    """Yield the values of a path, folded."""
+    levels = folded(path).split(_LEVEL)
     yield from levels
     if len(levels) <= _DEEPEST:
         yield from (_LEVEL.join(levels[:end]) for end in range(1, len(levels)))
-    yield path.casefold()
+    yield folded(path)
 
 
 def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ def facet_values(facets: Mapping[str, str]) -> dict[str, list[str]]:
     fields = {}
     for name, text in facets.items():
         parts = [text, *(part.strip() for part in text.split(_SEPARATOR))]
-        distinct = {part.casefold(): part for part in reversed(parts) if part}
+        distinct = {folded(part): part for part in reversed(parts) if part}
         fields[PREFIX + name] = list(reversed(distinct.values()))
     return fields
 

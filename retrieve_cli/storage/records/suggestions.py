@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from retrieve_cli.contracts.canonical import canonical, displayed
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -29,7 +30,7 @@ _SPELLINGS = 64
 
 def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
     """Return the value of a field that is most like a given text in any case, in its own spelling."""
-    texts = {column.text(value).casefold(): value for value in _candidates(column, given)}
+    texts = {canonical(column.text(value)): value for value in _candidates(column, given)}
     near = _nearest(given, texts, cutoff)
     return None if near is None else column.text(texts[near])
 
@@ -37,7 +38,7 @@ def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None
 def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
     """Return the `most` frequent values with their numbers of records, and how many other values there are.
 
-    Values that differ only in case are one, in the most frequent spelling.
+    Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
     """
     counts = np.bincount(column.values, minlength=len(column))
     wanted = min(2 * most, len(counts))
@@ -45,12 +46,12 @@ def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int
     listed: dict[str, tuple[str, int]] = {}
     others = int(np.count_nonzero(counts))
     for value in top[np.lexsort((top, -counts[top]))].tolist():
-        folded = column.text(value).casefold()
+        folded = canonical(column.text(value))
         if counts[value] and folded not in listed and len(listed) < most:
             same = list(_spellings(column, value, folded))
-            listed[folded] = (column.text(value), int(counts[same].sum()))
+            listed[folded] = (displayed(column.text(value)), int(counts[same].sum()))
             others -= int(np.count_nonzero(counts[same]))
-    return sorted(listed.values(), key=lambda pair: (-pair[1], pair[0].casefold())), others
+    return sorted(listed.values(), key=lambda pair: (-pair[1], canonical(pair[0]))), others
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
@@ -58,7 +59,7 @@ def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | N
     texts: dict[str, tuple[Column, int]] = {}
     for field in ("name", "id"):  # of equal ones, the id counts
         if (column := columns.column(field)) is not None:
-            texts |= {column.text(value).casefold(): (column, value) for value in _candidates(column, given)}
+            texts |= {canonical(column.text(value)): (column, value) for value in _candidates(column, given)}
     near = _nearest(given, texts, cutoff)
     if near is None:
         return None
@@ -68,7 +69,7 @@ def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | N
 
 def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
     """The same text, else the shortest that it is part of, else the one that is most like it."""
-    wanted = given.strip().casefold()
+    wanted = canonical(given.strip())
     if wanted in folded:
         return wanted
     if len(wanted) >= _SHORTEST_PART:
@@ -82,18 +83,18 @@ def _candidates(column: Column, given: str) -> list[int]:
     """Values that a record has: all of a few; of many, those near the given text in the alphabet."""
     values = column.values
     if len(column) > _FEW:
-        place = bisect_left(column.span, given.strip().casefold(), key=column.vocabulary.folded)
+        place = bisect_left(column.span, canonical(given.strip()), key=column.vocabulary.folded)
         values = values[(values >= place - _FEW // 2) & (values < place + _FEW // 2)]
     candidates: list[int] = np.unique(values).tolist()
     return candidates
 
 
 def _spellings(column: Column, value: int, folded: str) -> Iterator[int]:
-    """A value and its neighbours that differ from it only in case."""
+    """A value and its neighbours that are equal to it."""
     yield value
     for step in (-1, 1):
         other = value + step
-        while 0 <= other < len(column) and abs(other - value) <= _SPELLINGS and column.text(other).casefold() == folded:
+        while 0 <= other < len(column) and abs(other - value) <= _SPELLINGS and canonical(column.text(other)) == folded:
             yield other
             other += step
 

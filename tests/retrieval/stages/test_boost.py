@@ -85,6 +85,12 @@ def test_recent_records_rise_and_those_without_a_date_stay(catalog: Path, retrie
     factors = {name: (after[name] - floor) / (before[name] - floor) for name in before}
     assert factors == pytest.approx({"r0": 2.0, "r1": 1.5, "r2": 1.0, "r3": 1 + 2 ** (-3652 / 365)}, rel=1e-6)
     assert moved["pipeline"].endswith("> recency(updated, 365 d)")
+    with catalog.open("a") as file:
+        file.write(json.dumps({"id": "typo", "name": "lid", "description": "closes a pot", "updated": "9026-06-01"}))
+    assert retrieve("build", catalog).code == 0
+    again = retrieve("query", "kettle", "--mode", "bm25", "--no-rerank", "--json").json["results"]
+    weights = [hit["source_scores"]["recency"]["weight"] for hit in again if hit["doc_id"] in ("r0", "r1")]
+    assert weights == pytest.approx([1.0, 0.5]), "one date in the future does not make all others old"
     assert "recent" in retrieve("query", "kettle", "--mode", "bm25", "--no-rerank").out
     Path("config.yaml").write_text("recency: {field: license}\n", "utf-8")
     assert "no record has a date in license" in retrieve("query", "kettle").err
