@@ -44,6 +44,7 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
     Raises:
         UsageError: an entry is not valid for its kind.
     """
+    settings = replace(settings, sources=replace(settings.sources, list=entries))
     return [_source(entry, settings, fetched) for entry in entries]
 
 
@@ -187,10 +188,12 @@ def watched_of(
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
-                key = str(built["key"]) if "key" in built else None
+                key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
                 layout = _layout(built["layout"]) if "layout" in built else None
                 stamp = built["stamp"]
-                watched = WatchedCatalog(path, entry.name, prefix, stamp, spellings, starts, renames, layout, key)
+                watched = WatchedCatalog(
+                    path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
+                )
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
@@ -273,18 +276,21 @@ def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> S
 def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    return CatalogSource(_path(entry), field_map(settings), layout=layout_of(settings.catalog), **names)
+    fields, layout = field_map(settings, entry), layout_of(settings.catalog)
+    return CatalogSource(_path(entry), fields, layout=layout, own=_own(entry), **names)
 
 
 def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
-    mapping = field_map(settings)
+    mapping = field_map(settings, entry)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+    return RemoteSource(
+        fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), own=_own(entry), **names
+    )
 
 
 _SOURCES: Mapping[str, Callable[..., Source]] = {
@@ -311,12 +317,23 @@ def layout_of(settings: CatalogSettings) -> TableLayout:
     return TableLayout(settings.header, settings.sheet, settings.split)
 
 
-def field_map(settings: Settings) -> FieldMap:
-    """Return which keys of a catalog become which fields."""
-    from retrieve_cli.sources.fields import FieldMap
+def _own(entry: SourceSetting) -> dict[str, Json]:
+    """Return the keys of an entry that read its columns."""
+    return {**({"id": entry.id} if entry.id else {}), **({"fields": dict(entry.fields)} if entry.fields else {})}
+
+
+def field_map(settings: Settings, entry: SourceSetting | None = None) -> FieldMap:
+    """Return which keys of a catalog, or of the source of an entry, become which fields; all sources have the same
+    fields."""
+    from retrieve_cli.sources.fields import SPELLINGS, FieldMap, key_of
 
     mapped = {key: (field.to, field.weight) for key, field in settings.catalog.fields.items()}
-    return FieldMap.of(mapped, [*settings.graph.relations, *settings.graph.entities])
+    names = {name for source in settings.sources.list for name in source.fields.values()}
+    added = dict.fromkeys(sorted(names - {to for to, _ in mapped.values()} - SPELLINGS.keys()))
+    fields = FieldMap.of({**{name: (name, None) for name in added}, **mapped},
+                         [*settings.graph.relations, *settings.graph.entities])  # fmt: skip
+    own = {} if entry is None else {key: key_of(name) for key, name in entry.fields.items()}
+    return replace(fields, renames={**fields.renames, **own}, configured=bool(mapped or own))
 
 
 def _path(entry: SourceSetting) -> Path:

@@ -37,6 +37,8 @@ class SourceSetting(SettingsSection):
     graph: str | None = None
     page_size: int | None = bounded(None, 1)
     id_prefix: str = ""
+    id: str = ""
+    fields: Mapping[str, str] = {}
     exclude: Sequence[str] = []
     sha1: str = "auto"
     token_env: str | None = None

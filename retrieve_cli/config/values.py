@@ -265,6 +265,9 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")
+    if setting.kind in ("docs", "inbox") and (setting.id or setting.fields):
+        hint = "remove them: only sources of records have columns"
+        raise UsageError(f"{where} has `id` or `fields`, and is of kind {setting.kind}", hint=hint)
     name = setting.name or _place(setting) or setting.kind
     if setting.path is None and not _FILE_NAME.fullmatch(name):
         hint = "give it a short `name:`, which becomes a file name"

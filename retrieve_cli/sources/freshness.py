@@ -203,6 +203,8 @@ class WatchedCatalog:
     """Layout of the table in the configuration of the build."""
     key: str | None = None
     """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
+    forced: bool = False
+    """True if the key replaces the ids that records have."""
     _state: _FileState | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -289,7 +291,7 @@ class WatchedCatalog:
         from retrieve_cli.sources.fields import FieldMap
 
         fields = FieldMap(self.spellings, {}, renames=self.renames)
-        key = None if self.key is None else CatalogKey(self.key)
+        key = None if self.key is None else CatalogKey(self.key, forced=self.forced)
         both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
         return [as_renamed(line, self.renames) for variants in both for line in variants]
 

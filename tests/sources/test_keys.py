@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from samples import Program, succeeds
+from samples import Program, fails, succeeds
 
 import retrieve_cli as retrieve_package
 from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, with_key
@@ -135,3 +135,33 @@ def test_a_frame_and_its_files_have_the_same_records_and_ids(retrieve: Program) 
         succeeds(retrieve("build", name, "--artifacts", f"of-{name}"))
         found = succeeds(retrieve("inspect", "records", "--json", "--artifacts", f"of-{name}")).json["records"]
         assert [{key: value for key, value in record.items() if key not in places} for record in found] == wanted, name
+
+
+def test_each_source_has_its_own_id_and_fields(retrieve: Program) -> None:
+    Path("a.csv").write_text("code,what,words\nx1,Kettle,boils water for tea\nx2,Pot,makes coffee\n")
+    Path("b.csv").write_text("id,Artikel,title\n1,Pfanne,brät Eier\n2,Topf,kocht Suppe\n")
+    entries = [
+        {"kind": "catalog", "path": "a.csv", "id": "code", "fields": {"what": "name", "words": "description"}},
+        {"kind": "catalog", "path": "b.csv", "id": "Artikel", "fields": {"Artikel": "name", "title": "remarks"}},
+    ]
+    Path("config.yaml").write_text(json.dumps({"sources": entries}))
+    succeeds(retrieve("build"))
+    found = retrieve("inspect", "records", "--json").json["records"]
+    assert [(record["id"], record["name"]) for record in found] == [
+        ("x1", "Kettle"),
+        ("x2", "Pot"),
+        ("Pfanne", "Pfanne"),
+        ("Topf", "Topf"),
+    ]
+    assert [record["texts"].get("remarks") for record in found] == [None, None, "brät Eier", "kocht Suppe"]
+    Path("b.csv").write_text("id,Artikel,title\n1,Pfanne,brät Fisch\n2,Topf,kocht Suppe\n")
+    hits = retrieve("query", "Pfanne Topf", "-k", "2", "--json").json["results"]
+    assert {hit["doc_id"]: hit["freshness"] for hit in hits} == {"Pfanne": "changed", "Topf": "fresh"}
+    Path("config.yaml").write_text("")  # the index names its sources with their id and fields
+    done = retrieve("sync", "--json").json
+    assert (done["added"], done["changed"], done["removed"]) == (0, 1, 0)
+    entries[0]["id"] = "kode"
+    Path("config.yaml").write_text(json.dumps({"sources": entries}))
+    fails(retrieve("build"), 2, "a.csv has no column 'kode', which is its id")
+    Path("config.yaml").write_text(json.dumps({"sources": [{"kind": "docs", "path": ".", "id": "code"}]}))
+    fails(retrieve("build"), 2, "has `id` or `fields`, and is of kind docs")

@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
 from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, with_key
@@ -39,6 +39,8 @@ _OTHERS = (
 """First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
 _EXCERPT = 200
 """Characters of a rejected line that the quarantine file keeps."""
+_SHOWN = 20
+"""Columns that an error names."""
 _COUNTED = 8 << 20
 """Bytes whose lines are counted."""
 
@@ -49,7 +51,14 @@ class CatalogSource:
     kind: SourceKind = "catalog"
 
     def __init__(
-        self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "", layout: TableLayout = TableLayout()
+        self,
+        path: Path,
+        fields: FieldMap,
+        *,
+        name: str = "",
+        id_prefix: str = "",
+        layout: TableLayout = TableLayout(),
+        own: Mapping[str, Json] = {},
     ) -> None:
         """Raises: UsageError if `path` is not a file of JSON Lines or a table."""
         self.path = path
@@ -60,6 +69,7 @@ class CatalogSource:
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
         self._inferred = False
+        self._own, self._column = own, str(own.get("id", ""))
         self._key: CatalogKey | None = None
         self._reading: list[str] = []
         _check(path)
@@ -70,7 +80,8 @@ class CatalogSource:
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+        place = {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+        return {**place, **self._own}
 
     def mapping(self) -> Mapping[str, Json]:
         """Return the keys that the last scan read under other names, whether they were inferred, the column of the key
@@ -132,7 +143,13 @@ class CatalogSource:
             self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
         fields, self._key = self._fields, None
         items = [as_renamed_item(item, fields) for item in objects]
-        if not all(has_id(item, fields) for item in items):
+        if self._column:
+            column = fields.renames.get(self._column, self._column)
+            if items and not any(column in item for item in items):
+                hint = f"its columns are {', '.join(list(items[0])[:_SHOWN])}"
+                raise UsageError(f"{self.path} has no column {quoted(self._column)}, which is its id", hint=hint)
+            self._key = CatalogKey(column, forced=True)
+        elif not all(has_id(item, fields) for item in items):
             rest = (as_renamed_item(item, fields) for item in _objects(rows, None))
             self._key = find_key(chain(items, rest), fields)
             first, rows = [], catalog_rows(self.path, self._layout)
@@ -189,7 +206,7 @@ def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
     if not isinstance(item, dict) or (keyed := with_key(item, fields, key)) is item:
         return line
     head = b'{"id":' + orjson.dumps(keyed["id"]) + b","
-    return orjson.dumps(keyed) if "id" in item else head + written.lstrip().removeprefix(b"{")
+    return orjson.dumps(keyed) if len(keyed) <= len(item) else head + written.lstrip().removeprefix(b"{")
 
 
 def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:

@@ -41,6 +41,8 @@ class CatalogKey(Frozen):
     """Digests that several records have: each of these is known by its whole row."""
     whole: int = 0
     """Number of records that are known by their whole row."""
+    forced: bool = False
+    """True if the column was configured: it replaces the ids that records have."""
     rows: int = 0
     """Number of records without an id."""
     ids: bool = False
@@ -117,12 +119,14 @@ class _Columns:
             return CatalogKey(names[0])
         shared = {digest for digest, number in self._digests.items() if number > 1 and digest}
         whole = self._digests[""] + sum(self._digests[digest] for digest in shared)
-        return CatalogKey("", shared, whole, len(self.rows), ids)
+        return CatalogKey("", shared, whole, rows=len(self.rows), ids=ids)
 
 
 def with_key(item: Mapping[str, Json], fields: FieldMap, key: CatalogKey) -> Mapping[str, Json]:
     """Return an object of a catalog with its key as `id`; unchanged if it has an id, or only the whole row as one."""
     read = as_renamed_item(item, fields)
+    if key.forced and (text := first(strings(read.get(key.column)))):
+        return {"id": text, **{name: value for name, value in item.items() if name not in fields.spellings["id"]}}
     if has_id(read, fields) or not (text := key.value(read, fields)):
         return item
     return {"id": text, **{name: value for name, value in item.items() if name != "id"}}

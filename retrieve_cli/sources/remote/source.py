@@ -27,7 +27,15 @@ class RemoteSource:
     kind: SourceKind = "catalog"
 
     def __init__(
-        self, fetcher: Fetcher, target: Path, fields: FieldMap, *, name: str, id_prefix: str, origin: Mapping[str, Json]
+        self,
+        fetcher: Fetcher,
+        target: Path,
+        fields: FieldMap,
+        *,
+        name: str,
+        id_prefix: str,
+        origin: Mapping[str, Json],
+        own: Mapping[str, Json] = {},
     ) -> None:
         self.name = name
         self.origin = {**origin, "name": name}
@@ -35,6 +43,7 @@ class RemoteSource:
         self._target = target
         self._fields = fields
         self._id_prefix = id_prefix
+        self._own = own
         self._read: CatalogSource | None = None
 
     @property
@@ -68,4 +77,4 @@ class RemoteSource:
 
     @property
     def _catalog(self) -> CatalogSource:
-        return CatalogSource(self._target, self._fields, name=self.name, id_prefix=self._id_prefix)
+        return CatalogSource(self._target, self._fields, name=self.name, id_prefix=self._id_prefix, own=self._own)
