@@ -290,7 +290,7 @@ class WatchedCatalog:
         from retrieve_cli.sources.catalogs.keys import CatalogKey
         from retrieve_cli.sources.fields import FieldMap
 
-        fields = FieldMap(self.spellings, {}, renames=self.renames)
+        fields = FieldMap({name: tuple(paths) for name, paths in self.spellings.items()}, {}, renames=self.renames)
         key = None if self.key is None else CatalogKey(self.key, forced=self.forced)
         both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
         return [as_renamed(line, self.renames) for variants in both for line in variants]
@@ -361,7 +361,8 @@ def _kind(path: Path) -> str:
 
 def _rows(path: Path, layout: TableLayout | None) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
-    from retrieve_cli.sources.catalogs.catalog import NotRead, catalog_rows
+    from retrieve_cli.sources.catalogs.catalog import catalog_rows
+    from retrieve_cli.sources.catalogs.linked_catalog import NotRead
     from retrieve_cli.sources.catalogs.tables import Row, TableLayout
 
     try:

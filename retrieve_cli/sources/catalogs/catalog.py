@@ -206,7 +206,11 @@ def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
     if not isinstance(item, dict) or (keyed := with_key(item, fields, key)) is item:
         return line
     head = b'{"id":' + orjson.dumps(keyed["id"]) + b","
-    return orjson.dumps(keyed) if len(keyed) <= len(item) else head + written.lstrip().removeprefix(b"{")
+    if len(keyed) <= len(item):
+        with suppress(TypeError):  # nested too deeply: it is rejected when it is read
+            return orjson.dumps(keyed)
+        return line
+    return head + written.lstrip().removeprefix(b"{")
 
 
 def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:
