@@ -176,31 +176,22 @@ def prefix_sources(encoder: Encoder, settings: Settings) -> dict[str, str]:
     return {kind: source for kind, source in sources.items() if source and hasattr(encoder, "wanted")}
 
 
-def device(settings: Settings) -> str:
-    """Return the device of the configured encoder and the reason for it, in words.
+def device(settings: Settings) -> tuple[str, bool]:
+    """Return the device of the configured encoder with its reason, in words, and if float32 is faster there.
 
     Raises:
         Unavailable: a GPU is required and missing.
     """
-    from retrieve_cli.models.runtimes.devices import choose
-
-    chosen = settings.encoder
-    if chosen.kind == "remote":
-        return "none is needed here: a server encodes (encoder.kind: remote)"
-    # Feature hashing does not use a device.
-    device = "auto" if chosen.kind == "hashed" else chosen.device
-    return str(choose(device, chosen.kind, precision=chosen.precision))
-
-
-def slow_precision(settings: Settings) -> bool:
-    """Return True if passages are encoded in a precision that is slower than float32 on this processor."""
     from retrieve_cli.models.runtimes.devices import choose, why_no_bfloat16
 
     chosen = settings.encoder
-    if chosen.kind not in _KINDS or chosen.precision != "bfloat16":
-        return False
-    choice = choose(chosen.device, chosen.kind, precision=chosen.precision)
-    return choice.device == "cpu" and bool(why_no_bfloat16())
+    if chosen.kind == "remote":
+        return "none is needed here: a server encodes (encoder.kind: remote)", False
+    # Feature hashing does not use a device.
+    device = "auto" if chosen.kind == "hashed" else chosen.device
+    choice = choose(device, chosen.kind, precision=chosen.precision)
+    slow = choice.device == "cpu" and choice.precision == "bfloat16" and bool(why_no_bfloat16())
+    return str(choice), slow
 
 
 def fetches(settings: Settings) -> bool:

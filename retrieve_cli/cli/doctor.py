@@ -16,19 +16,18 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Json
     from retrieve_cli.operations.doctor.subject import Check
 
+_REPAIR = "Set damaged lines of the log of added documents aside, and keep the others."
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @shared("text", "json")
 def doctor(
     *,
-    repair: Annotated[
-        bool, option("--repair", "Set damaged lines of the log of added documents aside, and keep the others.")
-    ] = False,
+    repair: Annotated[bool, option("--repair", _REPAIR)] = False,
     shared: Shared,
 ) -> None:
     """Diagnose problems and print the fix; nothing is changed without --repair."""
-    from retrieve_cli.operations.doctor.examine import examine
+    from retrieve_cli.operations.doctor.checks import examine
     from retrieve_cli.output.formats import document
 
     repaired = _repair(shared) if repair else None
@@ -44,17 +43,18 @@ def doctor(
 
 
 def _repair(shared: Shared) -> dict[str, Json]:
-    """Set damaged lines of the log of added documents aside, in a file beside it; return them with their reasons."""
+    """Set damaged lines of the log of added documents aside; return them with their reasons."""
     from retrieve_cli.storage.inbox import inbox_of
 
     log = inbox_of(shared.store.path)
-    found = log.repair()
-    for damage in found.damaged if found else ():
+    repaired = log.repair()
+    if repaired is None:
+        return {"damaged": [], "kept": len(log.snapshot()), "aside": None}
+    for damage in repaired.damaged:
         shared.talk.say(f"line {damage.line}: {damage.why}")
-    if found:
-        shared.talk.say(f"kept {found.kept} documents; the damaged lines are in {found.aside}")
-    lines = [{"line": damage.line, "reason": damage.why} for damage in found.damaged] if found else []
-    return {"damaged": lines, "kept": len(log.snapshot()), "aside": str(found.aside) if found else None}
+    shared.talk.say(f"kept {repaired.kept} documents; the damaged lines are in {repaired.aside}")
+    lines = [{"line": damage.line, "reason": damage.why} for damage in repaired.damaged]
+    return {"damaged": lines, "kept": repaired.kept, "aside": str(repaired.aside)}
 
 
 def _show(checks: Sequence[Check], console: Console) -> None:
@@ -62,7 +62,8 @@ def _show(checks: Sequence[Check], console: Console) -> None:
 
     width = max(len(check.name) for check in checks)
     for check in checks:
+        status = (f"{check.status:4}", _STYLES[check.status])
         text = f"  {check.name:{width}}  {printable(check.message)}"
-        console.print(Text.assemble((f"{check.status:4}", _STYLES[check.status]), text), soft_wrap=True)
+        console.print(Text.assemble(status, text), soft_wrap=True)
         if check.fix and check.status != "ok":
             console.print(Text(f"      fix: {printable(check.fix)}", style="bold"), soft_wrap=True)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,19 @@ from retrieve_cli.cli.main import program
 CODE = re.compile(r"`retrieve ([^`]+)`")
 
 
+@pytest.fixture
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a clone, the same for every page: an index knows the paths of its sources."""
+    folder = tmp_path_factory.getbasetemp() / "pages" / "clone"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, clone: Path) -> None:
     differences = [f"$ {step.command}\n--- shown\n" + "\n".join(step.shown) + "\n--- printed\n" + "\n".join(printed)
-                   for step, printed in check(page, workspace(tmp_path / "clone"))]  # fmt: skip
+                   for step, printed in check(page, workspace(clone))]  # fmt: skip
     assert not differences, "\n\n".join(differences)
 
 

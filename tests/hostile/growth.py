@@ -19,11 +19,11 @@ from typing import NoReturn
 
 from hostile.adversarial import Attack, attacks
 
-SMALL, LARGE = 10_000, 20_000
-QUICK_S = 0.002
-"""Seconds for 20,000 characters up to which growth is not measured: a tenth of a microsecond per character."""
-LONG_S = 0.6
-"""Seconds for 20,000 characters that are too long, whatever the growth."""
+SMALL, LARGE = 4_000, 8_000
+QUICK_S = 0.0008
+"""Seconds for 8,000 characters up to which growth is not measured: a tenth of a microsecond per character."""
+LONG_S = 0.25
+"""Seconds for 8,000 characters that are too long, whatever the growth."""
 SURE = 2.6
 """Below this a first look is enough."""
 ENOUGH_S = 0.04

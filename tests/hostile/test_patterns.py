@@ -1,6 +1,6 @@
 """Every regular expression of the package takes time in proportion to the text, whatever the text is.
 
-Each is fed strings of 10,000 and 20,000 characters that it nearly matches; twice the text may take less than three
+Each is fed strings of 4,000 and 8,000 characters that it nearly matches; twice the text may take less than three
 times the time. One that meets only short or trusted text is held to the same: what it meets changes, and nobody looks.
 """
 

@@ -19,8 +19,7 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.operations.doctor.checks import languages, of_languages
-from retrieve_cli.operations.doctor.examine import examine
+from retrieve_cli.operations.doctor.checks import examine, languages, of_languages
 from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 

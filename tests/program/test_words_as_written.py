@@ -1,10 +1,12 @@
 """Words are found as people write them: names made of stop words, options of commands, misspelled or not."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from samples import Program
+from samples import ROOT, Program
 
 RECORDS = {
     "att": "Line fault procedure for AT&T circuits.",
@@ -66,3 +68,61 @@ def test_fields_and_words_are_excluded_and_an_empty_rest_is_explained(ask) -> No
     empty = ask('"light sheet" -heart')
     assert empty["results"] == []
     assert any('"light sheet" are excluded' in notice for notice in empty["notices"])
+
+
+NAMES = {
+    "version": "Kiosk v1.2.3 release notes.",
+    "tool": "listApiKeysById: calls the service.",
+    "shorter": "listApiKeys: calls the service.",
+    "error": "HTTPServerError is raised by the gate.",
+    "part": "Gasket AB-1234/5 for pumps.",
+    "cytokine": "Levels of IL-6 in blood.",
+    "radio": "A wi-fi antenna.",
+    "filter": "Pores of 10 µm in a sheet.",
+    "sieve": "A sieve of 20um.",
+    "country": "Made in the U.S.A. by hand.",
+    "art": "Œuvre of a painter in the Straße.",
+    "other": "API pages list a key of 5 things, id and version 3.2.1 of a server.",
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "queries"),
+    [
+        ("version", ["1.2.3", "v1.2.3", "kiosk-v1.2.3"]),
+        ("tool", ["list api keys by id", "list_api_keys_by_id", "listApiKeysById", "ListAPIKeysById"]),
+        ("shorter", ["list api keys", "list_api_keys", "list-api-keys"]),
+        ("error", ["http server error", "http_server_error", "HTTPServerError", "server error"]),
+        ("part", ["AB1234/5", "AB-1234/5", "ab1234"]),
+        ("cytokine", ["IL6", "IL-6", "il 6"]),
+        ("radio", ["wifi", "wi-fi", "wi fi"]),
+        ("filter", ["10um", "10 um", "10µm", "10 μm"]),
+        ("sieve", ["20 µm", "20um"]),
+        ("country", ["USA", "U.S.A.", "U.S.A"]),
+        ("art", ["oeuvre", "strasse", "ŒUVRE"]),
+    ],
+)
+def test_a_name_is_found_in_each_of_its_forms(
+    tmp_path: Path, retrieve: Program, record: str, queries: list[str]
+) -> None:
+    rows = [{"id": key, "text": text} for key, text in {**RECORDS, **NAMES}.items()]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert retrieve("build", tmp_path / "c.jsonl").code == 0
+    for query in queries:
+        answer = retrieve("query", query, "--mode", "bm25", "--json").json
+        assert answer["results"][0]["doc_id"] == record, query
+        assert answer["results"][0]["highlights"], query
+        assert "corrections" not in answer
+
+
+def test_names_at_scale_are_first(tmp_path: Path, retrieve: Program, stdin) -> None:  # type: ignore[no-untyped-def]
+    script = ROOT.parent / "shared" / "cases" / "identifiers-at-scale" / "make.py"
+    if not script.exists():
+        pytest.skip(f"there are no cases in {script.parent}")
+    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert retrieve("build", tmp_path / "recs.jsonl").code == 0
+    for kind, queries in json.loads((tmp_path / "queries.json").read_text("utf-8")).items():
+        stdin("".join(json.dumps({"id": right, "query": text}) + "\n" for text, right in queries.items()))
+        answers = map(json.loads, retrieve("query", "-", "--mode", "bm25", "--json", "-k", "1").out.splitlines())
+        first = sum(answer["results"][0]["doc_id"] == answer["query_id"] for answer in answers if answer["results"])
+        assert first == len(queries), kind

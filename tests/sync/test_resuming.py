@@ -100,7 +100,7 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     known: Cached = {kind: set() for kind in KINDS}
     goings_on = dict.fromkeys(KINDS, 0)
     while not (artifacts / "current").exists():
-        encoded = list(killed(point.randint(5, 22), source, tmp_path / "log", forks))
+        encoded = list(killed(point.randint(12, 40), source, tmp_path / "log", forks))
         after = cached(artifacts, card)
         for kind in KINDS:
             mine = [key for each, key in encoded if each == kind]

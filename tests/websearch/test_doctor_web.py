@@ -11,7 +11,7 @@ from samples import Program
 from websearch.fakes.server import Fakes
 
 from retrieve_cli.config.settings import Settings, WebSettings
-from retrieve_cli.operations.doctor.examine import check as findings, examine
+from retrieve_cli.operations.doctor.checks import examine
 from retrieve_cli.operations.doctor.subject import Check
 
 EMAIL = "NCBI_EMAIL"
@@ -22,7 +22,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *, variables: Sequence[str] = (EMAIL,
     for variable in variables:
         monkeypatch.setenv(variable, "someone@example.org")
     settings = Settings(web=WebSettings(enabled=True, **section))  # type: ignore[arg-type]
-    (check,) = findings(Path("artifacts"), settings, ["web"])
+    (check,) = examine(Path("artifacts"), None, settings=settings, names=["web"])
     assert bool(check.fix) == (check.status != "ok")
     return check
 

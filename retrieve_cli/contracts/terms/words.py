@@ -18,8 +18,8 @@ Spans = list[tuple[int, int]]
 
 WORD = re.compile(
     r"""
-    \d+(?:[.,]\d+)+(?![^\W_])          # 1.2.3  10,000
-    | [^\W_]+(?:[-_:][^\W_]+)*         # words, and compounds joined by - _ :
+    [vV]?\d+(?:[.,]\d+)+(?![^\W_])     # 1.2.3  v1.2.3  10,000
+    | [^\W_]+(?:[-_:](?![vV]?\d+[.,]\d)[^\W_]+)*  # words, and compounds joined by - _ :
       (?:\+\+|\#(?!\w))?               # C++  C#
     """,
     re.VERBOSE,
@@ -39,8 +39,8 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     group, and of one character of such a run. Most processes meet no text that needs them."""
     words = rf"""
         ({_BASE}[{_BASE}{_MARK}{_JOINING}]*)
-        | \d+(?:[.,]\d+)+(?![0-9A-Za-z{_MARK}{_JOINING}])
-        | {_LETTERS}(?:[-_:]{_LETTERS})*(?:\+\+|\#(?![\w{_BASE}]))?
+        | [vV]?\d+(?:[.,]\d+)+(?![0-9A-Za-z{_MARK}{_JOINING}])
+        | {_LETTERS}(?:[-_:](?![vV]?\d+[.,]\d){_LETTERS})*(?:\+\+|\#(?![\w{_BASE}]))?
         """
     character = f"{_BASE}(?:{_JOINING}{_BASE}|[{_MARK}{_JOINING}])*"
     return re.compile(words, re.VERBOSE | re.ASCII), re.compile(character)
@@ -50,6 +50,8 @@ _IN_WORDS = frozenset("\xad\u200c\u200d\u200e\u200f\u2060\ufeff\u0e33\u0eb3\uff9
 """Invisible characters that do not end a word; vowels and sound marks that are letters by category alone."""
 _STACKING = frozenset("\u1039\u17d2\u0e4d\u0ecd")
 """Signs of Myanmar, Khmer, Thai and Lao that put the next letter below or around the one before."""
+_FOLDED = {"œ": "oe", "Œ": "oe", "ı": "i"}
+"""Letters that are written without their mark, too; ß is among those that case folding replaces."""
 _MOST_MARKS = 30
 """Marks after a letter, as in the Stream-Safe Text Format (UAX #15): sorting more takes quadratic time."""
 
@@ -123,7 +125,8 @@ def clean(word: str) -> str:
     if word.isascii():
         return word
     composed = unicodedata.normalize("NFKC", _stream_safe(word) if len(word) > _MOST_MARKS else word)
-    return "".join(char for char in composed if char.isprintable() and char != " " and not _is_selector(char))
+    composed = "".join(char for char in composed if char.isprintable() and char != " " and not _is_selector(char))
+    return re.sub("μ(?=[A-Za-z])", "u", composed) if "μ" in composed else composed
 
 
 def fold(word: str) -> str:
@@ -139,7 +142,7 @@ def fold(word: str) -> str:
         elif _is_optional(char, base):
             continue
         if char not in "\u0640 ":  # the stroke that stretches Arabic words
-            kept.append(char)
+            kept.append(_FOLDED.get(char, char))
     return unicodedata.normalize("NFC", "".join(kept).casefold())
 
 

@@ -1,157 +1,150 @@
-"""Checks of the engines in which indexes live, and of web and literature search; only engines are contacted."""
+"""Checks of engines, which are asked, and of web and literature search, which is not."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.http.addresses import shown
-from retrieve_cli.http.transport import check_secure_url
-from retrieve_cli.operations.doctor.subject import Finding, Found, Subject, fail, ok, some, warn
+from retrieve_cli.http.transport import is_loopback
+from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, warn
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Engine
-    from retrieve_cli.contracts.websearch import Provider
-
-
-def engine(name: str, subject: Subject) -> Found:
-    """Check that an engine can be used, and that it holds the current generation unchanged since it was sent."""
-    if name not in subject.settings.engines.in_use:
-        return None
-    from retrieve_cli.assemble.engines import engine as made
-
-    chosen = made(name, subject.settings)  # raises if a secret is missing
-    live = chosen.live()  # raises if the server cannot be reached
-    problems, contents = chosen.problems(), list(_contents(name, subject, chosen, live=live))
-    # A server that answers for the current generation can be used, if not well.
-    broken = any(fault.status == "fail" for fault in contents)
-    faults = [Finding("fail" if broken else "warn", *problem) for problem in problems]
-    section = getattr(subject.settings, name, None)
-    url = urlsplit(str(getattr(section, "url", "")))
-    secret = any(getattr(section, key, None) for key in ("password_env", "api_key_env", "token_env"))
-    exposed = url.scheme == "http" and secret and url.hostname not in ("localhost", "127.0.0.1", "::1")
-    if exposed and not any("https://" in fix for _, fix in problems):
-        fix = f"set `engines.{name}.url` to https://…"
-        faults.append(warn(f"its secret is sent to {url.hostname} without encryption", fix))
-    if faults or contents:
-        return [*faults, *contents]
-    facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
-    held = f"holds {subject.manifest.id}" if subject.manifest else "reachable, and there is no index yet"
-    return ok(f"{held}: {facts}")
-
-
-def _contents(name: str, subject: Subject, chosen: Engine, *, live: str | None) -> Iterator[Finding]:
-    """Yield the faults of the generations in an engine: of the current one, and of others that no reader asks for."""
-    from retrieve_cli.assemble import registry
-    from retrieve_cli.assemble.engines import places
-
-    if (manifest := subject.manifest) is None:
-        return
-    placed, push = places(subject.settings, manifest.recipe.retrievers), subject.command("engines", "push")
-    parts = {each: manifest.rows(registry.retriever(each).file) for each, place in placed.items() if place == name}
-    fault = next(_sent(name, subject, chosen, current=manifest.id, parts=parts), None)
-    if fault is None and parts and live != manifest.id:
-        message = f"its alias names {live or 'nothing'}, and {manifest.id} is current"
-        fault = warn(f"{message}: other programs read the wrong generation", push)
-    if fault is not None:
-        yield fault
-    known = {manifest.id}
-    with suppress(RetrieveError):  # the check of generations reports it
-        known |= {kept.manifest.id for kept in subject.store.kept()}
-    staged = chosen.generations()
-    if unfinished := [one.generation for one in staged if not one.complete and one.generation != manifest.id]:
-        message = f"{some(len(unfinished), 'incomplete generation')} ({', '.join(unfinished)})"
-        fix = subject.command("engines", "drop", unfinished[0])
-        yield warn(f"{message}, unless a build is sending it now", fix)
-    if strangers := [one.generation for one in staged if one.complete and one.generation not in known]:
-        section = getattr(subject.settings, name, None)
-        keys = (f"engines.{name}.{key}" for key in ("schema", "collection", "index") if hasattr(section, key))
-        message = f"{some(len(strangers), 'generation')} that this index does not know ({', '.join(strangers)})"
-        drop = subject.command("engines", "drop", strangers[0])
-        fix = f"give each index its own `{next(keys, f'plugins.{name}')}`, or remove it: {drop}"
-        yield warn(f"{message}: leftovers, or data of another index with the same name", fix)
-
-
-def _sent(
-    name: str, subject: Subject, chosen: Engine, *, current: str, parts: Mapping[str, int | None]
-) -> Iterator[Finding]:
-    """Yield the faults of the current generation in an engine."""
-    from retrieve_cli.assemble.engines import lost
-    from retrieve_cli.storage import engine_record
-
-    push = subject.command("engines", "push")
-    entry = engine_record.read(subject.store.generations / current).get(name)
-    if entry is None:
-        if parts:
-            yield fail(f"generation {current} was not sent to it", push)
-        return
-    if missing := [part for part in parts if entry.part(part) is None]:
-        yield fail(f"the index of {', '.join(missing)} was not sent to it", push)
-    for part, count in parts.items():
-        if (sent := entry.part(part)) is not None and sent.rows != count:
-            yield fail(f"it was sent {sent.rows} rows of {part}, and the index has {count}", push)
-    if fault := lost(chosen, entry, current):
-        yield fail(fault, push)
-    card = dict(chosen.card)
-    if changed := sorted(key for key in {*entry.card, *card} if entry.card.get(key) != card.get(key)):
-        yield warn(f"it was sent with other parameters than are configured ({', '.join(changed)})", push)
-
+    from retrieve_cli.storage.manifest import Manifest
 
 _WITHOUT_KEYS = "ddg, pubmed, biorxiv, s2, arxiv"
-"""Providers that need no keys."""
+"""Providers of web search that need no keys."""
 
 
-def web(subject: Subject) -> Found:
-    """Check that questions can be asked, by whom, and how they are sent; None if web search is off."""
-    if not subject.settings.web.enabled:
+def engine(name: str, subject: Subject) -> Check | list[Check]:
+    """Check that an engine can be used, and holds all that was sent of the current generation."""
+    from retrieve_cli.assemble import engines
+
+    chosen = engines.engine(name, subject.settings)  # raises if a secret is missing
+    chosen.live()  # raises if the server cannot be reached
+    faults, manifest = [*_problems(subject, chosen)], subject.manifest
+    if manifest:
+        faults += _faults_of(manifest, subject, chosen)
+        faults += _leftovers(manifest, subject, chosen)
+    facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
+    held = f"holds {manifest.id}" if manifest else "reachable, and there is no index yet"
+    return faults or ok(f"{held}: {facts}")
+
+
+def _problems(subject: Subject, chosen: Engine) -> Iterator[Check]:
+    problems = chosen.problems()
+    yield from (warn(*problem) for problem in problems)
+    section = getattr(subject.settings, chosen.name, None)
+    keys = ("password_env", "api_key_env", "token_env")
+    secret = any(getattr(section, key, None) for key in keys)
+    url = urlsplit(str(getattr(section, "url", "")))
+    reported = any("https://" in fix for _, fix in problems)
+    if secret and url.scheme == "http" and not (reported or is_loopback(url.hostname or "")):
+        message = f"its secret is sent to {url.hostname} without encryption"
+        yield warn(message, f"set `engines.{chosen.name}.url` to https://…")
+
+
+def _faults_of(manifest: Manifest, subject: Subject, chosen: Engine) -> Iterator[Check]:
+    """Yield the first fault of the current generation in an engine."""
+    from retrieve_cli.assemble import engines
+    from retrieve_cli.storage import engine_record
+
+    placed = engines.places(subject.settings, manifest.recipe.retrievers)
+    parts = [part for part, place in placed.items() if place == chosen.name]
+    sent = engine_record.read(subject.store.generations / manifest.id).get(chosen.name)
+    missing = [part for part in parts if sent is None or sent.part(part) is None]
+    fault = engines.lost(chosen, sent, manifest.id) if sent and not missing else ""
+    keys = sorted({*sent.card, *chosen.card}) if sent else ()
+    changed = [key for key in keys if sent and sent.card.get(key) != chosen.card.get(key)]
+    if missing:
+        names = ", ".join(missing)
+        yield fail(f"the index of {names} in generation {manifest.id} was not sent to it")
+    elif fault:
+        yield fail(fault)
+    elif changed:
+        names = ", ".join(changed)
+        yield warn(f"it was sent with other parameters than are configured ({names})")
+    elif parts and chosen.live() != manifest.id:
+        message = f"its alias names {chosen.live() or 'nothing'}, and {manifest.id} is current"
+        yield warn(f"{message}: other programs read the wrong generation")
+
+
+def _leftovers(manifest: Manifest, subject: Subject, chosen: Engine) -> Iterator[Check]:
+    """Yield findings on generations in an engine that no reader asks for."""
+    known = {manifest.id, *(kept.manifest.id for kept in subject.store.kept())}
+    others = [other for other in chosen.generations() if other.generation != manifest.id]
+    if unfinished := [other.generation for other in others if not other.complete]:
+        message = f"{count(len(unfinished), 'incomplete generation')} ({', '.join(unfinished)})"
+        drop = subject.command("engines", "drop", unfinished[0])
+        yield warn(f"{message}, unless a build is sending it now", drop)
+    complete = (other.generation for other in others if other.complete)
+    if strangers := [other for other in complete if other not in known]:
+        section = getattr(subject.settings, chosen.name, None)
+        keys = [key for key in ("schema", "collection", "index") if hasattr(section, key)]
+        named = f"engines.{chosen.name}.{keys[0]}" if keys else f"plugins.{chosen.name}"
+        drop = subject.command("engines", "drop", strangers[0])
+        message = f"{count(len(strangers), 'generation')} that this index does not know"
+        origin = "leftovers, or data of another index with the same name"
+        fix = f"give each index its own `{named}`, or remove it: {drop}"
+        yield warn(f"{message} ({', '.join(strangers)}): {origin}", fix)
+
+
+def web(subject: Subject) -> Check | list[Check] | None:
+    """Check that questions can be asked, by whom, and how they are sent."""
+    section = subject.settings.web
+    if not section.enabled:
         return None
     from retrieve_cli.assemble import websearch
 
-    providers: list[Provider] = []
-    faults: list[Finding] = []
-    for name in dict.fromkeys(subject.settings.web.providers):
+    faults: list[Check] = []
+    missing: dict[str, list[str]] = {}
+    usable: list[str] = []
+    servers: set[str] = set()
+    for name in dict.fromkeys(section.providers):
         try:
-            providers.append(websearch.provider(name, subject.settings))
+            provider = websearch.provider(name, subject.settings)
         except RetrieveError as error:
             faults.append(fail(error.message, error.hint))
-    unset = {
-        each.name: [need for need in each.needs if not os.environ.get(need.variable, "").strip()] for each in providers
-    }
-    missing = {
-        name: keys for name, needs in unset.items() if (keys := [need.variable for need in needs if need.required])
-    }
-    usable = [each.name for each in providers if each.name not in missing]
-    if missing:
-        names = ", ".join(f"{name} ({', '.join(variables)})" for name, variables in missing.items())
-        exports = " ".join(f"{variable}=…" for variables in missing.values() for variable in variables)
-        fix = f"export {exports}, or set web.providers: [{', '.join(usable) or _WITHOUT_KEYS}]"
-        faults.append(warn(f"skipped, because the environment does not have their keys: {names}", fix))
-    contacts = ((name, need) for name in usable for need in unset[name] if need.purpose == "contact address")
-    for name, need in contacts:
-        message = f"{name}: {need.variable} is not set, and its server asks for a contact address"
-        faults.append(warn(message, f"export {need.variable}=you@example.org"))
-    faults += _endpoints(subject, sorted({server for provider in providers for server in provider.servers}))
-    if not usable:
-        fix = "" if faults else f"set web.providers: [{_WITHOUT_KEYS}]"
-        faults.insert(0, fail("web search is enabled, and no configured provider can be asked", fix))
-    return faults or ok(f"{some(len(usable), 'provider')} can be asked: {', '.join(usable)}")
-
-
-def _endpoints(subject: Subject, origins: Sequence[str]) -> Iterator[Finding]:
-    """Yield faults of configured endpoints: unencrypted ones, and ones that no provider uses."""
-    for origin, other in subject.settings.web.endpoints.items():
-        called = f"the server for {quoted(shown(origin))} in web.endpoints"
-        try:
-            check_secure_url(other, called=called)
-        except UsageError as error:
-            yield fail(error.message, f"{error.hint}, or remove it from web.endpoints")
             continue
-        if urlsplit(other).path.strip("/"):
-            yield fail(f"{called} has a path", "write scheme, host and port: https://HOST:PORT")
-        if origin not in origins:
-            message = f"no configured provider sends requests to {quoted(shown(origin))}, a key of web.endpoints"
-            yield warn(message, f"name one of {', '.join(origins)}")
+        servers.update(provider.servers)
+        unset = [need for need in provider.needs if not os.environ.get(need.variable, "").strip()]
+        if required := [need.variable for need in unset if need.required]:
+            missing[name] = required
+            continue
+        usable.append(name)
+        for need in unset:
+            if need.purpose == "contact address":
+                lacking = f"{name}: {need.variable} is not set"
+                message = f"{lacking}, and its server asks for a contact address"
+                faults.append(warn(message, f"export {need.variable}=you@example.org"))
+    if missing:
+        names = ", ".join(f"{name} ({', '.join(keys)})" for name, keys in missing.items())
+        message = f"skipped, because the environment does not have their keys: {names}"
+        exports = " ".join(f"{key}=…" for keys in missing.values() for key in keys)
+        others = ", ".join(usable) or _WITHOUT_KEYS
+        faults.append(warn(message, f"export {exports}, or set web.providers: [{others}]"))
+    faults += _endpoints(section.endpoints, servers)
+    if not usable:
+        message = "web search is enabled, and no configured provider can be asked"
+        faults.insert(0, fail(message, "" if faults else f"set web.providers: [{_WITHOUT_KEYS}]"))
+    return faults or ok(f"{count(len(usable), 'provider')} can be asked: {', '.join(usable)}")
+
+
+def _endpoints(endpoints: Mapping[str, str], servers: Collection[str]) -> Iterator[Check]:
+    """Yield findings on endpoints that a search would reject, or that no provider uses."""
+    from retrieve_cli.websearch.sending import Sender
+
+    for origin, other in endpoints.items():
+        try:
+            Sender({origin: other})
+        except UsageError as error:
+            yield fail(error.message, error.hint)
+        if origin not in servers:
+            key = f"{quoted(shown(origin))}, a key of web.endpoints"
+            names = ", ".join(sorted(servers))
+            yield warn(f"no configured provider sends requests to {key}", f"name one of {names}")

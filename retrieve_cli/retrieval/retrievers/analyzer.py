@@ -1,9 +1,11 @@
 """Text analysis: the terms that BM25 counts.
 
 Tool names stay searchable: `3D`, `C++`, `format:DICOM` and version numbers stay whole; compounds (`scRNA-seq`,
-`snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name match. Words are stemmed by the
-language of their record. A query is read in every language of the index: a record is compared with the terms that the
-query has in the language of the record, so that a word counts once.
+`snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name match. A text has other forms of
+its words (`IL6` of `IL-6`, its stop words) beside its length, and a query is compared with the best form of a token, so
+that the scores of plain words stay the same. Words are stemmed by the language of their record. A query is read in
+every language of the index: a record is compared with the terms that the query has in the language of the record, so
+that a word counts once.
 """
 
 from __future__ import annotations
@@ -27,7 +29,20 @@ PAIRS = "pairs"
 """The segmenter that is not a plug-in."""
 _JOINT = re.compile(r"[-_]")
 _CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
-_OPTION = r"[ \t`'\"(\[|](--?[^\W\d_][\w-]*)"
+_BOUNDARY = r"""(?x)
+    (?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])  # list|Api
+    | (?<=[A-Z])(?=[A-Z][a-z]{2})          # HTTP|Server
+    | (?<=[^\W\d_])(?=\d) | (?<=\d)(?=[^\W\d_])"""
+"""Between two parts of a name. Compiled when it is met first, as the next one."""
+_AROUND = r"""(?x)
+    (?<=[ `])--?[^\W\d_][\w-]*                          # tar -xzf
+    | (?<![^\W_])[^\W_]++(?:[ ]?&[ ]?[^\W_]++)+         # AT&T
+    | (?<![^\W_])[^\W\d_]\.[^\W\d_](?:(?:\.[^\W\d_])+|\.)(?![^\W_])  # U.S.A."""
+"""Words with the signs around them."""
+_MOST_PARTS = 8
+"""Parts of a name; keys and sums have more."""
+_MOST_JOINED = 6
+"""Words of a query that are looked up as one: a longer one is a sentence."""
 _SHORTEST_PART = 3
 """Minimum letters of each part of a split camelCase word: `ImageJ` and `NIfTI` are names, not compounds."""
 _SHORTEST_CYRILLIC = 4
@@ -38,6 +53,17 @@ _OPERATORS = frozenset({"and", "or", "not"})
 """Stop words in capitals that are no names."""
 _CERTAIN = 2
 """Stop words of a query that show its language to an index with several, if it has no English one."""
+
+
+class Token(NamedTuple):
+    """A token of a query that a text may have in another form."""
+
+    terms: Sequence[str]
+    """The terms that are searched for."""
+    others: Sequence[Sequence[str]]
+    """Terms instead of these; a text must have all of them."""
+    whole: Sequence[str] = ()
+    """Terms of a name as one word: a text with one is no worse than any with its parts."""
 
 
 class TextAnalyzer:
@@ -70,7 +96,7 @@ class TextAnalyzer:
         self.languages = tuple(sorted(languages)) or (ENGLISH,)
         self._stemming = stemming if stemming in ("auto", "none") else known_language(stemming)
         self._stop_words = stop_words
-        self._cache: dict[str, tuple[str, ...]] = {}
+        self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._applied: dict[str, list[_Rules]] = {}
         """By script."""
         self._among: dict[tuple[str, ...], TextAnalyzer] = {self.languages: self}
@@ -112,9 +138,43 @@ class TextAnalyzer:
         stops = [word for word in words if not self.terms_of_word(word)]
         return terms + [STOP + word for word in searched_stop_words(stops, query, alone=not terms)]
 
-    def forms_of_text(self, text: str) -> list[str]:
-        """Return the terms that a text has beside the terms of its words: options of commands, with their dashes."""
-        return [option.lower() for option in re.findall(_OPTION, text)]
+    def forms_of_text(self, text: str) -> list[tuple[int, int, str]]:
+        """Return start, end and term of words of a text that belong together or to a sign: options of commands, letters
+        around &, letters with points."""
+        if not ("&" in text or " -" in text or "`-" in text or re.search(r"\.\w\b", text)):
+            return []
+        places = [match.span() for match in re.finditer(_AROUND, text)]
+        forms = [(start, end, re.sub("[ .]", "", text[start:end]).lower()) for start, end in places]
+        return [(*place, form if not form.isalpha() else self.term_of_part(form)) for *place, form in forms]
+
+    def tokens(self, query: str, *, known: Callable[[str], bool]) -> list[Token]:
+        """Return the tokens of a query that a text may have in other forms; `known` tells if the index has a term."""
+        tokens: list[Token] = []
+        words = self.words(query)
+        for word in words:
+            joined, *parts = _forms(clean(word))
+            terms = self.terms_of_word(word)
+            others = [[self.term_of_part(joined)], [*filter(None, map(self.term_of_part, parts))]]
+            is_name = len(words) == 1 or "_" in word or _CAMEL.search(word)
+            named = (*terms[:1], *others[0]) if is_name else ()
+            if any(map(any, others)):
+                tokens.append(Token(terms, list(filter(any, others)), named))
+        tokens += [Token(self.terms(query[start:end]), [[form]]) for start, end, form in self.forms_of_text(query)]
+        return tokens or self._joined(words, known)
+
+    def _joined(self, words: Sequence[str], known: Callable[[str], bool]) -> list[Token]:
+        """Return the stretches of a query's words that the index has as one word, the longest first."""
+        tokens: list[Token] = []
+        terms = [self.terms_of_word(word) for word in words]
+        free = len(words) <= _MOST_JOINED
+        for size in range(len(words), 1, -1) if free else ():
+            for start in range(len(words) - size + 1):
+                end = start + size
+                if terms[start] and terms[end - 1] and known(joined := self.term_of_part("".join(words[start:end]))):
+                    own = [term for each in terms[start:end] for term in each]
+                    tokens.append(Token(own, [[joined]], (joined,) if size == len(words) else ()))
+                    terms[start:end] = [()] * size
+        return tokens
 
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """Return start, end and terms of each word of the text that has terms; for marking matches. In scripts that are
@@ -130,31 +190,35 @@ class TextAnalyzer:
     def shared(self, query: str, text: str) -> Spans:
         """Return the places of the words of a text that a query is searched for."""
         places, wanted = self._places(text), {*self.query_terms(query)}
+        wanted |= {term for token in self.tokens(query, known=bool) for other in token.others for term in other}
         dropped = self._certain_stop_words(text, places)
         words = [(start, end, text[start:end]) for start, end in places]
         shared = [
             (start, end, word)
             for start, end, word in words
-            if wanted.intersection((*self.terms_of_word(word), *self.forms_of_word(word)))
+            if any(wanted.intersection(terms) for terms in self.read_word(word))
         ]
         content = [(start, end) for start, end, word in shared if word.lower() not in dropped]
-        return content or [(start, end) for start, end, _ in shared]
+        around = [(start, end) for start, end, form in self.forms_of_text(text) if form in wanted]
+        content = content or [(start, end) for start, end, _ in shared]
+        alone = [place for place in content if not any(start <= place[0] < end for start, end in around)]
+        return sorted(alone + around)
 
     def terms_of_word(self, word: str) -> tuple[str, ...]:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
-        terms = self._cache.get(word)
-        if terms is None:
-            terms = self._terms(word if word.isascii() else clean(word))
-            if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
-                self._cache[word] = terms
-        return terms
+        return self.read_word(word)[0]
 
-    def forms_of_word(self, word: str) -> tuple[str, ...]:
-        """Return the terms that a word of a text has beside its own, and that do not add to the length of the text: a
-        stop word, in capitals in both spellings."""
-        if self.terms_of_word(word):
-            return ()
-        return stop_terms(word)
+    def read_word(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the terms of a word of a text, and those beside them that do not add to the length of the text: a stop
+        word, in capitals in both spellings; a compound without its joints, and the parts of a name."""
+        read = self._cache.get(word)
+        if read is None:
+            terms = self._terms(word if word.isascii() else clean(word))
+            forms = dict.fromkeys(map(self.term_of_part, _forms(clean(word)))) if terms else stop_terms(word)
+            read = terms, tuple(form for form in forms if form and form not in terms)
+            if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
+                self._cache[word] = read
+        return read
 
     def forget(self) -> None:
         """Clear the caches of words."""
@@ -327,8 +391,26 @@ def known_language(name: str) -> str:
     raise UsageError(f"unknown language {quoted(name)}", hint="use a code of docs/languages.md, such as de, or none")
 
 
+def _forms(word: str) -> list[str]:
+    """Return a compound without its joints, empty if it has none, followed by the parts of a name, if they look like
+    words: AB-1234 is AB1234; listApiKeys is list, Api and Keys; 12V is 12 and V; but 3D and NIfTI are one."""
+    if word.isalpha() and word[1:].islower():
+        return [""]
+    pieces = [piece for piece in _JOINT.split(word.rpartition(":")[2]) if piece]
+    parts = [part for piece in pieces for part in re.split(_BOUNDARY, piece)]
+    unit = len(parts) == 2 and len(parts[0]) > 1 and parts[0].isdigit()
+    like_words = (
+        part.isdigit() or (len(part) > 1 and (part[1:].islower() or part.removesuffix("s").isupper())) for part in parts
+    )
+    named = len(pieces) < len(parts) <= _MOST_PARTS and (unit or all(like_words))
+    return ["".join(pieces) if len(pieces) > 1 else "", *(parts if named else ())]
+
+
 def _parts(word: str) -> list[str]:
-    """Return the word, followed by the parts of a compound. Of `key:value` only the value is a separate part."""
+    """Return the word, followed by the parts of a compound. Of `key:value` only the value is a separate part, of a
+    version its number."""
+    if word[:1] in "vV" and "." in word:
+        return [word[1:]]
     whole, value = [word], word.rpartition(":")[2]
     pieces = [piece for piece in _JOINT.split(value) if piece]
     if pieces != [word]:

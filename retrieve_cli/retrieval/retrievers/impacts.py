@@ -19,7 +19,7 @@ from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer, Token
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.retrieval.retrievers.term_postings import (
     Postings,
@@ -135,6 +135,10 @@ class Bm25Writer(Postings):
         return {**self._head, "held": languages_in(stored["languages"]), **stored, "impacts": impacts}, blocks()
 
 
+_TIE = 0.1
+"""Share of the score of a whole name that it adds to the score of its parts."""
+
+
 class TermIndex(ScoringIndex[str]):
     """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
 
@@ -179,6 +183,9 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
         weighs as often as the query has it."""
         found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
+        for token in self.analyzer.tokens(query, known=self._knows):
+            joined = (self.place_of(terms[0]) for terms in token.others if len(terms) == 1)
+            found = {**{place: 1.0 for place in joined if place is not None}, **found}
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
     def _weighted(self, query: str) -> dict[int, Vectors | float]:
@@ -211,6 +218,9 @@ class Bm25Index(TermIndex):
         """Return the number of a term of a query; of a stop word that no row has in capitals, of its lower case."""
         place = self.place_of(term)
         return self.place_of(term.lower()) if place is None and term[0] == STOP else place
+
+    def _knows(self, term: str) -> bool:
+        return self.place_of(term) is not None
 
     def rows_by_language(self) -> dict[str, int]:
         """Return the number of rows by the code of their language."""
@@ -258,9 +268,37 @@ class Bm25Index(TermIndex):
                 count = weights if isinstance(weights, int | float) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
                 scores[rows] += parts * np.float32(count)
+            for code in self.analyzer.languages:
+                for token in self.analyzer.among((code,)).tokens(query, known=self._knows):
+                    of_language = self._stored["languages"] == number_of(code)
+                    scores += np.where(of_language, self._gain(token), np.float32(0))
         except IndexError as error:
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
+
+    def _gain(self, token: Token) -> Vectors:
+        """Return the gain of each row by the other forms of a token: up to its best form, and with a name as one word
+        up to the best row, and by a part of the score of the word."""
+        scores = np.zeros((1 + len(token.others), self._length), np.float32)
+        for form, row_scores in zip((token.terms, *token.others), scores, strict=True):
+            places = [self.place_of(term) for term in form]
+            number = np.zeros(self._length, np.int32)
+            for place in places:
+                if place is not None:
+                    rows = self._rows_of(place)
+                    row_scores[rows] += self._impacts[int(self._starts[place]) : int(self._starts[place + 1])]
+                    number[rows] += 1
+            if form is not token.terms:
+                row_scores[number < len(places)] = 0
+        best = scores.max(axis=0)
+        gain: Vectors = best - scores[0]
+        for place in map(self.place_of, token.whole):
+            if place is None:
+                continue
+            rows = self._rows_of(place)
+            parts = self._impacts[int(self._starts[place]) : int(self._starts[place + 1])]
+            gain[rows] = np.maximum(gain[rows], best.max() - scores[0][rows] + np.float32(_TIE) * parts)
+        return gain
 
     def _languages_of(self, rows: NDArray[np.uint32]) -> Rows:
         """Return for each row the place of its language in `languages` of the analyzer."""

@@ -62,13 +62,14 @@ class Postings:
         for piece in fields:
             if piece.weight > 0:
                 for word, count in Counter(analyzer.words(piece.text)).items():
-                    for term in analyzer.terms_of_word(word):
+                    terms, others = analyzer.read_word(word)
+                    for term in terms:
                         counts[term] += count * piece.weight
-                    for term in analyzer.forms_of_word(word) if self._forms else ():
+                    for term in others if self._forms else ():
                         forms[term] += count * piece.weight
                 for term in analyzer.singles(piece.text):
                     forms[term] += piece.weight
-                for term in analyzer.forms_of_text(piece.text) if self._forms else ():
+                for _, _, term in analyzer.forms_of_text(piece.text) if self._forms else ():
                     forms[term] += piece.weight
         self._lengths.append(sum(counts.values()))
         for term, weight in forms.items():  # other forms of what is counted, so that the row is not longer

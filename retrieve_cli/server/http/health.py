@@ -64,15 +64,16 @@ class Readiness:
             return {"ready": False, "generation": None, "checks": {"index": _fault(error)}}
         index = {"status": "ok"} if live.fault is None else {**_fault(live.fault), "answering": manifest.id}
         if time.monotonic() - self._checked >= _EVERY_S:
-            from retrieve_cli.operations.doctor.examine import check
+            from retrieve_cli.operations.doctor.checks import examine
 
-            with_words = not self._state.callers.required  # their words name paths and servers
+            state, names = self._state, ("model", "servers", "sources")
+            with_words = not state.callers.required  # their words name paths and servers
             self._checks = {
                 finding.name: {
                     "status": finding.status,
                     **({"message": finding.message, "hint": finding.fix} if with_words else {}),
                 }
-                for finding in check(self._state.store.path, self._state.settings, ("model", "servers", "sources"))
+                for finding in examine(state.store.path, None, settings=state.settings, names=names)
             }
             self._checked = time.monotonic()
         return {
