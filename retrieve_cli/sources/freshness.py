@@ -199,8 +199,8 @@ class WatchedCatalog:
     """Offsets of its lines at build time."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Keys that the build read under other names."""
-    layout: TableLayout | None = None
-    """Layout of the table in the configuration of the build."""
+    layout: Callable[[], TableLayout] | None = None
+    """Returns the layout of tables, as configured."""
     key: str | None = None
     """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
     forced: bool = False
@@ -258,7 +258,7 @@ class WatchedCatalog:
                 is_there = not kind and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                state.content = self._renamed(_rows(self.path, self.layout))
+                state.content = self._renamed(_rows(self.path, self.layout and self.layout()))
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"

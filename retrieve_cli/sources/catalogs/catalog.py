@@ -89,8 +89,7 @@ class CatalogSource:
         renames = [list(pair) for pair in self._fields.renames.items()]
         found: dict[str, Json] = {"fields": renames, "inferred": self._inferred} if renames else {}
         key = {} if self._key is None else {"key": self._key.column}
-        layout = {} if self._layout == TableLayout() else {"layout": self._layout.to_json()}
-        return {**found, **key, **layout, "reading": self._reading} if self._reading else found
+        return {**found, **key, "reading": self._reading} if self._reading else found
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""

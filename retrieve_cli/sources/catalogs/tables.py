@@ -77,21 +77,6 @@ class TableLayout(Frozen):
     split: Mapping[str, str] = {}
     """Separators of lists in cells, by column."""
 
-    def to_json(self) -> dict[str, Json]:
-        return {"header": self.header, "sheet": self.sheet, "split": dict(self.split)}
-
-    @classmethod
-    def of(cls, value: Json) -> TableLayout:
-        """Return a layout from JSON. Raises: TypeError: it is not one."""
-        if isinstance(value, dict):
-            header, sheet, split = (value.get(key) for key in ("header", "sheet", "split"))
-            marks = (
-                {name: mark for name, mark in split.items() if isinstance(mark, str)} if isinstance(split, dict) else {}
-            )
-            if (header is None or isinstance(header, int)) and isinstance(sheet, str) and marks == split:
-                return cls(header, sheet, marks)
-        raise TypeError(value)
-
 
 class TableFile(NamedTuple):
     """A file that is a table."""
