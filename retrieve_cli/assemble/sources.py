@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -103,7 +103,7 @@ def with_known_keys(
     settings: Settings,
     say: Callable[[str], object],
     *,
-    known: Container[str] = (),
+    known: Collection[str] = (),
 ) -> Iterator[dict[str, Json] | str]:
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
     first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
