@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -93,7 +93,7 @@ def changes_of(
     settings: Settings,
     say: Callable[[str], object] = lambda _: None,
     *,
-    known: Container[str] = (),
+    known: Collection[str] = (),
 ) -> list[Change | str]:
     """Return the change that stores each record, or the reason why it is rejected. `known` are ids of records that
     these may replace.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -103,7 +103,7 @@ def with_known_keys(
     settings: Settings,
     say: Callable[[str], object],
     *,
-    known: Container[str] = (),
+    known: Collection[str] = (),
 ) -> Iterator[dict[str, Json] | str]:
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
     first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
@@ -157,6 +157,7 @@ def watched_of(
     fetched: Path,
     cache: Path,
     docs: DocsSettings = DocsSettings(),
+    catalog: CatalogSettings = CatalogSettings(),
     parsing_max_mb: float = 0,
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
@@ -189,7 +190,7 @@ def watched_of(
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
                 key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
-                layout = _layout(built["layout"]) if "layout" in built else None
+                layout = partial(layout_of, catalog)
                 stamp = built["stamp"]
                 watched = WatchedCatalog(
                     path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
@@ -301,13 +302,6 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
     "sparql": _remote,
 }
 """Constructors of the built-in sources, by kind."""
-
-
-def _layout(value: Json) -> TableLayout:
-    """Return the layout of a table that a manifest names. Raises: TypeError: it is not one."""
-    from retrieve_cli.sources.catalogs.tables import TableLayout
-
-    return TableLayout.of(value)
 
 
 def layout_of(settings: CatalogSettings) -> TableLayout:

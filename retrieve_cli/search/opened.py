@@ -136,6 +136,7 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
         cache=store.cache,
         inbox=store.inbox,
         docs=settings.docs,
+        catalog=settings.catalog,
         parsing_max_mb=settings.parsing.max_mb,
     )
     said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"

@@ -13,7 +13,7 @@ from retrieve_cli.contracts.terms.modalities import modality_of
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.sources.values import ADDRESS, addresses, first, strings, value_at
+from retrieve_cli.sources.values import ADDRESS, addresses, first, first_at, strings, value_at
 from retrieve_cli.storage.manifest import sha1
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -272,7 +272,7 @@ def as_renamed_item(item: Mapping[str, Json], fields: FieldMap) -> Mapping[str, 
 
 def has_id(item: Mapping[str, Json], fields: FieldMap) -> bool:
     """Return True if an object has an id."""
-    return bool(_gather(item, "id", fields.spellings["id"]))
+    return bool(first_at(item, fields.spellings["id"]))
 
 
 def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:

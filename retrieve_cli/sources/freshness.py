@@ -199,8 +199,8 @@ class WatchedCatalog:
     """Offsets of its lines at build time."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Keys that the build read under other names."""
-    layout: TableLayout | None = None
-    """Layout of the table in the configuration of the build."""
+    layout: Callable[[], TableLayout] | None = None
+    """Returns the layout of tables, as configured."""
     key: str | None = None
     """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
     forced: bool = False
@@ -258,7 +258,7 @@ class WatchedCatalog:
                 is_there = not kind and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                state.content = self._renamed(_rows(self.path, self.layout))
+                state.content = self._renamed(_rows(self.path, self.layout and self.layout()))
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"
@@ -290,7 +290,7 @@ class WatchedCatalog:
         from retrieve_cli.sources.catalogs.keys import CatalogKey
         from retrieve_cli.sources.fields import FieldMap
 
-        fields = FieldMap(self.spellings, {}, renames=self.renames)
+        fields = FieldMap({name: tuple(paths) for name, paths in self.spellings.items()}, {}, renames=self.renames)
         key = None if self.key is None else CatalogKey(self.key, forced=self.forced)
         both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
         return [as_renamed(line, self.renames) for variants in both for line in variants]
@@ -361,7 +361,8 @@ def _kind(path: Path) -> str:
 
 def _rows(path: Path, layout: TableLayout | None) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
-    from retrieve_cli.sources.catalogs.catalog import NotRead, catalog_rows
+    from retrieve_cli.sources.catalogs.catalog import catalog_rows
+    from retrieve_cli.sources.catalogs.linked_catalog import NotRead
     from retrieve_cli.sources.catalogs.tables import Row, TableLayout
 
     try:

@@ -35,6 +35,15 @@ def first(texts: list[str]) -> str:
     return texts[0] if texts else ""
 
 
+def first_at(item: Mapping[str, Json], paths: Iterable[str]) -> str:
+    """Return the first string in the values at some paths of an object, or an empty string."""
+    for path in paths:
+        value = item[path] if path in item else value_at(item, path) if "." in path else None
+        if value is not None and (texts := strings(value)):
+            return texts[0]
+    return ""
+
+
 def addresses(value: Json) -> list[str]:
     """Return the addresses in a value: texts that are URLs, and ids of objects."""
     if isinstance(value, Mapping):

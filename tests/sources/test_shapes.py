@@ -106,3 +106,21 @@ def test_an_unknown_shape_is_one_sentence_that_names_the_list(content: Any, mess
 def test_records_with_lists_of_objects_stay_records(row: dict[str, Any], retrieve: Program) -> None:
     assert len(records(retrieve, "one.jsonl", row)) == 1
     assert len(records(retrieve, "two.jsonl", f"{json.dumps(row)}\n{json.dumps({**row, 'id': 'z'})}\n")) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"__data__":' * 900 + '{"name": "x"}' + "}" * 900,
+        '{"id": null, "name": "a", "x":' + '{"a":' * 400 + "1" + "}" * 401,
+        '{\n"name": "x", "n": 12345678901234567890123456789, "s": "\\ud800"}',
+        '{\n"name": "x",\n"n": 1',
+        "{\n}",
+        '{"data": {"0": {}}}',
+    ],
+)
+def test_odd_json_is_rejected_with_a_reason(content: str, retrieve: Program) -> None:
+    Path("odd.json").write_text(content)
+    done = retrieve("build", "odd.json")
+    assert done.code in (2, 8), done.err
+    assert "this is a bug" not in done.err

@@ -89,8 +89,7 @@ class CatalogSource:
         renames = [list(pair) for pair in self._fields.renames.items()]
         found: dict[str, Json] = {"fields": renames, "inferred": self._inferred} if renames else {}
         key = {} if self._key is None else {"key": self._key.column}
-        layout = {} if self._layout == TableLayout() else {"layout": self._layout.to_json()}
-        return {**found, **key, **layout, "reading": self._reading} if self._reading else found
+        return {**found, **key, "reading": self._reading} if self._reading else found
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -206,7 +205,11 @@ def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
     if not isinstance(item, dict) or (keyed := with_key(item, fields, key)) is item:
         return line
     head = b'{"id":' + orjson.dumps(keyed["id"]) + b","
-    return orjson.dumps(keyed) if len(keyed) <= len(item) else head + written.lstrip().removeprefix(b"{")
+    if len(keyed) <= len(item):
+        with suppress(TypeError):  # nested too deeply: it is rejected when it is read
+            return orjson.dumps(keyed)
+        return line
+    return head + written.lstrip().removeprefix(b"{")
 
 
 def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:

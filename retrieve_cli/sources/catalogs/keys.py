@@ -7,9 +7,8 @@ as if the key were written in it as `id`: digests, syncs and freshness need no o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Final
 
 from retrieve_cli.contracts import Json
@@ -18,7 +17,7 @@ from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.sources.catalogs.inferred import is_of_another, parts_of
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id
-from retrieve_cli.sources.values import first, strings, value_at
+from retrieve_cli.sources.values import first, first_at, strings
 from retrieve_cli.storage.manifest import sha1
 
 _ID: Final = frozenset("id identifier".split())
@@ -37,8 +36,8 @@ class CatalogKey(Frozen):
 
     column: str = ""
     """Column whose values are the ids; without one, a digest of title and url."""
-    shared: Container[str] = frozenset()
-    """Digests that several records have: each of these is known by its whole row."""
+    shared: Container[tuple[str, str]] = frozenset()
+    """Titles with urls that several records have: each of these is known by its whole row."""
     whole: int = 0
     """Number of records that are known by their whole row."""
     forced: bool = False
@@ -52,8 +51,8 @@ class CatalogKey(Frozen):
         """Return the key of an object whose keys are renamed; empty for the whole row."""
         if self.column and (text := _text(item.get(self.column))):
             return text
-        digest = _digest(item, fields)
-        return "" if digest in self.shared else digest
+        pair = _pair(item, fields)
+        return "" if pair in self.shared else _digest(pair)
 
     def sentence(self, fields: FieldMap) -> str:
         """Return the key in words."""
@@ -68,7 +67,7 @@ class CatalogKey(Frozen):
         return f"{key}, {rows}"
 
 
-def find_key(items: Iterable[Mapping[str, Json]], fields: FieldMap, known: Container[str] = ()) -> CatalogKey | None:
+def find_key(items: Iterable[Mapping[str, Json]], fields: FieldMap, known: Collection[str] = ()) -> CatalogKey | None:
     """Return the key of a catalog's objects, whose keys are renamed; None if each of them has an id.
 
     A key of which some object has a value among the `known` ids is preferred: it was the key before.
@@ -86,11 +85,11 @@ def find_key(items: Iterable[Mapping[str, Json]], fields: FieldMap, known: Conta
 class _Columns:
     """The columns that may be the key of some objects."""
 
-    def __init__(self, fields: FieldMap, known: Container[str]) -> None:
+    def __init__(self, fields: FieldMap, known: Collection[str]) -> None:
         self.rows: set[int] = set()
         self._fields, self._known = fields, known
         self._values: dict[str, set[int]] = {}
-        self._digests = Counter[str]()
+        self._pairs = Counter[tuple[str, str]]()
         self._old: set[str] = set()
         """Columns, or an empty text for the digest, with a value that is known."""
 
@@ -101,15 +100,16 @@ class _Columns:
         if not self.rows:
             self._values = {name: set() for name in _candidates(item, self._fields)}
         self.rows.add(row)
-        digest = _digest(item, self._fields)
-        self._digests[digest] += 1
+        pair = _pair(item, self._fields)
+        self._pairs[pair] += 1
         texts = {name: _text(item.get(name)) for name in self._values}
         for name, text in texts.items():
             if text and (hash(text) not in self._values[name] or _is_id(name, self._fields)):
                 self._values[name].add(hash(text))
             else:
                 del self._values[name]
-        self._old |= {name for name, text in {**texts, "": digest}.items() if text in self._known}
+        if self._known:
+            self._old |= {name for name, text in {**texts, "": _digest(pair)}.items() if text in self._known}
 
     def key(self, *, ids: bool) -> CatalogKey:
         """Return the key; `ids`: other objects have an id, so no column is one."""
@@ -117,8 +117,8 @@ class _Columns:
         names = [name for name in names if name in self._old] or ([] if "" in self._old else names)
         if names:
             return CatalogKey(names[0])
-        shared = {digest for digest, number in self._digests.items() if number > 1 and digest}
-        whole = self._digests[""] + sum(self._digests[digest] for digest in shared)
+        shared = {pair for pair, number in self._pairs.items() if number > 1 or not any(pair)}
+        whole = sum(self._pairs[pair] for pair in shared)
         return CatalogKey("", shared, whole, rows=len(self.rows), ids=ids)
 
 
@@ -134,7 +134,7 @@ def with_key(item: Mapping[str, Json], fields: FieldMap, key: CatalogKey) -> Map
 
 def sentences(items: Sequence[Mapping[str, Json]], fields: FieldMap, key: CatalogKey | None) -> list[str]:
     """Return the key, and the columns of title and body, of the first objects of a catalog, whose keys are renamed."""
-    columns = {field: [path for path in fields.spellings[field] if any(_first(item, [path]) for item in items)]
+    columns = {field: [path for path in fields.spellings[field] if any(first_at(item, [path]) for item in items)]
                for field in ("id", "name", "description")}  # fmt: skip
     title, body = ([_shown(path, fields) for path in columns[field]] for field in ("name", "description"))
     known = f"key: {_shown(columns['id'][0], fields)}" if columns["id"] else "key: id"
@@ -179,14 +179,14 @@ def _text(value: Json) -> str:
     return text if len(text) <= _LONGEST else ""
 
 
-def _digest(item: Mapping[str, Json], fields: FieldMap) -> str:
-    """Return a digest of title and url; empty if an object has neither."""
-    texts = [_first(item, fields.spellings[field]) for field in ("name", "url")]
-    return sha1(texts)[:12] if any(texts) else ""
+def _pair(item: Mapping[str, Json], fields: FieldMap) -> tuple[str, str]:
+    """Return title and url of an object."""
+    return first_at(item, fields.spellings["name"]), first_at(item, fields.spellings["url"])
 
 
-def _first(item: Mapping[str, Json], paths: Iterable[str]) -> str:
-    return next(chain.from_iterable(strings(item.get(path, value_at(item, path))) for path in paths), "")
+def _digest(pair: tuple[str, str]) -> str:
+    """Return a digest of title and url; empty without either."""
+    return sha1(list(pair))[:12] if any(pair) else ""
 
 
 def _hash(item: Mapping[str, Json]) -> int:

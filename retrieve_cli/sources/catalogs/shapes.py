@@ -23,7 +23,7 @@ def opened(item: Mapping[str, Json]) -> Mapping[str, Json]:
         return {**{key: value for key, value in item.items() if key not in ("type", "function")}, **inner}
     for key, mark in (("kwargs", "lc"), ("__data__", "__data__")):
         if mark in item and isinstance(inner := item.get(key), dict):
-            return opened(inner)
+            item = inner
     resource = item.get("text_resource")
     if isinstance(resource, dict) and "text" not in item:
         return {**item, "text": resource.get("text")}

@@ -77,19 +77,6 @@ class TableLayout(Frozen):
     split: Mapping[str, str] = {}
     """Separators of lists in cells, by column."""
 
-    def to_json(self) -> dict[str, Json]:
-        return {"header": self.header, "sheet": self.sheet, "split": dict(self.split)}
-
-    @classmethod
-    def of(cls, value: Json) -> TableLayout:
-        """Return a layout from JSON. Raises: TypeError: it is not one."""
-        if isinstance(value, dict):
-            header, sheet, split = (value.get(key) for key in ("header", "sheet", "split"))
-            are_texts = isinstance(split, dict) and all(isinstance(mark, str) and mark for mark in split.values())
-            if (header is None or isinstance(header, int)) and isinstance(sheet, str) and are_texts:
-                return cls(header, sheet, split)
-        raise TypeError(value)
-
 
 class TableFile(NamedTuple):
     """A file that is a table."""
@@ -249,20 +236,30 @@ def _lines(lines: Iterable[bytes]) -> Iterator[Row]:
 
 def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
     """Yield the entries of an array, the objects of a file, or the records within them."""
-    import orjson
-
     if file.peek(_HEAD).removeprefix(BOM).lstrip().startswith(b"["):  # type: ignore[attr-defined]
         yield from _lines(entries_of(file, path))
         return
     values = objects_of(file, path)
     if len(values) > 1 and not is_around_records(values[0]):
-        yield from _lines(map(orjson.dumps, values))
+        yield from _lines(map(_written, values))
         return
     found = [records_in(value, path) for value in values]
     if found and found[0][1]:
         keys = found[0][1].removeprefix(".")
         yield f"its records are the list `{shortened(keys, 80)}`" if keys else "its records are the values of an object"
-    yield from _lines(orjson.dumps(record) for records, _ in found for record in records)
+    yield from _lines(_written(record) for records, _ in found for record in records)
+
+
+def _written(value: Json) -> bytes:
+    """Return a value as a line of JSON."""
+    import orjson
+
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits, half a character, or nested too deeply
+        with suppress(RecursionError):
+            return json.dumps(value).encode()
+    return b"?"
 
 
 def _loaded(text: bytes) -> Json:
@@ -418,8 +415,8 @@ def _numbers(cells: Iterator[Cells | str], header: int | None) -> set[int]:
     """Return the columns in which each cell below the header is a number or empty."""
     found: set[int] | None = None
     for each in cells:
-        row = [] if isinstance(each, str) or isinstance(each[1], str) else each[1]
-        if not row or (header is not None and each[0] < header):
+        number, row = (0, "") if isinstance(each, str) else each
+        if isinstance(row, str) or not row or (header is not None and number < header):
             continue
         if found is None:
             found = set(range(len(row)))
