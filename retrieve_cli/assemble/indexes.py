@@ -7,6 +7,8 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.trusted import expect_own
 from retrieve_cli.contracts import Analyzer, Index
@@ -15,6 +17,7 @@ from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Mask, Rows
 
 _HINT = "build again: retrieve build"
 
@@ -51,6 +54,16 @@ class Indexes(Mapping[str, Index[Any]]):
         """Return the same indexes with some of them replaced."""
         same = {name: partial(self.__getitem__, name) for name in self}
         return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
+
+    def analyzer_of(self, own: Mask | None, starts: Rows) -> Analyzer:
+        """Return the analyzer for the languages of some records, (records,) bool; None: all. `starts` has the first
+        chunk of each. Raises as `analyzer` does."""
+        for index in (getattr(self[name], "words", self[name]) for name in self if own is not None):
+            if hasattr(index, "analyzer_of"):
+                rows = own if own is None or index.unit == "record" else np.repeat(own, np.diff(starts))
+                analyzer: Analyzer = index.analyzer_of(rows)
+                return analyzer
+        return self.analyzer
 
     @property
     def analyzer(self) -> Analyzer:

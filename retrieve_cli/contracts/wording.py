@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 class Worded(str):
     """The text of a query with words that it is also searched for. To an index that does not know them it is a text."""
 
-    __slots__ = ("beside",)
+    __slots__ = ("beside", "own")
     beside: tuple[tuple[str, float], ...]
     """Words, each with its weight; a word of the text has 1."""
+    own: Mask | None
+    """Rows in whose languages it is read, (rows,) bool; None: all."""
 
     @classmethod
-    def of(cls, text: str, beside: tuple[tuple[str, float], ...]) -> str:
-        """Return a text with such words, if there are any."""
-        if not beside:
+    def of(cls, text: str, beside: tuple[tuple[str, float], ...], own: Mask | None = None) -> str:
+        """Return a text with such words or rows, if there are any."""
+        if not beside and own is None:
             return text
         worded = cls(text)
-        worded.beside = beside
+        worded.beside, worded.own = beside, own
         return worded
 
 

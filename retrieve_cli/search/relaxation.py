@@ -29,7 +29,7 @@ class Relaxation:
         self,
         questions: Sequence[Question],
         settings: RelaxationSettings,
-        analyzer: Callable[[], Analyzer],
+        analyzer: Callable[[Question], Analyzer],
         *,
         most: int,
     ) -> None:
@@ -74,7 +74,7 @@ class Relaxation:
         return self._count(rankings[at]) < min(self._settings.min_results, most)
 
     def _texts(self, question: Question) -> list[str]:
-        words = [question.clean[start:end] for start, end, _ in self._analyzer().spans(question.clean)]
+        words = [question.clean[start:end] for start, end, _ in self._analyzer(question).spans(question.clean)]
         return broader(words, most=self._settings.max_retries)
 
 

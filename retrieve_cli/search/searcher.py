@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
@@ -29,7 +29,7 @@ from retrieve_cli.search.term_matches import matching_words, silent, weak_matche
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Watched
+    from retrieve_cli.contracts import Analyzer, Watched
     from retrieve_cli.search.answer import Result
     from retrieve_cli.search.facets import Facet
     from retrieve_cli.storage.manifest import Manifest
@@ -79,7 +79,7 @@ class Searcher:
 
             expect_fields(generation, queries, options.facets)
         most = min(options.k, len(generation.records if options.unit == "record" else generation.chunks))
-        relaxation = Relaxation(questions, opened.settings.broadening, lambda: opened.indexes.analyzer, most=most)
+        relaxation = Relaxation(questions, opened.settings.broadening, lambda each: self._reading(each)(), most=most)
         with opened.store.reading(generation.id):
             ranked = rank(opened, queries, options.whole, relax=relaxation)
         notices = list(ranked.notices)
@@ -142,7 +142,8 @@ class Searcher:
     ) -> Answer:
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
         query = ranking.query
-        mute = silent(opened.generation, opened.indexes, question.query, ranked.retrievers)
+        reader = self._reading(question)
+        mute = silent(opened, question.query, ranked.retrievers, reader=reader)
         doubts = weak_matches(opened, question.query, ranked.retrievers, mute=mute, ranking=ranking, shown=shown)
         lacking = []
         if facets and ranking.matches is not None and ranking.matches.relation == "gte":
@@ -157,7 +158,7 @@ class Searcher:
             pipeline=str(ranked.pipeline),
             generation=opened.generation.id,
             timings_ms=timings,
-            matches=partial(matching_words, opened.indexes, " ".join([query.text, *dict(query.beside)])),
+            matches=partial(matching_words, reader, " ".join([query.text, *dict(query.beside)])),
             reranked=ranked.reranker is not None,
             rerank_strategy=ranked.rerank_strategy,
             engine="naive" if options.dense_only else "advanced",
@@ -180,6 +181,10 @@ class Searcher:
             stale=changed,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
+
+    def _reading(self, question: Question) -> Callable[[], Analyzer]:
+        """Return a function for the analyzer of the records that exist for a question; few answers need it."""
+        return cache(partial(self.opened.indexes.analyzer_of, question.query.own, self.opened.generation.starts))
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """Return what the requests come to: their control tags, files and filters read.

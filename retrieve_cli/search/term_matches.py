@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
+from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking, Worded
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.terms.words import fold, has_words, is_plain, words_of
 from retrieve_cli.errors import quoted
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 _CALIBRATE = "retrieve eval --gold FILE --calibrate gives each result a confidence"
 
 
-def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
+def matching_words(reader: Callable[[], Analyzer], query: str, text: str) -> list[tuple[int, int]]:
     """Return the spans of the words of `text` that share a term with the query; overlapping ones are joined."""
-    analyzer: Analyzer = indexes.analyzer
+    analyzer = reader()
     found = analyzer.shared(query, text)
     if text.isascii() or is_plain(text):
         return found
@@ -37,13 +39,16 @@ def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, i
     return joined
 
 
-def silent(generation: Generation, indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
+def silent(
+    opened: Opened, query: Query, retrievers: Sequence[str], *, reader: Callable[[], Analyzer]
+) -> dict[str, str]:
     """Return the retrievers that ran without effect on a query, and why: they compare terms, and no record that may be
     found has one of its stop words, the only words that it has."""
     return {
         name: "the query has only stop words"
-        for name, analyzer in _analyzers(indexes, retrievers)
-        if has_words(query.text) and not analyzer.terms(query.text) and not _matched(generation, indexes[name], query)
+        for name, _ in _analyzers(opened.indexes, retrievers)
+        if has_words(query.text) and not reader().terms(query.text)
+        if not _matched(opened.generation, opened.indexes[name], query)
     }
 
 
@@ -116,5 +121,6 @@ def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
     if not isinstance(index, Matching):
         return True
     starts = generation.starts if index.unit == "chunk" else None
-    texts = (query.text, *(other.text for other in query.also))
+    own = query.own if query.own is None or starts is None else np.repeat(query.own, np.diff(starts))
+    texts = (Worded.of(text, (), own) for text in (query.text, *(other.text for other in query.also)))
     return any(len(index.matching(text, starts=starts, allowed=query.records)) for text in texts)

@@ -70,7 +70,7 @@ def found_by_all_words(queries: Any) -> list[Ranking]:
 @pytest.mark.parametrize("most", [10, 6, 5])
 def test_the_answer_is_that_of_the_text_that_found_the_most(most: int) -> None:
     question = Question(Request(WHOLE), Query(WHOLE), WHOLE)
-    relaxation = Relaxation([question], RelaxationSettings(), TextAnalyzer, most=most)
+    relaxation = Relaxation([question], RelaxationSettings(), lambda _: TextAnalyzer(), most=most)
     (ranking,) = relaxation(found_by_all_words([question.query]), found_by_all_words)
     assert ranking.query.text == "segment rare pulmonary"
     assert [(each.text, each.results) for each in relaxation.attempts[0]] == [

@@ -145,7 +145,7 @@ class TextAnalyzer:
             return []
         places = [match.span() for match in re.finditer(_AROUND, text)]
         forms = [(start, end, re.sub("[ .]", "", text[start:end]).lower()) for start, end in places]
-        return [(*place, form if not form.isalpha() else self.term_of_part(form)) for *place, form in forms]
+        return [(start, end, self.term_of_part(form) if form.isalpha() else form) for start, end, form in forms]
 
     def tokens(self, query: str, *, known: Callable[[str], bool]) -> list[Token]:
         """Return the tokens of a query that a text may have in other forms; `known` tells if the index has a term."""

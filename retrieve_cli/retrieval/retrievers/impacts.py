@@ -192,19 +192,21 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query, each with
         the number of times that the query has it: one, or one for each language of the rows. Words beside a query count
         by their weight, unless the query has them."""
-        weighted = self._counted(query)
-        for word, weight in query.beside if isinstance(query, Worded) else ():
-            for place, count in self._counted(word).items():
+        beside, own = (query.beside, query.own) if isinstance(query, Worded) else ((), None)
+        analyzer = self.analyzer_of(own)
+        weighted = self._counted(query, analyzer)
+        for word, weight in beside:
+            for place, count in self._counted(word, analyzer).items():
                 weighted.setdefault(place, count * weight)
         return weighted
 
-    def _counted(self, query: str) -> dict[int, Vectors | float]:
+    def _counted(self, query: str, analyzer: TextAnalyzer) -> dict[int, Vectors | float]:
         if len(self.analyzer.languages) == 1:
             counts = Counter(self.analyzer.query_terms(query))
             return {place: count for term, count in counts.items() if (place := self._searched(term)) is not None}
         weighted: dict[int, Any] = {}
         codes = self.analyzer.languages
-        for word, terms in self.analyzer.by_language(query):
+        for word, terms in analyzer.by_language(query):
             places = {code: place for code, term in terms.items() if (place := self._searched(term)) is not None}
             most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
@@ -221,6 +223,12 @@ class Bm25Index(TermIndex):
 
     def _knows(self, term: str) -> bool:
         return self.place_of(term) is not None
+
+    def analyzer_of(self, own: Mask | None) -> TextAnalyzer:
+        """Return the analyzer for the languages of some rows, (n,) bool; None: all."""
+        if own is None or len(self.analyzer.languages) == 1:
+            return self.analyzer
+        return self.analyzer.among(tuple(languages_in(self._stored["languages"][own])))
 
     def rows_by_language(self) -> dict[str, int]:
         """Return the number of rows by the code of their language."""

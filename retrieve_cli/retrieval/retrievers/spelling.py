@@ -72,6 +72,7 @@ class WordSpelling:
         With `own`, the rows of a tenant, (n,) bool, words of other rows are unknown.
         """
         self._words = words
+        self._analyzer = words.analyzer_of(own)
         self._own = own
         self._generation = generation
         self._is_word = is_word
@@ -97,17 +98,16 @@ class WordSpelling:
         return _WORD.sub(replaced, text), tuple(filter(None, found.values()))
 
     def _is_unknown(self, word: str) -> bool:
-        terms = self._words.analyzer.terms(word) if is_plain(word) else []
+        terms = self._analyzer.terms(word) if is_plain(word) else []
         # A stop word of one language is an unknown word of the others.
         searched = (*terms, *stop_terms(word))
         places = (place for term in searched if (place := self._words.place_of(term)) is not None)
         return bool(terms) and not any(self._words.rows_with(place, self._own) for place in places)
 
     def _correction(self, word: str) -> Correction | None:
-        index = self._words
         folded = fold(word)
-        spellings = list(dict.fromkeys(_neighbours(folded, marked=index.analyzer.languages != (ENGLISH,))))
-        near = list(index.analyzer.terms_of_spellings(spellings))
+        spellings = list(dict.fromkeys(_neighbours(folded, marked=self._analyzer.languages != (ENGLISH,))))
+        near = list(self._analyzer.terms_of_spellings(spellings))
         stop = next((spelling for spelling, term in near if not term and spelling[0] == folded[0]), None)
         candidates = self._counted(self._at_one_edit(near))
         far = not candidates
@@ -157,7 +157,7 @@ class WordSpelling:
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
 
-        wanted = {term: 2 for _, term in self._words.analyzer.terms_of_spellings([word]) if len(term) >= _STEM}
+        wanted = {term: 2 for _, term in self._analyzer.terms_of_spellings([word]) if len(term) >= _STEM}
         # What is at one edit from a term beside the word's own is at two edits from that one.
         own = tuple(wanted)
         wanted |= {
@@ -185,9 +185,9 @@ class WordSpelling:
         if index.unit == "record":
             chunks = [chunk for row in rows for chunk in range(starts[row], starts[row + 1])[:_READ]]
         texts = [str(generation.chunks[chunk]["text"]) for chunk in chunks]
-        spans = ((text[start:end], terms) for text in texts for start, end, terms in index.analyzer.spans(text))
+        spans = ((text[start:end], terms) for text in texts for start, end, terms in self._analyzer.spans(text))
         parts = {part.lower() for each, terms in spans if term in terms for part in _JOINT.split(each)}
-        words = {part for part in parts if term in index.analyzer.terms(part)}
+        words = {part for part in parts if term in self._analyzer.terms(part)}
         if not words or self._is_word(spelling):  # an inflection that this text lacks
             words.add(spelling)
         return min(words, key=lambda each: (_distance(each, word), each != spelling, each))

@@ -119,12 +119,18 @@ class IndexRetrieval(Described, Generic[Q]):
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
         try:
-            forms = self.prepare([Worded.of(query.text, query.beside) for query in queries])
+            forms = self.prepare([Worded.of(query.text, query.beside, self._rows(query.own)) for query in queries])
             return self._asked(forms, queries)
         except NotAsked:
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
+
+    def _rows(self, records: Mask | None) -> Mask | None:
+        """Return the rows of the index of some records; None: all."""
+        if records is None or self.row_unit == "record":
+            return records
+        return np.repeat(records, np.diff(self.layout.starts))
 
     def _asked(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         if all(query.chunks is None for query in queries):
