@@ -318,6 +318,8 @@ def test_a_header_that_is_not_certain_is_one_sentence_with_the_row_and_the_key(r
     assert "0 if none does" in fails(retrieve("build", "u.csv"), 2, "'3' is a value").err
     records = built(retrieve, "u.csv", header=0)
     assert [record["description"] for record in records.values()] == ["pump one", "pump two", "pump three"]
+    Path("w.csv").write_text("Zeitpunkt,What is the one tool that you use on each day of the week?\nheute,a\n")
+    assert len(built(retrieve, "w.csv")) == 1
     Path("v.csv").write_text("city,2019,2020\nBonn,1,2\nKiel,3,4\n")  # years are names
     assert [record["2019"] for record in built(retrieve, "v.csv").values()] == [1, 3]
 

@@ -41,7 +41,7 @@ _LONGEST_NAME = 200
 """Maximum characters of a column's name: a longer one is a value."""
 _FREE, _MOST_RATIO, _MOST_UNPACKED = 64 * files.MB, 200, 1024 * files.MB
 """Bytes to which a compressed file may grow at any ratio; how many times larger it may become; and a workbook."""
-_TOP, _WORDS = 50, 5
+_TOP, _WORDS = 50, 10
 """Rows from which the layout of a table is recognised; words of the longest name of a column."""
 _UNNAMED: Final = "Unnamed: 0"
 """Name that pandas gives to a first column without one."""
@@ -376,10 +376,14 @@ def _has_known(cells: Sequence[Json]) -> bool:
 
 
 def _is_value(text: str) -> bool:
-    """Return True for a number that is not a year, a date, or a sentence: they are not names of columns."""
+    """Return True for a number, a date or a sentence; years and questions may be names of columns."""
     value = _value(text.strip() or "-", number=True)
     is_year = isinstance(value, int) and 1900 <= value <= 2100
-    return (isinstance(value, int | float) and not is_year) or bool(_DATE.match(text)) or len(text.split()) > _WORDS
+    return (
+        (isinstance(value, int | float) and not is_year)
+        or bool(_DATE.match(text))
+        or (len(text.split()) > _WORDS and "?" not in text)
+    )
 
 
 def _numbered(top: Sequence[Filled]) -> list[str]:
