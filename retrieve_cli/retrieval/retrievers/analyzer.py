@@ -393,16 +393,15 @@ def known_language(name: str) -> str:
 
 def _forms(word: str) -> list[str]:
     """Return a compound without its joints, empty if it has none, followed by the parts of a name, if they look like
-    words: AB-1234 is AB1234; listApiKeys is list, Api and Keys; 12V is 12 and V; but 3D and NIfTI are one."""
+    words: AB-1234 is AB1234; listApiKeys is list, Api and Keys; 10um is 10 and um; but 3D and NIfTI are one."""
     if word.isalpha() and word[1:].islower():
         return [""]
     pieces = [piece for piece in _JOINT.split(word.rpartition(":")[2]) if piece]
     parts = [part for piece in pieces for part in re.split(_BOUNDARY, piece)]
-    unit = len(parts) == 2 and len(parts[0]) > 1 and parts[0].isdigit()
     like_words = (
         part.isdigit() or (len(part) > 1 and (part[1:].islower() or part.removesuffix("s").isupper())) for part in parts
     )
-    named = len(pieces) < len(parts) <= _MOST_PARTS and (unit or all(like_words))
+    named = len(pieces) < len(parts) <= _MOST_PARTS and all(like_words)
     return ["".join(pieces) if len(pieces) > 1 else "", *(parts if named else ())]
 
 
