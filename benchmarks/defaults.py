@@ -32,7 +32,7 @@ def _values(collection: str) -> dict[str, float]:
     judged = ("eval", "--beir", str(DATA / collection), "--artifacts", artifacts, "--metrics", "nDCG@10", "--json")
     found = json.loads(run((*RETRIEVE, *judged, *flags)).output)
     ablated = json.loads(run((*RETRIEVE, *judged, "--ablate")).output)
-    runs = {each["run"]: each["metrics"]["nDCG@10"] for each in (*found["runs"], *ablated["runs"])}
+    runs = {entry["run"]: entry["metrics"]["nDCG@10"] for entry in (*found["runs"], *ablated["runs"])}
     values = {name: runs.get(change or name) for name, change in CANDIDATES.items()}
     return {DEFAULT: found["metrics"]["nDCG@10"], **values}
 

@@ -123,17 +123,17 @@ SAMPLE = "retrieve build catalogs/tools.jsonl"
 
 def run_in_page(program: str | Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a step of a page; the first build of the sample catalog is kept beside the folder, for the next page."""
-    kept, said = folder.with_name("sample"), folder.with_name("sample.txt")
+    kept, output = folder.with_name("sample"), folder.with_name("sample.txt")
     artifacts = folder / "artifacts"
     if program != SAMPLE or artifacts.exists() or (folder / "config.yaml").exists():
         return run(program, folder)
-    if said.exists():
+    if output.exists():
         shutil.copytree(kept, artifacts, symlinks=True)
-        return subprocess.CompletedProcess(program, 0, said.read_text("utf-8"))
+        return subprocess.CompletedProcess(program, 0, output.read_text("utf-8"))
     done = run(program, folder)
     if done.returncode == 0:
         shutil.copytree(artifacts, kept, symlinks=True)
-        said.write_text(done.stdout, "utf-8")
+        output.write_text(done.stdout, "utf-8")
     return done
 
 

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import IO, TYPE_CHECKING
 
+from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.untrusted.foreign_json import foreign_json, foreign_object
 
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ class _Passing:
         elif "id" in message and "method" in message:
             try:
                 answer = self._answered(message, line)
-            except RetrieveError as error:
-                answer = _failure(message["id"], f"{error.message} ({error.hint})")
             except Exception as error:  # noqa: BLE001  a request without an answer would keep its client waiting
-                answer = _failure(message["id"], f"{type(error).__name__}: {error}")
+                failure = failure_of(error)
+                answer = _failure(message["id"], f"{failure.message} ({failure.hint})")
             self._write(answer)
 
     def _answered(self, message: dict[str, Json], line: bytes) -> dict[str, Json]:

@@ -51,7 +51,7 @@ def test_one_command_shows_what_each_stage_is_worth(index: Path, retrieve: Progr
                     json.dumps({"query": "counts cells", "relevant": ["cells"]}) + "\n")  # fmt: skip
     done = retrieve("eval", "--gold", gold, "--ablate", "--json")
     assert done.code == 0, done.err
-    assert [arm["run"] for arm in done.json["runs"]] == names(index)
+    assert [run["run"] for run in done.json["runs"]] == names(index)
     alone = retrieve("eval", "--gold", gold, "--mode", "bm25", "--json").json
     assert done.json["runs"][0]["metrics"] == alone["metrics"]
     shown = retrieve("eval", "--gold", gold, "--ablate", "--latency-budget-ms", "100000")

@@ -22,7 +22,7 @@ def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
     flags = [flag for arm in arms for flag in ("--with", arm)]
     done = retrieve("eval", "--gold", gold, "--compare", *flags, "--mode", "bm25", "--run-out", "r1", "--json")
     assert done.code == 0, done.err
-    assert len({json.dumps(arm["metrics"]) for arm in done.json["runs"]}) == 1
+    assert len({json.dumps(run["metrics"]) for run in done.json["runs"]}) == 1
     there = retrieve("eval", "--gold", gold, "--artifacts", "other", "--mode", "bm25", "--run-out", "r2", "--json")
     assert there.json["metrics"] == done.json["runs"][0]["metrics"]
     assert Path("r1").read_text() != Path("r2").read_text()

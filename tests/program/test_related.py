@@ -154,9 +154,9 @@ def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(
     assert "doublets" not in (tmp_path / "run.txt").read_text()
 
     one = retrieve(*command, "--json", "--with", "expansion.max_related=1", "--ablate").json
-    arms = {arm["run"]: arm["metrics"] for arm in one["runs"]}
-    assert arms["expansion.max_related=1"]["R@2 with related"] == pytest.approx(2 / 3)
-    assert "R@2 with related" not in arms["without expansion"]
+    runs = {run["run"]: run["metrics"] for run in one["runs"]}
+    assert runs["expansion.max_related=1"]["R@2 with related"] == pytest.approx(2 / 3)
+    assert "R@2 with related" not in runs["without expansion"]
     blended = retrieve(*command, "--json", "--with", "expansion.placement=blend").json["runs"][0]["metrics"]
     assert blended.keys() == {"nDCG@10", "R@2", "RR"}
 
@@ -177,8 +177,8 @@ def test_tools_that_a_query_implies_are_in_answers_of_ten_records(tmp_path: Path
         done = retrieve("eval", *files, "--mode", "bm25", "--metrics", "nDCG@10 R@10 R@5", *arms, "--json")
         assert done.code == 0, done.err
         measured[judgments] = done.json["metrics"]
-        for name, arm in zip(("append", "blend"), done.json["runs"], strict=True):
-            measured[f"{judgments} {name}"] = arm["metrics"]
+        for name, run in zip(("append", "blend"), done.json["runs"], strict=True):
+            measured[f"{judgments} {name}"] = run["metrics"]
     implied = measured["test_with_dependencies append"]["R@5 with related"]
     assert implied >= 2 * measured["test_with_dependencies"]["R@10"]
     assert implied >= measured["test_with_dependencies blend"]["R@10"]

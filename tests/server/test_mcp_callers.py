@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from servers import Server, built, started
+from waiting import PATIENCE_S
 
 from retrieve_cli.server.auth.keys import KeyFile
 
@@ -81,6 +82,6 @@ def test_what_a_tenant_adds_is_its_own(server: Server, keys: dict[str, str]) -> 
     _, answer = asked(server, keys["writes"], "tools/call", name="add_documents", arguments=arguments)
     added = answer["result"]["structuredContent"]
     assert added["documents"][0]["id"] == "acme:new"
-    arguments = {"query": "zebras", "at_least": added["sequence"]}
+    arguments = {"query": "zebras", "at_least": added["sequence"], "deadline_ms": 1000 * PATIENCE_S}
     _, answer = asked(server, keys["reads"], "tools/call", name="search", arguments=arguments)
     assert answer["result"]["structuredContent"]["results"][0]["id"] == "acme:new#0"

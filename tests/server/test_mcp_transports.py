@@ -182,7 +182,7 @@ def test_a_client_that_may_write_finds_what_it_added(artifacts: Path, tmp_path: 
     document = {"id": "new", "title": "Novelty", "text": "Unravels spectroscopic zebras."}
     asked = (
         call(1, "add_documents", documents=[document, {"id": "empty"}]),
-        call(2, "search", query="zebras", at_least=1),
+        call(2, "search", query="zebras", at_least=1, deadline_ms=1000 * PATIENCE_S),
         call(3, "sync"),
     )
     _, *answers = session(process_of(own, "--allow-writes"), _REVISIONS[-1], *asked)

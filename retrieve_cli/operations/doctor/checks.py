@@ -482,7 +482,7 @@ def _command(*words: str) -> _Fix:
     return lambda subject: subject.command(*words)
 
 
-def _own(_: Subject) -> str:
+def _no_fix(_: Subject) -> str:
     return ""
 
 
@@ -492,24 +492,24 @@ def _table(engines: Iterable[str]) -> Mapping[str, tuple[_Look, _Fix]]:
         "config": (_configuration, _command("trust")),
         "artifacts": (_artifacts, Subject.build),
         "index": (_index, Subject.build),
-        "inbox": (partial(_beside_index, "inbox"), _own),
-        "keys": (partial(_beside_index, "keys"), _own),
+        "inbox": (partial(_beside_index, "inbox"), _no_fix),
+        "keys": (partial(_beside_index, "keys"), _no_fix),
         "settings": (_settings, Subject.rebuild),
-        "thresholds": (_thresholds, _own),
+        "thresholds": (_thresholds, _no_fix),
         "generations": (_generations, _command("sync")),
-        "lock": (_lock_holder, _own),
-        "disk": (_disk, _own),
+        "lock": (_lock_holder, _no_fix),
+        "disk": (_disk, _no_fix),
         "model": (_model, Subject.rebuild),
-        "languages": (languages, _own),
-        "servers": (_model_servers, _own),
+        "languages": (languages, _no_fix),
+        "servers": (_model_servers, _no_fix),
         **{name: (partial(engine, name), _command("engines", "push")) for name in engines},
-        "gpu": (_gpu, _own),
-        "packages": (_packages, _own),
+        "gpu": (_gpu, _no_fix),
+        "packages": (_packages, _no_fix),
         "sources": (_sources, _command("sync")),
         "documents": (_documents, _command("sync")),
-        "sandbox": (_sandbox, _own),
-        "cache": (_cache, _own),
-        "web": (web, _own),
+        "sandbox": (_sandbox, _no_fix),
+        "cache": (_cache, _no_fix),
+        "web": (web, _no_fix),
     }
 
 
