@@ -18,7 +18,6 @@ from retrieve_cli.errors import STEP_FAILURES, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
-from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _first(plan: RankPlan, keep: int) -> Stage:
     from retrieve_cli.retrieval.stages.gate import GroupRouting
 
     wide = _retrieving(plan, max(keep, gating.global_candidates))
-    groups, names = groups_of(plan.opened.generation, gating.field, plan.visible)
+    groups, names = plan.view.groups(gating.field)
     return GroupRouting(
         wide,
         # Quotas pass over hits, so that a second search has to bring as many as the first.
@@ -213,7 +212,7 @@ def _boosting(plan: RankPlan) -> list[Stage]:
     found = []
     for written, boost in {**known, **given}.items():
         try:
-            passing = satisfying(plan.opened.generation, boost.condition, plan.visible)
+            passing = satisfying(plan.view, boost.condition)
         except UsageError as error:
             if written in given:
                 raise
@@ -232,17 +231,13 @@ def _recency(plan: RankPlan) -> list[Stage]:
     chosen = plan.opened.settings.recency
     if chosen.field is None:
         return []
-    import numpy as np
-
     from retrieve_cli.retrieval.stages.boost import Boost, Recent, day_of
-    from retrieve_cli.search.access import columns_seen
 
-    column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
+    column = plan.view.columns.column(chosen.field)
     newest = None
     if column is not None:  # its values are in the order of their text
-        held = range(len(column)) if plan.visible is None else np.unique(column.values).tolist()
         built = day_of(str(plan.opened.generation.manifest.built.get("at"))) or date.max.toordinal()
-        for day in filter(None, (day_of(column.text(place)) for place in reversed(held))):
+        for day in filter(None, (day_of(column.text(place)) for place in reversed(range(len(column))))):
             newest = min(day, built)
             if day <= built:
                 break
@@ -288,5 +283,5 @@ def _cuts(plan: RankPlan) -> list[Stage]:
 def _per_group(plan: RankPlan, most: int) -> Cap:
     from retrieve_cli.retrieval.stages.diversity import per_group
 
-    groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)
+    groups, _ = plan.view.groups(plan.opened.settings.gating.field)
     return per_group(most, groups)

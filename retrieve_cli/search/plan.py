@@ -19,7 +19,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Examples, Query
 from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
-from retrieve_cli.search.access import columns_seen, seen_by_any
+from retrieve_cli.search.access import seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.opened import Opened
@@ -27,7 +27,7 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask
+    from retrieve_cli.storage.records.view import RecordView
 
 
 class RankPlan(NamedTuple):
@@ -47,10 +47,10 @@ class RankPlan(NamedTuple):
     queries: int
     say: Callable[[str], None]
     """Receives what the user should know."""
+    view: RecordView
+    """The records that are visible to any of the queries."""
     remote: frozenset[str] = frozenset()
     """Retrievers that wait for a server."""
-    visible: Mask | None = None
-    """(records,) bool: the records that are visible to any of the queries; None: all."""
     substitute: str | None = None
     """The retriever that answers alone where vectors cannot be compared, if one is configured."""
     substituted: bool = False
@@ -138,8 +138,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     for name in optional(chosen, remote, settings):
         if why := deadline.no_room_for(name):
             omitted.give_up(name, why)
-    visible = seen_by_any(queries)
-    _expect_groups(opened, options, visible, say)
+    view = seen_by_any(generation, queries)
+    _expect_groups(view, settings, options, say)
     keep = options.rerank_keep if reranker is not None else None
     forms = QueryForms(opened.models, deadline, say)
     for query in queries:
@@ -156,8 +156,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         texts,
         len(queries),
         say,
+        view,
         remote=remote,
-        visible=visible,
         substitute=substitute,
         keep=keep,
         expands=_expands(settings, options, keep, say),
@@ -179,12 +179,11 @@ def _remote(opened: Opened, retrievers: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _expect_groups(opened: Opened, options: SearchOptions, visible: Mask | None, say: Callable[[str], None]) -> None:
+def _expect_groups(view: RecordView, settings: Settings, options: SearchOptions, say: Callable[[str], None]) -> None:
     """Add a notice if no record that a query may see has the field by which records are grouped."""
-    settings = opened.settings
-    if visible is not None and (options.route or settings.diversity.per_group is not None):
+    if view.rows is not None and (options.route or settings.diversity.per_group is not None):
         field = settings.gating.field
-        if columns_seen(opened.generation, visible).column(field) is None:
+        if view.columns.column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
 
 
