@@ -18,13 +18,16 @@ from retrieve_cli.errors import STEP_FAILURES, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
-from retrieve_cli.search.access import groups_of
+from retrieve_cli.search.access import columns_seen, groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
+    from retrieve_cli.search.opened import Opened
+    from retrieve_cli.search.options import SearchOptions
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -40,6 +43,8 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
         UsageError: a boost or a kind of edges is invalid, or no record has the grouping field.
     """
     options, settings = plan.options, plan.opened.settings
+    if options.sort is not None:
+        return Pipeline((_sorted(plan),))
     boosting, reader = _boosting(plan), reader_of(plan)
     tail = [*boosting, *_recency(plan), *_cuts(plan)]
     expansion = _expansion(plan)
@@ -57,6 +62,55 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     if reader is not None:
         stages.append(_rerank(plan, reader, keep=reach if tail else options.k))
     return Pipeline((*stages, *tail))
+
+
+def _sorted(plan: RankPlan) -> Stage:
+    """The stage that orders what matches by a field. Raises: UsageError: no visible record has the field."""
+    depth, diversity = _depth(plan.opened, plan.options), plan.opened.settings.diversity
+    first = _first(plan, depth)
+    if plan.texts > plan.queries:
+        first = _merge(plan, first, keep=depth)
+    if (diversity.per_source, diversity.per_group, diversity.mmr) != (None, None, None):
+        plan.say("diversity.* is not applied: `sort` orders the results")
+    after = (*_boosting(plan), *_recency(plan), *_threshold(plan))
+    return sorting(plan.opened, plan.options, plan.visible, first, *after)
+
+
+def listing_of(opened: Opened, options: SearchOptions, visible: Mask | None) -> Pipeline:
+    """Return the stages that list records without a query.
+
+    Raises:
+        UsageError: no visible record has the field by which they are ordered.
+    """
+    from retrieve_cli.retrieval.stages.order import Enumerate
+
+    generation = opened.generation
+    layout = ChunkLayout(generation.starts, generation.chunk_id)
+    stage = Enumerate(layout, options.unit, _depth(opened, options))
+    return Pipeline((stage if options.sort is None else sorting(opened, options, visible, stage),))
+
+
+def sorting(opened: Opened, options: SearchOptions, visible: Mask | None, first: Stage, *after: Stage) -> Stage:
+    """Return the stage that orders what `first` matches, and `after` rescores, by the field of the options.
+
+    Raises:
+        UsageError: no visible record has the field.
+    """
+    from retrieve_cli.retrieval.stages.order import Sort
+
+    generation, written = opened.generation, str(options.sort)
+    field, _, direction = written.rpartition(":")
+    if direction.casefold() not in ("asc", "desc"):
+        field, direction = written, "asc"
+    descending = direction.casefold() == "desc"
+    places = columns_seen(generation, visible).order(field, descending=descending)
+    layout = ChunkLayout(generation.starts, generation.chunk_id)
+    depth = _depth(opened, options)
+    return Sort(first, after, written, places, layout, options.unit, depth, options.k)
+
+
+def _depth(opened: Opened, options: SearchOptions) -> int:
+    return max(options.k, opened.settings.search.depth)
 
 
 def _first(plan: RankPlan, keep: int) -> Stage:
@@ -235,7 +289,6 @@ def _recency(plan: RankPlan) -> list[Stage]:
     import numpy as np
 
     from retrieve_cli.retrieval.stages.boost import Boost, Recent, day_of
-    from retrieve_cli.search.access import columns_seen
 
     column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
     newest = None
@@ -258,6 +311,24 @@ def _cuts(plan: RankPlan) -> list[Stage]:
     field."""
     opened, options = plan.opened, plan.options
     search, diversity = opened.settings.search, opened.settings.diversity
+    stages = _threshold(plan)
+    if (diversity.per_source, diversity.per_group) != (None, None):
+        from retrieve_cli.retrieval.stages.diversity import Limit, per_source
+
+        caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
+        caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
+        stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
+    if diversity.mmr is not None:
+        from retrieve_cli.retrieval.stages.diversity import Mmr
+
+        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
+    return stages
+
+
+def _threshold(plan: RankPlan) -> list[Stage]:
+    """The stage that drops hits of low scores; none without a threshold."""
+    opened, options = plan.opened, plan.options
+    search = opened.settings.search
     stages: list[Stage] = []
     if (options.min_score, options.grade, search.max_distance) != (None, None, None):
         from retrieve_cli.retrieval.stages.threshold import Threshold
@@ -272,16 +343,6 @@ def _cuts(plan: RankPlan) -> list[Stage]:
                 k=options.k,
             )
         )
-    if (diversity.per_source, diversity.per_group) != (None, None):
-        from retrieve_cli.retrieval.stages.diversity import Limit, per_source
-
-        caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
-        caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
-        stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
-    if diversity.mmr is not None:
-        from retrieve_cli.retrieval.stages.diversity import Mmr
-
-        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
     return stages
 
 
