@@ -130,7 +130,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     substitute = _substitute(settings, options, chosen)
     rerank = False if options.dense_only else options.rerank
     retrievers = chosen if substitute is None else (*chosen, substitute)
-    reranker = _reranker(generation, settings, retrievers) if (options.hybrid if rerank is None else rerank) else None
+    by_default = options.hybrid and options.sort is None
+    reranker = _reranker(generation, settings, retrievers) if (by_default if rerank is None else rerank) else None
     if rerank and reranker is None:
         raise NotConfigured("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
@@ -192,7 +193,8 @@ def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: 
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         return False
-    return not options.dense_only and (options.hybrid if options.expand is None else options.expand)
+    by_default = options.hybrid and options.sort is None
+    return not options.dense_only and (by_default if options.expand is None else options.expand)
 
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
@@ -212,6 +214,9 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
     present = registry.ordered(generation.manifest.recipe.retrievers)
     if options.hybrid and not options.retrievers:
         registry.check_required(present, settings)
+    by_words = tuple(name for name in present if retriever(name).role == "lexical")
+    if options.sort is not None and options.hybrid and not options.retrievers and by_words:
+        return by_words  # words match or do not; vectors are near to every record
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := similar_names(generation)):
@@ -283,11 +288,14 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     scale than their lowest one."""
     k = options.k
     for query in queries:
-        if not all(each.text.strip() for each in (query, *query.also)):
+        if not (query.lists or all(each.text.strip() for each in (query, *query.also))):
             name = "the query" if len(queries) == 1 else f"the text of query {quoted(query.id)}"
             raise UsageError(f"{name} is empty", hint="for example: segment lungs in CT")
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
+    if options.sort is not None and (options.rerank or options.expand):
+        other = "a reranker orders" if options.rerank else "linked records come"
+        raise UsageError(f"{other} by score, and `sort` by a field", hint="remove one of them")
     if options.min_score is not None and any(query.also for query in queries):
         message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
         raise UsageError(message, hint="remove min_score, or the variants (--also)")

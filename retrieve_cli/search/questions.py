@@ -59,14 +59,17 @@ class RequestReader:
         settings: Settings | None = None,
         indexes: Indexes | None = None,
         rewording: Rewording | None = None,
+        sorts: bool = False,
     ) -> None:
         """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
-        `indexes`, quotation marks and dashes are text; without `rewording`, the words stay as typed."""
+        `indexes`, quotation marks and dashes are text; without `rewording`, the words stay as typed. `sorts` is True if
+        records are ordered by a field, which needs no words."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
         self._indexes = indexes
         self._rewording = rewording
+        self._sorts = sorts
         self._tenants: dict[str | None, RecordView] = {}
         """The records of each tenant: the requests of a batch share them."""
 
@@ -80,19 +83,18 @@ class RequestReader:
         texts = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
-        typed = replace(request, typed_ids=True)
-        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
-        access = access.excluding([*like, *not_like])
+        access, like, not_like = self._examples(request, access)
         files = (*self._files(request), *map(self._example, like))
-        tokens = (token for file in files for token in file.tokens)
-        formats = tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
+        formats = _formats(tagged, files)
         if self._rewording is not None:
             texts = self._rewording.of(texts, access.visible)
             tagged = _together(texts)
-        asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
+        beside = [*(file.text for file in files if file.text), *formats]
+        lists = not (like or beside or request.also or tagged.text.strip()) and self._lists(request, tagged)
+        asked = _asked(request, texts, beside, lists=lists)
         conditions = self._conditions(request, tagged, access)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
-        wordless = not any(has_words(each.text) for each in asked)
+        wordless = not (lists or any(has_words(each.text) for each in asked))
         selected = [] if wordless else included if tagged.included else None
         records, chunks = self._allowed(conditions, access, selected)
         unselected = self._unselected(request, access)
@@ -104,6 +106,7 @@ class RequestReader:
             query=replace(
                 asked[0],
                 also=tuple(asked[1:]),
+                lists=lists,
                 records=records,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
@@ -122,6 +125,16 @@ class RequestReader:
             notices=tuple(said),
             files=files,
         )
+
+    def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:
+        """Return the rows of the examples of a request, and the records that exist for it without them."""
+        typed = replace(request, typed_ids=True)
+        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
+        return access.excluding([*like, *not_like]), like, not_like
+
+    def _lists(self, request: Request, tagged: Tagged) -> bool:
+        """Return True if a request without words names the records that it is about."""
+        return bool(self._sorts or request.filters or request.doc_ids or tagged.filters or tagged.included)
 
     def conditions(self, request: Request) -> Sequence[Passing]:
         """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids. Raises as
@@ -324,6 +337,12 @@ def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bo
     yield from (said for file in files for said in file.warnings)
 
 
+def _formats(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
+    """Return the format tokens of tags and files."""
+    tokens = (token for file in files for token in file.tokens)
+    return tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
+
+
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
     if len(texts) == 1:
@@ -333,12 +352,12 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
     return Tagged(texts[0].text, **said)
 
 
-def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
+def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str], *, lists: bool) -> list[Query]:
     """Texts for the retrievers: each once, for retrievers of words with the tokens behind it. Raises: UsageError: one
     of the texts has no words."""
     if any(not each.text.strip() for each in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
-    if request.text.strip() and not texts[0].text.strip() and not formats:
+    if request.text.strip() and not (lists or formats or texts[0].text.strip()):
         hint = "for example: segment lungs in CT [EXCLUDE:name]"
         raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
     beside: dict[str, tuple[tuple[str, float], ...]] = {}

@@ -70,7 +70,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     with index.reading() as generation:
         fields = view.fields_of(of_tenant_or_none(generation, tenant))
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
-    if not (address.query or address.value("like")):
+    if not (address.query or address.filters or address.value("like") or address.value("sort")):
         return PageContent(values)
     try:
         asked = address.asked(facets=fields, tenant=tenant)

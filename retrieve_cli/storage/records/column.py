@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,6 +199,17 @@ class Column(Frozen, eq=False):
                 wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
             self._mark_dates(operator, value, wanted)
         return wanted
+
+    def places(self, *, descending: bool) -> NDArray[np.float64]:
+        """Return the place of each value in an order, (v,) float64: numbers first, equal values at one place. Of years,
+        months and days together, the forms are in the order of time."""
+        forms = self.vocabulary.all_folded(self.span)
+        first_of = np.ones(len(self), np.bool_)
+        first_of[1:] = [after != before for before, after in pairwise(forms)]
+        places = (np.cumsum(first_of) + len(self.numbers)).astype(np.float64)
+        if any(period_of(form) is None for form in forms):
+            places[self.numbered] = np.unique(self.numbers, return_inverse=True)[1]
+        return -places if descending else places
 
     def values_of(self, record: int) -> list[str]:
         """Return the values of a record, in its order."""

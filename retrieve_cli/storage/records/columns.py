@@ -188,6 +188,19 @@ class Columns:
         columns = [self.column(name) for name in (field, other)]
         return columns[0] is not None and columns[1] is not None and columns[0].name == columns[1].name
 
+    def order(self, field: str, *, descending: bool) -> NDArray[np.float64]:
+        """Return the place of each record by its least value of a field, or if `descending` by its greatest,
+        (n,) float64: numbers before dates and texts, infinite without a value.
+
+        Raises:
+            UsageError: no record has the field.
+        """
+        column = self.find(field)
+        places = np.full(self._length, np.inf)
+        if column is not None:
+            np.minimum.at(places, column.records, column.places(descending=descending)[column.values])
+        return places
+
     def groups(self, field: str) -> tuple[Terms, list[str]]:
         """Return the groups that a field puts records in: (n,) int32 the place of each record's first value among the
         names, -1 if it has none, and the names. Raises: UsageError for an unknown field."""
