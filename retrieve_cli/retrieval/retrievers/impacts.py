@@ -48,7 +48,7 @@ def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
     """Return the inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
 
     lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
-    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (rank_bm25's BM25Okapi).
+    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (as in rank_bm25).
     """
     odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
     if variant == "lucene":
@@ -107,7 +107,7 @@ class Bm25Writer(Postings):
 
     def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
-        self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
+        self._head = {"unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
 
     def stored(self) -> dict[str, Json]:
@@ -140,13 +140,7 @@ _TIE = 0.1
 """Share of the score of a whole name that it adds to the score of its parts."""
 
 
-class TermIndex(ScoringIndex[str]):
-    """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
-
-    analyzer: TextAnalyzer
-
-
-class Bm25Index(TermIndex):
+class Bm25Index(ScoringIndex[str]):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
