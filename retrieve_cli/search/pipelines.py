@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
-    from retrieve_cli.storage.records.view import RecordView
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
+    from retrieve_cli.storage.records.view import RecordView
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
