@@ -129,6 +129,7 @@ def apply(
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
+            built |= {"settings": dict(parts.settings)}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
             current = _publish(intake, scratch, store, built, push=push, reuse=reuse)
             status = "partial" if rejected else "unchanged" if current == former else "published"
