@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import CatalogSettings, DocsSettings, Settings, SourceSetting
+from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -156,16 +156,14 @@ def watched_of(
     *,
     fetched: Path,
     cache: Path,
-    docs: DocsSettings = DocsSettings(),
-    catalog: CatalogSettings = CatalogSettings(),
-    parsing_max_mb: float = 0,
+    settings: Settings = Settings(),
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
     """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, LineStarts
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
-    strange = strange_sources(fetched.parent, manifest)
+    strange, docs = strange_sources(fetched.parent, manifest), settings.docs
     try:
         spellings = {"id": [], **manifest.recipe.sources.get("catalog", {}).get("spellings", {})}
         pairs: list[tuple[int, Watched]] = []
@@ -179,18 +177,18 @@ def watched_of(
             if str(path) in strange:
                 pass
             elif entry.kind == "docs":
-                limits, cards = (docs.max_mb, parsing_max_mb), manifest.recipe.documents or {}
+                limits, cards = (docs.max_mb, settings.parsing.max_mb), manifest.recipe.documents or {}
                 rules, marks = partial(_rules, path, docs, origin.get("exclude")), built.get("folders", {})
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, rules, cards, marks)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
-                watched = WatchedInbox(inbox, parsing_max_mb)
+                watched = WatchedInbox(inbox, settings.parsing.max_mb)
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 renames = {str(key): str(name) for key, name in built.get("fields", ())}
                 key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
-                layout = partial(layout_of, catalog)
+                layout = partial(layout_of, settings)
                 stamp = built["stamp"]
                 watched = WatchedCatalog(
                     path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
@@ -277,7 +275,7 @@ def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> S
 def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    fields, layout = field_map(settings, entry), layout_of(settings.catalog)
+    fields, layout = field_map(settings, entry), layout_of(settings)
     return CatalogSource(_path(entry), fields, layout=layout, own=_own(entry), **names)
 
 
@@ -304,11 +302,12 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 """Constructors of the built-in sources, by kind."""
 
 
-def layout_of(settings: CatalogSettings) -> TableLayout:
-    """Return the layout of tables as configured."""
+def layout_of(settings: Settings) -> TableLayout:
+    """Return the layout and the limits of tables as configured."""
     from retrieve_cli.sources.catalogs.tables import TableLayout
 
-    return TableLayout(settings.header, settings.sheet, settings.split)
+    catalog = settings.catalog
+    return TableLayout(catalog.header, catalog.sheet, catalog.split, documents.limits_of(settings))
 
 
 def _own(entry: SourceSetting) -> dict[str, Json]:

@@ -72,7 +72,7 @@ class CatalogSource:
         self._own, self._column = own, str(own.get("id", ""))
         self._key: CatalogKey | None = None
         self._reading: list[str] = []
-        _check(path)
+        _check(path, layout)
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -288,7 +288,7 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     return f"it is not JSON ({error})"
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, layout: TableLayout) -> None:
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -304,7 +304,7 @@ def _check(path: Path) -> None:
     if not stat.S_ISREG(mode):
         hint = "save it to a file first: a catalog must be the same when it is read again"
         raise UsageError(f"{path} is not a regular file", hint=hint)
-    if table_of(path) is not None:
+    if table_of(path, layout) is not None:
         return
     for start, what, remedy in _OTHERS:
         if head.startswith(start):
