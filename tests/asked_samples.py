@@ -16,6 +16,7 @@ WORDS = [
 VALUES: dict[str, list[Any]] = {
     "limit": [1, 3, 7],
     "offset": [1, 2, 5],
+    "sort": ["license", "name:desc", "nowhere"],
     "mode": ["bm25", "dense", "hybrid"],
     "retrievers": [["bm25"], ["dense", "bm25"]],
     "also": [["skull"], ["ribs", "mosaic"]],
@@ -55,7 +56,8 @@ def generated(count: int, *, seed: int = 18) -> list[dict[str, Any]]:
     """Return requests of one to three keys each, every key in some of them."""
     chance, keys = random.Random(seed), sorted(VALUES)
     chosen = [{keys[place % len(keys)], *chance.sample(keys, chance.randrange(3))} for place in range(count)]
-    return [{"query": _text(chance), **{key: chance.choice(VALUES[key]) for key in sorted(some)}} for some in chosen]
+    asked = [{"query": _text(chance), **{key: chance.choice(VALUES[key]) for key in sorted(some)}} for some in chosen]
+    return [{**one, "query": ""} if {"sort", "filters"} & {*one} and chance.random() < 0.3 else one for one in asked]
 
 
 def _text(chance: random.Random) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.api.choices import HEAD_BYTES, SEARCH
 from retrieve_cli.api.requests import IN_REQUEST, checked, kinds_of, request_of, sound
-from retrieve_cli.api.table import Choice, Schema
+from retrieve_cli.api.table import ALONE, Choice, Schema
 from retrieve_cli.contracts import FileHead, Json, Question, Request
 from retrieve_cli.errors import STEP_FAILURES, Forbidden, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
@@ -145,7 +145,7 @@ def _schema_of(row: Choice, value: Json) -> Schema:
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
-    if "query" not in values and not values.get("like"):
+    if not any(values.get(name) for name in ALONE) and "query" not in values:
         raise UsageError(f"{where} has no query", hint=_EXAMPLE)
     if tenant is not None and values.get("tenant", tenant) != tenant:
         message = f"{where} asks for the tenant {quoted(values['tenant'])}, and its credential is for {quoted(tenant)}"

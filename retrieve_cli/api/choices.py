@@ -116,7 +116,7 @@ _HERE, _NOWHERE_ELSE = frozenset({LOCAL}), frozenset[str]()
 
 
 SEARCH = Table(
-    Choice("query", _text(LONGEST_TEXT), "The query; with `like` not needed.",
+    Choice("query", _text(LONGEST_TEXT), "The query; empty to list the records that pass `filters`.",
            doors=_IN_JSON | {LISTED}, aliases=("q", "question", "text")),
     Choice("id", {"type": ["string", "integer"], "maxLength": _LONGEST_NAME}, "Id of the query in the answer.",
            doors=_IN_JSON, aliases=("_id",)),
@@ -125,6 +125,8 @@ SEARCH = Table(
            "search.k", aliases=("k", "top_k", "n"), default="10", option="k"),
     Choice("offset", _whole(0, MOST_OFFSET), "Skip the first N results, the results of earlier pages.", RESULTS,
            "--offset N", SEVERAL),
+    Choice("sort", {**_text(_LONGEST_NAME), "minLength": 1}, "Order what matches by a field: year, or year:desc.",
+           RESULTS, "--sort FIELD[:desc]", _FOR_MODELS, more="Without a query, all records that pass the filters."),
     Choice("min_score", _number(-LARGEST, LARGEST), "Drop results that score below this.", RESULTS, "--min-score S",
            key="search.min_score"),
     Choice("min_confidence", _number(0, 1), "Drop results of lower confidence (after eval --calibrate).", RESULTS,

@@ -18,20 +18,17 @@ from retrieve_cli.contracts.terms.tenants import KEYS
 from retrieve_cli.errors import BadDocument, NotFound, UsageError, printable, quoted
 from retrieve_cli.output.plain_text import significant
 from retrieve_cli.search import pictures
-from retrieve_cli.search.access import columns_seen, of_tenant_or_none
+from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.search.places import place_of, together
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.storage.records.lookup import find_chunk, find_record, row_of
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.records.suggestions import common_values
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
-    from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.layout import Place
-    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.records.column import Column
-    from retrieve_cli.storage.records.columns import Columns
+    from retrieve_cli.storage.records.view import RecordView
 
 
 class RecordPage(NamedTuple):
@@ -53,7 +50,7 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     from retrieve_cli.operations import views
 
     with index.reading() as generation:
-        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
+        if (row := of_tenant_or_none(generation, tenant).row_of(record_id)) is None:
             raise no_record(record_id)
         return views.record(generation, generation.record_id(row))
 
@@ -75,7 +72,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        if (row := row_of(generation, record_id, visible=visible_to(generation, tenant))) is None:
+        if (row := of_tenant_or_none(generation, tenant).row_of(record_id)) is None:
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
@@ -98,18 +95,12 @@ def records(
         raise UsageError(f"{quoted(after)} is not a cursor", hint="take it from the answer before: `next`")
     first = int(digits)
     with index.reading() as generation:
-        visible = visible_to(generation, tenant)
-        allowed = allowed_by(generation, filters, visible)
+        allowed = allowed_by(of_tenant_or_none(generation, tenant), filters)
         rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
         shown = [shown_row(generation.records[row]) for row in rows[first : first + limit]]
         # The place among the records of the list: a row of the index would count the records of others.
         following = f"r{first + limit}" if first + limit < len(rows) else None
         return RecordPage(shown, len(rows), following)
-
-
-def visible_to(generation: Generation, tenant: str | None) -> Mask | None:
-    """(records,) bool: the records of a tenant; None: all, without one. No record is visible to an unknown tenant."""
-    return None if tenant is None else of_tenant_or_none(generation, tenant)
 
 
 def no_record(record_id: str) -> NotFound:
@@ -143,7 +134,7 @@ def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage
         NotFound: the caller has neither; the hint names the nearest record that the caller has.
     """
     with index.reading() as generation:
-        row, chunk = _find(generation, name, visible_to(generation, tenant))
+        row, chunk = _find(of_tenant_or_none(generation, tenant), name)
         first, end = (int(place) for place in generation.starts[row : row + 2])
         rows = [generation.chunks[at] for at in range(first, end)]
         text, places = _joined(rows)
@@ -153,17 +144,16 @@ def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage
         return Passage(generation.records[row], text, start, stop, chunks)
 
 
-def _find(generation: Generation, name: str, visible: Mask | None) -> tuple[int, int | None]:
+def _find(view: RecordView, name: str) -> tuple[int, int | None]:
     """Return the row of a record, and the row of a chunk if the id names a chunk."""
     try:
-        return find_record(generation, name, visible=visible), None
+        return view.find_record(name), None
     except UsageError as error:
         try:
-            chunk = find_chunk(generation, name, visible=visible)
+            chunk = view.find_chunk(name)
         except UsageError:
             raise NotFound(error.message, hint=error.hint if error.hint.startswith("did you") else "") from None
-        record = name.rpartition("#")[0]
-        return find_record(generation, record, visible=visible), chunk
+        return view.find_record(name.rpartition("#")[0]), chunk
 
 
 def _joined(chunks: list[dict[str, Json]]) -> tuple[str, list[tuple[int, int]]]:
@@ -204,7 +194,7 @@ def picture_tag(index: Index, wanted: PictureRequest, *, tenant: str | None) -> 
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
+        row = of_tenant_or_none(generation, tenant).row_of(wanted.record_id)
         if row is None:
             raise no_record(wanted.record_id)
         return sha1([_RULES, generation.id, generation.origin(row).hex(), *wanted])
@@ -219,7 +209,7 @@ def picture(index: Index, wanted: PictureRequest, *, tenant: str | None) -> byte
         Unavailable: a package is missing.
     """
     with index.reading() as generation:
-        row = row_of(generation, wanted.record_id, visible=visible_to(generation, tenant))
+        row = of_tenant_or_none(generation, tenant).row_of(wanted.record_id)
         if row is None:
             raise no_record(wanted.record_id)
         chunk: dict[str, Json] | None = None
@@ -286,37 +276,31 @@ def fields_of(
         UsageError: no record of the caller has a field of that name; the hint has the nearest.
     """
     with index.reading() as generation:
-        try:
-            columns = columns_seen(generation, visible_to(generation, tenant))
-        except UsageError:
-            if names:
-                raise
-            return []
+        view = of_tenant_or_none(generation, tenant)
+        columns = view.columns
         if names:
             for name in names:
                 columns.counts(name)  # raises for an unknown field, with the nearest one
             found = [columns.column(name) for name in names]
-            return [_field(columns, column, examples) for column in found if column is not None]
+            return [_field(view, column, examples) for column in found if column is not None]
         known = [column for name in columns.fields if name not in KEYS and (column := columns.column(name)) is not None]
-        fields = (_field(columns, column, examples) for column in known)
+        fields = (_field(view, column, examples) for column in known)
         return sorted(fields, key=lambda field: (-field.records, field.field))
 
 
-def _field(columns: Columns, column: Column, examples: int) -> FieldValues:
+def _field(view: RecordView, column: Column, examples: int) -> FieldValues:
     import numpy as np
 
-    distinct, records = np.unique(column.values).tolist(), len(np.unique(column.records))
-    kind = "number" if len(column.numbered) == len(distinct) else "text"
-    if all(is_date(column.text(value)) for value in distinct):
+    records = len(np.unique(column.records))
+    kind = "number" if len(column.numbered) == len(column) else "text"
+    if all(is_date(column.text(value)) for value in range(len(column))):
         kind = "date"
-    total = len(columns) if columns.visible is None else int(columns.visible.sum())
     values, others = common_values(column, examples)
     numbers = column.numbers
     least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
-    return FieldValues(column.name, records, values, others, least, most, kind, records / total)
+    return FieldValues(column.name, records, values, others, least, most, kind, records / view.size)
 
 
 def records_of(index: Index, tenant: str | None) -> int:
     """Return the number of records that a caller has."""
-    visible = visible_to(index.opened.generation, tenant)
-    return len(index) if visible is None else int(visible.sum())
+    return of_tenant_or_none(index.opened.generation, tenant).size

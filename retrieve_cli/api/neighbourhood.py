@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.api.contents import no_record, visible_to
+from retrieve_cli.api.contents import no_record
 from retrieve_cli.assemble.graph import labels, open_graph
 from retrieve_cli.retrieval.graph.graph import View
 from retrieve_cli.retrieval.graph.picture import edges_among, places, rings
-from retrieve_cli.storage.records.lookup import row_of
+from retrieve_cli.search.access import of_tenant_or_none
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -66,12 +66,13 @@ def neighbourhood(index: Index, record_id: str, *, tenant: str | None) -> Neighb
         NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
-        visible = visible_to(generation, tenant)
-        if (node := row_of(generation, record_id, visible=visible)) is None:
+        own = of_tenant_or_none(generation, tenant)
+        if (node := own.row_of(record_id)) is None:
             raise no_record(record_id)
         if (graph := open_graph(generation)) is None:
             return None
-        view, label = None if visible is None else View(graph, visible), labels(graph, generation, visible)
+        view = None if own.rows is None else View(graph, own.rows)
+        label = labels(graph, generation, own.rows)
 
         def id_of(node: int) -> str | None:
             return generation.record_id(node) if node < graph.records else None

@@ -37,6 +37,7 @@ class Choices(TypedDict, total=False):
     top_k: int
     n: int
     offset: int
+    sort: str | None
     min_score: float | None
     min_confidence: float | None
     dependencies: bool

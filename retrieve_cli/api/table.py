@@ -18,6 +18,13 @@ SINGLE, SEVERAL = frozenset({JSON, PYTHON, PAGE}), frozenset({JSON, PYTHON})
 
 RESULTS, RECORDS, QUERY, RANKING = "Results", "Choose records", "Query", "Ranking"
 PASSAGES, CHECK, OUTPUT, SCRIPTS = "Passages", "Explain and check", "Output", "Scripts and index"
+ALONE: Mapping[str, Schema] = {
+    "like": {"minItems": 1},
+    "filters": {"minItems": 1, "minLength": 1, "minProperties": 1},
+    "doc_ids": {"minItems": 1},
+    "sort": {},
+}
+"""Choices of which each makes a search without a query, and what then holds for its value."""
 PANELS = (RESULTS, RECORDS, QUERY, RANKING, PASSAGES, CHECK, OUTPUT, SCRIPTS)
 """Panels of `retrieve query --help`, in order."""
 
@@ -170,8 +177,9 @@ class Table:
         chosen = (*self.of_json, *self.aliases) if keys is None else keys
         spellings = [key for key in chosen if self.aliases.get(key, key) == "query"]
         wanted: list[dict[str, Any]] = [{"required": [key]} for key in spellings]
-        if "like" in chosen:  # examples are a query, too
-            wanted.append({"required": ["like"], "properties": {"like": {"minItems": 1}}})
+        if "like" in chosen:
+            alone = {key: ALONE[name] for key in chosen if (name := self.aliases.get(key, key)) in ALONE}
+            wanted += [{"required": [key], "properties": {key: schema}} for key, schema in alone.items()]
         required = wanted[0] if len(wanted) == 1 else {"anyOf": wanted}
         properties = {}
         for key in chosen:

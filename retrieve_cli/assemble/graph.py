@@ -186,16 +186,16 @@ def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callab
     if visible is None:
         return partial(graph.label, record=generation.record_id)
     from retrieve_cli.retrieval.graph.graph import View
-    from retrieve_cli.storage.records.columns import columns_of
+    from retrieve_cli.storage.records.view import RecordView
 
-    view = View(graph, visible)
+    view, columns = View(graph, visible), RecordView(generation, visible).columns
 
     @cache
     def label(node: int) -> str:
         value = view.value(node)
-        column = None if value is None else columns_of(generation).column(value[0])
+        column = None if value is None else columns.column(value[0])
         if value is None or column is None:
             return graph.label(node, record=generation.record_id)
-        return f"{value[0]}:{column.within(visible).spelling(value[1])}"
+        return f"{value[0]}:{column.spelling(value[1])}"
 
     return label

@@ -47,7 +47,8 @@ def query(
     run.check()
     run.settings.expect_trusted("query")
     asked, words = run.asked, " ".join(text or ())
-    if not (batch or words.strip() or asked.files or asked.also or asked.like):
+    selects = asked.files or asked.also or asked.like or asked.filters or asked.doc_ids or "sort" in chosen
+    if not (batch or words.strip() or selects):
         raise UsageError("the query is empty", hint='for example: retrieve query "segment lungs in CT"')
     if run.settings.query.server is not None:
         from retrieve_cli.cli import elsewhere

@@ -181,7 +181,6 @@ def _stemming() -> tuple[str, ...]:
 class Bm25Settings(SettingsSection):
     """Weighting and analysis of terms."""
 
-    backend: Literal["impacts", "rank_bm25"] = "impacts"
     variant: Literal["lucene", "robertson", "atire", "okapi"] = "lucene"
     unit: Literal["auto", "record", "chunk"] = "auto"
     k1: float = bounded(1.2, 0)

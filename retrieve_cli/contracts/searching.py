@@ -78,6 +78,8 @@ class Query(Described):
     apart: ClassVar = ("examples", "variant_of", "records", "chunks", "conditions", "seen", "visible", "own")
     text: str
     id: str = "0"
+    lists: bool = False
+    """True if it has no words and lists all records that may be found."""
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
     beside: tuple[tuple[str, float], ...] = ()

@@ -28,7 +28,7 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.storage.records.lookup import row_of
+from retrieve_cli.storage.records.view import RecordView
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -202,9 +202,9 @@ def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
 
 def spelled(opened: Opened, topics: Sequence[Topic]) -> list[Topic]:
     """Return the topics with each judged id as the index spells it; of equal ids the highest grade."""
-    generation = opened.generation
+    generation, judged = opened.generation, RecordView(opened.generation, None)
     names = {name for topic in topics for name in topic.grades} - generation.contents_by_id().keys()
-    rows = {name: row_of(generation, name) for name in names}
+    rows = {name: judged.row_of(name) for name in names}
     ids = {name: generation.record_id(row) for name, row in rows.items() if row is not None}
     if not ids:
         return list(topics)

@@ -21,7 +21,7 @@ from retrieve_cli.search.conditions import chunk_fields, satisfying
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.records.view import RecordView
 
 _COMPARISONS = {
     "==": "eq", "in": "in", "!=": "not", "not in": "not", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte",
@@ -45,8 +45,9 @@ def narrowed(index: WritableIndex, given: Any, choices: Mapping[str, Any]) -> di
         return {**choices, "filters": [*conditions(choices.get("filters"), "filters"), *written]}
     tenant = choices.get("tenant") or choices.get("tenant_id")
     with index.reading() as generation:
-        visible = of_tenant(generation, tenant) if tenant else np.ones(len(generation.records), np.bool_)
-        passing = visible & _passing(generation, given, visible)
+        view = of_tenant(generation, tenant or None)
+        passing = _passing(view, given)
+        passing = passing if view.rows is None else passing & view.rows
         ids = [generation.record_id(row) for row in passing.nonzero()[0].tolist()]
     if (chosen := choices.get("doc_ids")) is not None:
         ids = sorted({*ids}.intersection(texts_of_ids(chosen, "doc_ids")))
@@ -64,10 +65,10 @@ def _parts(given: Any) -> list[Any]:
     return parts
 
 
-def _passing(generation: Generation, given: Any, visible: Mask) -> Mask:
-    """(records,) bool: the visible records that pass, and maybe others."""
+def _passing(view: RecordView, given: Any) -> Mask:
+    """(records,) bool: the records of a view that pass, and maybe others."""
     if parts := _parts(given):
-        masks = [_passing(generation, part, visible) for part in parts]
+        masks = [_passing(view, part) for part in parts]
         join = np.logical_or if given["operator"] == "OR" else np.logical_and
         passing: Mask = join.reduce(masks)
         return ~passing if given["operator"] == "NOT" else passing
@@ -75,7 +76,7 @@ def _passing(generation: Generation, given: Any, visible: Mask) -> Mask:
     if chunk_fields(condition.field):
         message = f"`{condition.field}` chooses chunks, and a filter with OR or NOT chooses records"
         raise UsageError(message, hint="search once for each of its conditions")
-    return satisfying(generation, condition, visible).records
+    return satisfying(view, condition).records
 
 
 def _comparison(given: Mapping[str, Any]) -> Condition:

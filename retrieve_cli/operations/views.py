@@ -17,8 +17,8 @@ from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import LISTING
-from retrieve_cli.storage.records.lookup import find_chunk, find_record
 from retrieve_cli.storage.records.rows import shown_row
+from retrieve_cli.storage.records.view import RecordView
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -31,10 +31,15 @@ def records(generation: Generation, *, filters: Sequence[str], limit: int) -> di
     Raises:
         UsageError: a filter has another form, or no record has the field.
     """
-    allowed = allowed_by(generation, filters)
+    allowed = allowed_by(_all(generation), filters)
     rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
     shown = (_line(generation, row) for row in (rows[:limit] if limit else rows))
     return {"matched": len(rows), "total": len(generation.records), "records": shown}
+
+
+def _all(generation: Generation) -> RecordView:
+    """Return the operator's view."""
+    return RecordView(generation, None)
 
 
 def _line(generation: Generation, row: int) -> dict[str, Json]:
@@ -59,7 +64,7 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
     Raises:
         UsageError: the record does not exist.
     """
-    at = find_record(generation, record_id)
+    at = _all(generation).find_record(record_id)
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
     shown = [{key: chunk[key] for key in (*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk))} for chunk in chunks]
     row, text = shown_row(generation.records[at]), "\n".join(str(chunk["text"]) for chunk in chunks)
@@ -73,7 +78,7 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     Raises:
         UsageError: the chunk does not exist.
     """
-    row = generation.chunks[find_chunk(generation, chunk_id)]
+    row = generation.chunks[_all(generation).find_chunk(chunk_id)]
     recipe = generation.manifest.recipe
     prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
     analyzer = open_indexes(generation, settings).analyzer
@@ -93,7 +98,7 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     edges = open_graph(generation)
     if edges is None:
         if name is not None:
-            find_record(generation, name)
+            _all(generation).find_record(name)
         return {
             "edges": 0,
             "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
@@ -162,7 +167,7 @@ def drawing(generation: Generation, *, name: str, radius: int) -> dict[str, Json
 def _node(edges: Graph, generation: Generation, name: str) -> int:
     """Return the node of a record id, of a value that records share, or of a name in a file."""
     try:
-        return find_record(generation, name)
+        return _all(generation).find_record(name)
     except UsageError as error:
         try:
             return edges.find(name)

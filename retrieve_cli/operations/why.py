@@ -16,7 +16,6 @@ from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -24,7 +23,7 @@ from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.search.relaxation import answered
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.storage.records.lookup import find_chunk, find_record
+from retrieve_cli.storage.records.view import RecordView
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -42,14 +41,14 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     Searcher(opened).check([request])
     reader = RequestReader(opened.generation, indexes=opened.indexes)
     own = reader.own(request)
-    place = _find(opened.generation, name, own)
+    place = _find(own, name)
     opened = opened.under(override(opened.settings, {"search": {"deadline_ms": None}}, where="why"))
     options = opened.options(unit=place.unit).by(request.retrievers)
     (answer,) = Searcher(opened, options).answer([request])
     question = answer.question
     query = answered(question, answer.attempts)
     ranked = Searcher(opened, options).rank([query])
-    free = replace(query, records=own, chunks=None, visible=own)
+    free = replace(query, records=own.rows, chunks=None, visible=own.rows)
     may_be_found = place.passes(query.records, query.chunks)
     conditions = reader.conditions(request)
     rank, related = (_rank((each.hit for each in listed), place) for listed in (answer.results, answer.related))
@@ -90,17 +89,18 @@ class _Place(Frozen):
         return hit.record == self.record if self.unit == "record" else hit.row == self.row
 
 
-def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
+def _find(own: RecordView, name: str) -> _Place:
     """Return the record or chunk of this name. Raises: UsageError: the tenant has neither."""
+    starts = own.generation.starts
     try:
-        record = find_record(generation, name, visible=own)
-        return _Place(record, int(generation.starts[record]), "record")
+        record = own.find_record(name)
+        return _Place(record, int(starts[record]), "record")
     except UsageError as error:
         try:
-            row = find_chunk(generation, name, visible=own)
+            row = own.find_chunk(name)
         except UsageError:
             raise error from None
-        return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
+        return _Place(int((starts <= row).sum()) - 1, row, "chunk")
 
 
 def _rank(hits: Iterable[Hit], place: _Place) -> int | None:
@@ -203,8 +203,8 @@ def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Pl
     settings = opened.settings
     gate = view["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
-        visible = answer.question.query.visible
-        places, names = groups_of(opened.generation, settings.gating.field, visible)
+        visible = RecordView(opened.generation, answer.question.query.visible)
+        places, names = visible.groups(settings.gating.field)
         group = None if places[place.record] < 0 else names[places[place.record]]
         if group not in [chosen["group"] for chosen in gate["chosen"]]:
             own = "records without a group" if group is None else f"its group, {group!r}"

@@ -55,7 +55,10 @@ def indent_of(answer: Answer) -> int:
 
 def worth(result: Result) -> str:
     """Return the confidence of a result if its score is calibrated, and its score if not."""
-    return significant(result.hit.score) if result.confidence is None else percent(result.confidence)
+    if result.confidence is None:
+        is_listed = not (result.hit.evidence or result.hit.path)  # of a list without a query
+        return "" if is_listed else significant(result.hit.score)
+    return percent(result.confidence)
 
 
 def _sentence(found: Snippet, room: int) -> Iterator[Line]:

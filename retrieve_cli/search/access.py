@@ -7,38 +7,31 @@ format. docs/access.md has the rule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.records.view import RecordView
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Query
-    from retrieve_cli.storage.records.columns import Columns
 
 
 class Access(NamedTuple):
     """The records that exist for a request."""
 
-    generation: Generation
-    own: Mask | None = None
-    """(records,) bool: the records of its tenant; None: all, as the request has no tenant."""
+    own: RecordView
+    """The records of its tenant."""
+    visible: RecordView
+    """The same without the records that it excludes."""
     excluded: tuple[int, ...] = ()
-    """Rows of the excluded records of its tenant."""
-    hidden: Mask | None = None
-    """(records,) bool: records with words that the request excludes."""
+    """Rows of the records that it excludes by their names."""
 
-    @property
-    def visible(self) -> Mask | None:
-        """(records,) bool: the records that exist for it; None: all."""
-        visible = self.own
-        if self.excluded:
-            others = ~only(self.generation, self.excluded)
-            visible = others if visible is None else visible & others
-        if self.hidden is not None:
-            visible = ~self.hidden if visible is None else visible & ~self.hidden
-        return visible
+    def excluding(self, rows: Sequence[int], hidden: Mask | None = None) -> Access:
+        """Return the access without some more records, by rows and by a mask, (records,) bool."""
+        visible = self.visible.without(only(self.own.generation, rows) if rows else None).without(hidden)
+        return Access(self.own, visible, tuple(dict.fromkeys((*self.excluded, *rows))))
 
 
 def only(generation: Generation, rows: Sequence[int]) -> Mask:
@@ -50,59 +43,37 @@ def only(generation: Generation, rows: Sequence[int]) -> Mask:
     return mask
 
 
-def of_tenant(generation: Generation, tenant: str) -> Mask:
-    """(records,) bool: the records of a tenant, whose name is compared letter by letter.
+def of_tenant(generation: Generation, tenant: str | None) -> RecordView:
+    """Return the records of a tenant, whose name is compared letter by letter; None: all.
 
     Raises:
         UsageError: the name is empty, or no record has a tenant. No field of other records is suggested.
     """
+    view = RecordView(generation, None)
+    if tenant is None:
+        return view
     if not tenant.strip():
         raise UsageError("the tenant is empty", hint="name it: --tenant X")
-    columns = columns_seen(generation, None)
     try:
-        return columns.having(TENANT, tenant)
+        return RecordView(generation, view.columns.having(TENANT, tenant))
     except UsageError as error:
         hint = f"give the records a field {TENANT!r} and build again: retrieve build"
         raise UsageError(error.message, hint=hint) from None
 
 
-def of_tenant_or_none(generation: Generation, tenant: str) -> Mask:
-    """(records,) bool: the records of a tenant; none of them if no record has a tenant, or the name is empty."""
+def of_tenant_or_none(generation: Generation, tenant: str | None) -> RecordView:
+    """Return the records of a tenant; none of them if no record has a tenant, or the name is empty."""
     try:
         return of_tenant(generation, tenant)
     except UsageError:
-        return only(generation, ())
+        return RecordView(generation, only(generation, ()))
 
 
-def columns_seen(generation: Generation, visible: Mask | None) -> Columns:
-    """Return what records can be filtered by, of those that are visible."""
-    from retrieve_cli.storage.records.columns import columns_of  # a query without conditions does without it
-
-    columns = columns_of(generation)
-    return columns if visible is None else columns.within(visible)
-
-
-def seen_by_any(queries: Iterable[Query]) -> Mask | None:
-    """(records,) bool: the records that are visible to any of the queries; None: all."""
-    found = None
+def seen_by_any(generation: Generation, queries: Iterable[Query]) -> RecordView:
+    """Return the records that are visible to any of the queries."""
+    rows = None
     for mask in {id(query.visible): query.visible for query in queries}.values():
         if mask is None:
-            return None
-        found = mask if found is None else found | mask
-    return found
-
-
-def groups_of(generation: Generation, field: str, visible: Mask | None) -> tuple[Any, list[str]]:
-    """Return the groups of records by a field: (records,) int32 places among the names, -1 for none; and the names.
-
-    With `visible`, (records,) bool, other records have no group; a field that no visible record has gives no groups.
-
-    Raises:
-        UsageError: no record has the field, and all records are visible.
-    """
-    columns = columns_seen(generation, visible)
-    if visible is not None and columns.column(field) is None:
-        import numpy as np
-
-        return np.full(len(generation.records), -1, np.int32), []
-    return columns.groups(field)
+            return RecordView(generation, None)
+        rows = mask if rows is None else rows | mask
+    return RecordView(generation, rows)

@@ -16,14 +16,13 @@ import numpy as np
 from retrieve_cli.contracts.engines import AnyOf
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
-from retrieve_cli.search.access import columns_seen
-from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.column import known_as
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.queries.filters import Condition
     from retrieve_cli.storage.records.columns import Columns
+    from retrieve_cli.storage.records.view import RecordView
 
 _CANONICAL = ("license", "modality")
 """Fields of which the records of catalogs have one spelling of each value."""
@@ -43,55 +42,47 @@ class Passing(NamedTuple):
     """(records,) bool: those that do, or that have a chunk which does."""
     chunks: Mask | None = None
     """(chunks,) bool: those that do, if the condition is on chunks."""
+    notice: str = ""
+    """A sentence, if others may satisfy it, too."""
 
 
-def satisfying(generation: Generation, condition: Condition, visible: Mask | None = None) -> Passing:
-    """Return what satisfies a condition; fields and values that no visible record has are unknown.
+def satisfying(view: RecordView, condition: Condition) -> Passing:
+    """Return what satisfies a condition; fields and values that no record of the view has are unknown.
 
     A record's own field `section`, of its metadata, is a section of all its chunks.
 
     Raises:
-        UsageError: no visible record has the field.
+        UsageError: no record of the view has the field.
     """
     field, written = condition.field, str(condition)
-    if field.casefold() == _SECTION:
-        from retrieve_cli.storage.records.sections import sections_of
-
-        sections = sections_of(generation)
-        if sections.known(generation.starts, visible):
-            chunks = sections.select(condition.operator.removeprefix("!"), condition.values, condition.globs)
-            chunks |= spread(generation, _own_section(generation, condition, visible))
-            chunks = ~chunks if condition.negated is not (condition.operator == "!=") else chunks
-            return Passing(field, written, with_chunks(generation, chunks), chunks)
-    if field.startswith(_FACETS) and (passing := _by_facet(generation, condition, visible)) is not None:
+    if field.casefold() == _SECTION and (sections := view.sections) is not None:
+        chunks = sections.select(condition.operator.removeprefix("!"), condition.values, condition.globs)
+        chunks |= view.chunks_of(_own_section(view, condition))
+        chunks = ~chunks if condition.negated is not (condition.operator == "!=") else chunks
+        return Passing(field, written, view.with_chunks(chunks), chunks)
+    if field.startswith(_FACETS) and (passing := _by_facet(view, condition)) is not None:
         return passing
-    columns = columns_seen(generation, visible)
     try:
-        found = columns.select(field, condition.operator, in_all_spellings(condition), globs=condition.globs)
+        found = view.columns.select(field, condition.operator, in_all_spellings(condition), globs=condition.globs)
     except UsageError as error:
-        from retrieve_cli.storage.records.sections import sections_of
         from retrieve_cli.untrusted.nearest import nearest
 
-        if nearest(field, [_SECTION]) is None or not sections_of(generation).known(generation.starts, visible):
+        if nearest(field, [_SECTION]) is None or view.sections is None:
             raise error from None
         raise UsageError(error.message, hint=f"did you mean `{_SECTION}`?") from None
     return Passing(field, written, ~found if condition.negated else found)
 
 
-def _by_facet(generation: Generation, condition: Condition, visible: Mask | None) -> Passing | None:
+def _by_facet(view: RecordView, condition: Condition) -> Passing | None:
     """Return what satisfies a condition on a facet of chunks; None if the index has none, or the records' own metadata
     have the field instead. Raises: UsageError: nothing has the field."""
-    from retrieve_cli.storage.records.sections import facet_columns
-
-    if (columns := facet_columns(generation)) is None:
+    if (columns := view.facets) is None:
         return None
-    if visible is not None:
-        columns = columns.within(spread(generation, visible))
-    if condition.field not in columns.fields and condition.field in columns_seen(generation, visible).fields:
+    if condition.field not in columns.fields and condition.field in view.columns.fields:
         return None
     chunks = columns.select(condition.field, condition.operator, condition.values, globs=condition.globs)
     chunks = ~chunks if condition.negated else chunks
-    return Passing(condition.field, str(condition), with_chunks(generation, chunks), chunks)
+    return Passing(condition.field, str(condition), view.with_chunks(chunks), chunks)
 
 
 def chunk_fields(field: str) -> bool:
@@ -115,26 +106,15 @@ def in_all_spellings(condition: Condition) -> tuple[str, ...]:
     return (*condition.values, *whole, *(name for value in plain if (name := canonical(value))))
 
 
-def _own_section(generation: Generation, condition: Condition, visible: Mask | None) -> Mask:
+def _own_section(view: RecordView, condition: Condition) -> Mask:
     """The records whose own field satisfies the positive condition."""
-    columns = columns_seen(generation, visible)
     operator = condition.operator.removeprefix("!")
-    if (column := columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbered)):
-        return np.zeros(len(generation.records), np.bool_)
-    return columns.select(_SECTION, operator, condition.values, globs=condition.globs)
+    if (column := view.columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbered)):
+        return np.zeros(len(view.columns), np.bool_)
+    return view.columns.select(_SECTION, operator, condition.values, globs=condition.globs)
 
 
-def spread(generation: Generation, records: Mask) -> Mask:
-    """(chunks,) bool: the chunks of some records."""
-    return np.repeat(records, np.diff(generation.starts))
-
-
-def with_chunks(generation: Generation, chunks: Mask) -> Mask:
-    """(records,) bool: the records that have one of these chunks."""
-    return np.logical_or.reduceat(chunks, generation.starts[:-1])
-
-
-def together(generation: Generation, masks: Sequence[Mask], conditions: Sequence[Passing]) -> tuple[Mask | None, ...]:
+def together(view: RecordView, masks: Sequence[Mask], conditions: Sequence[Passing]) -> tuple[Mask | None, ...]:
     """Return the records and the chunks that pass all conditions and are in all masks, which are of records.
 
     Conditions on chunks hold for one and the same chunk. None if there is nothing to pass.
@@ -146,24 +126,24 @@ def together(generation: Generation, masks: Sequence[Mask], conditions: Sequence
         if each.chunks is not None:
             chunks = each.chunks if chunks is None else chunks & each.chunks
     if chunks is not None and records is not None:
-        chunks = chunks & spread(generation, records)
-        records = with_chunks(generation, chunks)
+        chunks = chunks & view.chunks_of(records)
+        records = view.with_chunks(chunks)
     return records, chunks
 
 
-def allowed_by(generation: Generation, filters: Sequence[str], visible: Mask | None = None) -> Mask | None:
-    """(records,) bool: the visible records that satisfy every condition; one chunk must satisfy all conditions on
+def allowed_by(view: RecordView, filters: Sequence[str]) -> Mask | None:
+    """(records,) bool: the records of the view that satisfy every condition; one chunk must satisfy all conditions on
     chunks. None: all.
 
     Raises:
         UsageError: a filter is invalid, or names a field that no record has.
     """
     if not filters:
-        return visible
+        return view.rows
     from retrieve_cli.retrieval.queries.filters import parse
 
-    masks = [] if visible is None else [visible]
-    return together(generation, masks, [satisfying(generation, each, visible) for each in map(parse, filters)])[0]
+    masks = [] if view.rows is None else [view.rows]
+    return together(view, masks, [satisfying(view, each) for each in map(parse, filters)])[0]
 
 
 _MOST_VALUES = 1000
@@ -172,27 +152,23 @@ _ID = "id"
 
 
 def conditions_on(
-    generation: Generation,
+    view: RecordView,
     conditions: Sequence[Condition],
     *,
     tenant: str | None,
     ids: Sequence[Sequence[str]],
     excluded: Sequence[str],
-    visible: Mask | None = None,
 ) -> list[AnyOf] | None:
     """Return conditions for exactly the records that pass the filters, belong to the tenant, have one id of each list
     in `ids`, and are not excluded; None if that cannot be expressed.
 
-    Names of fields are resolved among the `visible` records, (records,) bool; None: all.
+    Names of fields are resolved among the records of the view.
     """
-    from retrieve_cli.storage.records.columns import columns_of  # a query without conditions does without it
-
-    columns, column = columns_seen(generation, visible), columns_of(generation).column(TENANT)
-    said = [] if tenant is None else [AnyOf(TENANT if column is None else column.name, [tenant])]
+    said = [] if tenant is None else [AnyOf(TENANT, [tenant])]
     said += [AnyOf(_ID, list(names)) for names in ids]
     said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []
     for condition in conditions:
-        if (one := None if chunk_fields(condition.field) else _any_of(columns, condition)) is None:
+        if (one := None if chunk_fields(condition.field) else _any_of(view.columns, condition)) is None:
             return None
         said.append(one)
     return said if all(len(one.values) <= _MOST_VALUES for one in said) else None

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import quoted, shortened
 from retrieve_cli.retrieval.queries.filters import Condition, parse
-from retrieve_cli.search.access import columns_seen
-from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records.suggestions import common_values, value_near
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Request
+    from retrieve_cli.contracts import Request
     from retrieve_cli.search.conditions import Passing
+    from retrieve_cli.storage.records.view import RecordView
 
 _LISTED = 8
 """Values of a field that a sentence lists."""
@@ -25,11 +24,10 @@ _LONGEST = 40
 """Characters of a value in a list."""
 
 
-def explain(
-    generation: Generation, request: Request, conditions: Sequence[Passing], visible: Mask | None
-) -> Iterator[str]:
-    """Yield why no visible record passes all of some conditions."""
-    numbers = [int((passing.records if visible is None else passing.records & visible).sum()) for passing in conditions]
+def explain(view: RecordView, request: Request, conditions: Sequence[Passing]) -> Iterator[str]:
+    """Yield why no record of a view passes all of some conditions."""
+    masks = [passing.records if view.rows is None else passing.records & view.rows for passing in conditions]
+    numbers = [int(mask.sum()) for mask in masks]
     empty = [passing for passing, number in zip(conditions, numbers, strict=True) if not number]
     for passing in empty:
         if passing.field == TENANT and request.tenant is not None:
@@ -40,18 +38,18 @@ def explain(
         else:
             condition = parse(passing.written)
             verb = "has" if condition.operator == "=" and not condition.negated else "passes"
-            yield f"no record {verb} {shortened(passing.written)}{_values(generation, condition, visible)}"
+            yield f"no record {verb} {shortened(passing.written)}{_values(view, condition)}"
     if not empty and len(conditions) > 1:
         pairs = zip(conditions, numbers, strict=True)
         listed = ", ".join(f"{shortened(passing.written)} ({number:,})" for passing, number in pairs)
         yield f"no record passes all of {listed}"
 
 
-def _values(generation: Generation, condition: Condition, visible: Mask | None) -> str:
+def _values(view: RecordView, condition: Condition) -> str:
     """The end of a sentence: a value that is like the one asked for, and the values that most records have."""
     if condition.negated or condition.operator == "!=":
         return ""
-    column = columns_seen(generation, visible).column(condition.field)
+    column = view.columns.column(condition.field)
     if column is None or not len(column.values):
         return ""
     compared = condition.operator == "=" and condition.values[0] not in condition.globs

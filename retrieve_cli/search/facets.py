@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from retrieve_cli.frozen import replace
-from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.ranking import rank
+from retrieve_cli.storage.records.view import RecordView
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Query, Question, Ranking
@@ -44,8 +44,9 @@ def expect_fields(generation: Generation, queries: Iterable[Query], fields: Sequ
         UsageError: no visible record has such a field; names the nearest that one has.
     """
     for query in queries:
+        columns = RecordView(generation, query.visible).columns
         for field in fields:
-            columns_seen(generation, query.visible).find(field)
+            columns.find(field)
 
 
 class FacetCounter(NamedTuple):
@@ -91,7 +92,7 @@ class FacetCounter(NamedTuple):
 
     def _facet(self, field: str, ranking: Ranking) -> Facet:
         generation = self.opened.generation
-        column = columns_seen(generation, ranking.query.visible).find(field)
+        column = RecordView(generation, ranking.query.visible).columns.find(field)
         matched = np.zeros(len(generation.records), np.bool_)
         if ranking.matches is not None:
             rows, starts = ranking.matches.rows(), generation.starts

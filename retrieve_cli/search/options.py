@@ -45,6 +45,8 @@ class SearchOptions(Frozen):
     """Do not correct words that no record has."""
     offset: int = 0
     """Number of results on earlier pages."""
+    sort: str | None = None
+    """Field by which matching records are ordered; `year:desc` from the greatest value on."""
     facets: tuple[str, ...] = ()
     """Fields of which the values of matching records are counted."""
     explain: bool = False

@@ -18,13 +18,15 @@ from retrieve_cli.errors import STEP_FAILURES, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
-from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
+    from retrieve_cli.search.opened import Opened
+    from retrieve_cli.search.options import SearchOptions
+    from retrieve_cli.storage.records.view import RecordView
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -40,6 +42,8 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
         UsageError: a boost or a kind of edges is invalid, or no record has the grouping field.
     """
     options, settings = plan.options, plan.opened.settings
+    if options.sort is not None:
+        return Pipeline((_sorted(plan),))
     boosting, reader = _boosting(plan), reader_of(plan)
     tail = [*boosting, *_recency(plan), *_cuts(plan)]
     expansion = _expansion(plan)
@@ -59,6 +63,54 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     return Pipeline((*stages, *tail))
 
 
+def _sorted(plan: RankPlan) -> Stage:
+    """The stage that orders what matches by a field. Raises: UsageError: no visible record has the field."""
+    depth, diversity = _depth(plan.opened, plan.options), plan.opened.settings.diversity
+    first = _first(plan, depth)
+    if plan.texts > plan.queries:
+        first = _merge(plan, first, keep=depth)
+    if (diversity.per_source, diversity.per_group, diversity.mmr) != (None, None, None):
+        plan.say("diversity.* is not applied: `sort` orders the results")
+    after = (*_boosting(plan), *_recency(plan), *_threshold(plan))
+    return sorting(plan.view, plan.opened, plan.options, first, *after)
+
+
+def listing_of(view: RecordView, opened: Opened, options: SearchOptions) -> Pipeline:
+    """Return the stages that list records without a query.
+
+    Raises:
+        UsageError: no visible record has the field by which they are ordered.
+    """
+    from retrieve_cli.retrieval.stages.order import Enumerate
+
+    layout = ChunkLayout(view.generation.starts, view.generation.chunk_id)
+    stage = Enumerate(layout, options.unit, _depth(opened, options))
+    return Pipeline((stage if options.sort is None else sorting(view, opened, options, stage),))
+
+
+def sorting(view: RecordView, opened: Opened, options: SearchOptions, first: Stage, *after: Stage) -> Stage:
+    """Return the stage that orders what `first` matches, and `after` rescores, by the field of the options.
+
+    Raises:
+        UsageError: no visible record has the field.
+    """
+    from retrieve_cli.retrieval.stages.order import Sort
+
+    written = str(options.sort)
+    field, _, direction = written.rpartition(":")
+    if direction.casefold() not in ("asc", "desc"):
+        field, direction = written, "asc"
+    descending = direction.casefold() == "desc"
+    places = view.columns.order(field, descending=descending)
+    layout = ChunkLayout(view.generation.starts, view.generation.chunk_id)
+    depth = _depth(opened, options)
+    return Sort(first, after, written, places, layout, options.unit, depth, options.k)
+
+
+def _depth(opened: Opened, options: SearchOptions) -> int:
+    return max(options.k, opened.settings.search.depth)
+
+
 def _first(plan: RankPlan, keep: int) -> Stage:
     """The stage that asks the retrievers, once or through a gate."""
     gating = plan.opened.settings.gating
@@ -68,7 +120,7 @@ def _first(plan: RankPlan, keep: int) -> Stage:
     from retrieve_cli.retrieval.stages.gate import GroupRouting
 
     wide = _retrieving(plan, max(keep, gating.global_candidates))
-    groups, names = groups_of(plan.opened.generation, gating.field, plan.visible)
+    groups, names = plan.view.groups(gating.field)
     return GroupRouting(
         wide,
         # Quotas pass over hits, so that a second search has to bring as many as the first.
@@ -213,7 +265,7 @@ def _boosting(plan: RankPlan) -> list[Stage]:
     found = []
     for written, boost in {**known, **given}.items():
         try:
-            passing = satisfying(plan.opened.generation, boost.condition, plan.visible)
+            passing = satisfying(plan.view, boost.condition)
         except UsageError as error:
             if written in given:
                 raise
@@ -232,17 +284,13 @@ def _recency(plan: RankPlan) -> list[Stage]:
     chosen = plan.opened.settings.recency
     if chosen.field is None:
         return []
-    import numpy as np
-
     from retrieve_cli.retrieval.stages.boost import Boost, Recent, day_of
-    from retrieve_cli.search.access import columns_seen
 
-    column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
+    column = plan.view.columns.column(chosen.field)
     newest = None
     if column is not None:  # its values are in the order of their text
-        held = range(len(column)) if plan.visible is None else np.unique(column.values).tolist()
         built = day_of(str(plan.opened.generation.manifest.built.get("at"))) or date.max.toordinal()
-        for day in filter(None, (day_of(column.text(place)) for place in reversed(held))):
+        for day in filter(None, (day_of(column.text(place)) for place in reversed(range(len(column))))):
             newest = min(day, built)
             if day <= built:
                 break
@@ -258,6 +306,24 @@ def _cuts(plan: RankPlan) -> list[Stage]:
     field."""
     opened, options = plan.opened, plan.options
     search, diversity = opened.settings.search, opened.settings.diversity
+    stages = _threshold(plan)
+    if (diversity.per_source, diversity.per_group) != (None, None):
+        from retrieve_cli.retrieval.stages.diversity import Limit, per_source
+
+        caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
+        caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
+        stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
+    if diversity.mmr is not None:
+        from retrieve_cli.retrieval.stages.diversity import Mmr
+
+        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
+    return stages
+
+
+def _threshold(plan: RankPlan) -> list[Stage]:
+    """The stage that drops hits of low scores; none without a threshold."""
+    opened, options = plan.opened, plan.options
+    search = opened.settings.search
     stages: list[Stage] = []
     if (options.min_score, options.grade, search.max_distance) != (None, None, None):
         from retrieve_cli.retrieval.stages.threshold import Threshold
@@ -272,21 +338,11 @@ def _cuts(plan: RankPlan) -> list[Stage]:
                 k=options.k,
             )
         )
-    if (diversity.per_source, diversity.per_group) != (None, None):
-        from retrieve_cli.retrieval.stages.diversity import Limit, per_source
-
-        caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
-        caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
-        stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
-    if diversity.mmr is not None:
-        from retrieve_cli.retrieval.stages.diversity import Mmr
-
-        stages.append(Mmr(vectors_of(opened.generation, opened.indexes), trade_off=diversity.mmr, keep=options.k))
     return stages
 
 
 def _per_group(plan: RankPlan, most: int) -> Cap:
     from retrieve_cli.retrieval.stages.diversity import per_group
 
-    groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)
+    groups, _ = plan.view.groups(plan.opened.settings.gating.field)
     return per_group(most, groups)

@@ -19,7 +19,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Examples, Query
 from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
-from retrieve_cli.search.access import columns_seen, seen_by_any
+from retrieve_cli.search.access import seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.opened import Opened
@@ -27,7 +27,7 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask
+    from retrieve_cli.storage.records.view import RecordView
 
 
 class RankPlan(NamedTuple):
@@ -47,10 +47,10 @@ class RankPlan(NamedTuple):
     queries: int
     say: Callable[[str], None]
     """Receives what the user should know."""
+    view: RecordView
+    """The records that are visible to any of the queries."""
     remote: frozenset[str] = frozenset()
     """Retrievers that wait for a server."""
-    visible: Mask | None = None
-    """(records,) bool: the records that are visible to any of the queries; None: all."""
     substitute: str | None = None
     """The retriever that answers alone where vectors cannot be compared, if one is configured."""
     substituted: bool = False
@@ -130,7 +130,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     substitute = _substitute(settings, options, chosen)
     rerank = False if options.dense_only else options.rerank
     retrievers = chosen if substitute is None else (*chosen, substitute)
-    reranker = _reranker(generation, settings, retrievers) if (options.hybrid if rerank is None else rerank) else None
+    by_default = options.hybrid and options.sort is None
+    reranker = _reranker(generation, settings, retrievers) if (by_default if rerank is None else rerank) else None
     if rerank and reranker is None:
         raise NotConfigured("no reranker is configured", hint="set rerank.backend")
     omitted = Omissions(chosen, needed(settings, chosen, reranker, asked=bool(rerank)), say)
@@ -138,8 +139,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     for name in optional(chosen, remote, settings):
         if why := deadline.no_room_for(name):
             omitted.give_up(name, why)
-    visible = seen_by_any(queries)
-    _expect_groups(opened, options, visible, say)
+    view = seen_by_any(generation, queries)
+    _expect_groups(view, settings, options, say)
     keep = options.rerank_keep if reranker is not None else None
     forms = QueryForms(opened.models, deadline, say)
     for query in queries:
@@ -156,8 +157,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         texts,
         len(queries),
         say,
+        view,
         remote=remote,
-        visible=visible,
         substitute=substitute,
         keep=keep,
         expands=_expands(settings, options, keep, say),
@@ -179,12 +180,11 @@ def _remote(opened: Opened, retrievers: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _expect_groups(opened: Opened, options: SearchOptions, visible: Mask | None, say: Callable[[str], None]) -> None:
+def _expect_groups(view: RecordView, settings: Settings, options: SearchOptions, say: Callable[[str], None]) -> None:
     """Add a notice if no record that a query may see has the field by which records are grouped."""
-    settings = opened.settings
-    if visible is not None and (options.route or settings.diversity.per_group is not None):
+    if view.rows is not None and (options.route or settings.diversity.per_group is not None):
         field = settings.gating.field
-        if columns_seen(opened.generation, visible).column(field) is None:
+        if view.columns.column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
 
 
@@ -193,7 +193,8 @@ def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: 
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         return False
-    return not options.dense_only and (options.hybrid if options.expand is None else options.expand)
+    by_default = options.hybrid and options.sort is None
+    return not options.dense_only and (by_default if options.expand is None else options.expand)
 
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
@@ -213,6 +214,9 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
     present = registry.ordered(generation.manifest.recipe.retrievers)
     if options.hybrid and not options.retrievers:
         registry.check_required(present, settings)
+    by_words = tuple(name for name in present if retriever(name).role == "lexical")
+    if options.sort is not None and options.hybrid and not options.retrievers and by_words:
+        return by_words  # words match or do not; vectors are near to every record
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := similar_names(generation)):
@@ -284,11 +288,14 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     scale than their lowest one."""
     k = options.k
     for query in queries:
-        if not all(each.text.strip() for each in (query, *query.also)):
+        if not (query.lists or all(each.text.strip() for each in (query, *query.also))):
             name = "the query" if len(queries) == 1 else f"the text of query {quoted(query.id)}"
             raise UsageError(f"{name} is empty", hint="for example: segment lungs in CT")
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
+    if options.sort is not None and (options.rerank or options.expand):
+        other = "a reranker orders" if options.rerank else "linked records come"
+        raise UsageError(f"{other} by score, and `sort` by a field", hint="remove one of them")
     if options.min_score is not None and any(query.also for query in queries):
         message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
         raise UsageError(message, hint="remove min_score, or the variants (--also)")

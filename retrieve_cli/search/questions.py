@@ -13,7 +13,7 @@ from retrieve_cli.contracts.terms.words import has_words
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import Tagged, has_operator, read_tags
-from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none, only
+from retrieve_cli.search.access import Access, of_tenant, of_tenant_or_none, only
 from retrieve_cli.search.conditions import Passing, conditions_on, satisfying, together
 from retrieve_cli.storage.generation import Generation
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.search.rewording import Rewording
     from retrieve_cli.search.word_search import WordSearch
+    from retrieve_cli.storage.records.view import RecordView
 
 _EXAMPLE = 1000
 """Characters of a record that words and rerankers compare others with; vectors compare all of it."""
@@ -58,15 +59,18 @@ class RequestReader:
         settings: Settings | None = None,
         indexes: Indexes | None = None,
         rewording: Rewording | None = None,
+        sorts: bool = False,
     ) -> None:
         """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
-        `indexes`, quotation marks and dashes are text; without `rewording`, the words stay as typed."""
+        `indexes`, quotation marks and dashes are text; without `rewording`, the words stay as typed. `sorts` is True if
+        records are ordered by a field, which needs no words."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
         self._indexes = indexes
         self._rewording = rewording
-        self._tenants: dict[str, Mask] = {}
+        self._sorts = sorts
+        self._tenants: dict[str | None, RecordView] = {}
         """The records of each tenant: the requests of a batch share them."""
 
     def read(self, request: Request) -> Question:
@@ -79,36 +83,36 @@ class RequestReader:
         texts = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
-        typed = replace(request, typed_ids=True)
-        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
-        access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
+        access, like, not_like = self._examples(request, access)
         files = (*self._files(request), *map(self._example, like))
-        tokens = (token for file in files for token in file.tokens)
-        formats = tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
-        visible = access.visible
+        formats = _formats(tagged, files)
         if self._rewording is not None:
-            texts = self._rewording.of(texts, visible)
+            texts = self._rewording.of(texts, access.visible)
             tagged = _together(texts)
-        asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
-        conditions = self._conditions(request, tagged, access, visible)
+        beside = [*(file.text for file in files if file.text), *formats]
+        lists = not (like or beside or request.also or tagged.text.strip()) and self._lists(request, tagged)
+        asked = _asked(request, texts, beside, lists=lists)
+        conditions = self._conditions(request, tagged, access)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
-        wordless = not any(has_words(each.text) for each in asked)
+        wordless = not (lists or any(has_words(each.text) for each in asked))
         selected = [] if wordless else included if tagged.included else None
-        records, chunks = self._allowed(conditions, access, visible, selected)
+        records, chunks = self._allowed(conditions, access, selected)
         unselected = self._unselected(request, access)
         said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
-        said += [] if unselected or wordless else self._empty(request, conditions, visible, records)
+        bounded = [each.notice for each in conditions if each.notice]
+        said += bounded if unselected or wordless or bounded else self._empty(request, conditions, access, records)
         return Question(
             request=request,
             query=replace(
                 asked[0],
                 also=tuple(asked[1:]),
+                lists=lists,
                 records=records,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
-                visible=visible,
-                seen=self._said(request, Access(self._generation, access.own)),
-                own=access.own,
+                visible=access.visible.rows,
+                seen=self._said(request, Access(access.own, access.own)),
+                own=access.own.rows,
                 examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
@@ -122,12 +126,22 @@ class RequestReader:
             files=files,
         )
 
+    def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:
+        """Return the rows of the examples of a request, and the records that exist for it without them."""
+        typed = replace(request, typed_ids=True)
+        like, not_like = (self._rows(names, typed, access) for names in (request.like, request.not_like))
+        return access.excluding([*like, *not_like]), like, not_like
+
+    def _lists(self, request: Request, tagged: Tagged) -> bool:
+        """Return True if a request without words names the records that it is about."""
+        return bool(self._sorts or request.filters or request.doc_ids or tagged.filters or tagged.included)
+
     def conditions(self, request: Request) -> Sequence[Passing]:
         """Conditions that a record must satisfy: the filters of flags and tags, the tenant, the ids. Raises as
         `read` does."""
         tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
-        return self._conditions(request, tagged, access, access.visible)
+        return self._conditions(request, tagged, access)
 
     def beside(self, request: Request, field: str) -> tuple[Mask | None, ...] | None:
         """Return the records and the chunks that match without the filters on a field: the tenant, exclusions, ids and
@@ -136,19 +150,16 @@ class RequestReader:
 
         tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
-        visible, filters = access.visible, (*request.filters, *tagged.filters)
-        columns = columns_seen(self._generation, visible)
+        filters, columns = (*request.filters, *tagged.filters), access.visible.columns
         kept = tuple(each for each in filters if not columns.same(parse(each).field, field))
         if kept == filters:
             return None
-        conditions = self._conditions(replace(request, filters=kept), replace(tagged, filters=()), access, visible)
+        conditions = self._conditions(replace(request, filters=kept), replace(tagged, filters=()), access)
         included, _ = self._named(access, tagged.included, "INCLUDE")
-        return self._allowed(conditions, access, visible, included if tagged.included else None)
+        return self._allowed(conditions, access, included if tagged.included else None)
 
-    def own(self, request: Request) -> Mask | None:
-        """(records,) bool: the records of the request's tenant; None: all, as it has none. Raises as `read` does."""
-        if request.tenant is None:
-            return None
+    def own(self, request: Request) -> RecordView:
+        """Return the records of the request's tenant; all, if it has none. Raises as `read` does."""
         if request.tenant not in self._tenants:
             of = of_tenant_or_none if request.confined else of_tenant
             self._tenants[request.tenant] = of(self._generation, request.tenant)
@@ -156,22 +167,22 @@ class RequestReader:
 
     def _access(self, request: Request, tagged: Tagged) -> tuple[Access, list[str]]:
         """Return the records that exist for a request, and notices on excluded names that no record has."""
-        access = Access(self._generation, self.own(request))
+        own = self.own(request)
+        access = Access(own, own)
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
         hidden = None
         for words in tagged.without:
-            found = self._wording.having(words, self.own(request), request.tenant)
+            found = self._wording.having(words, own)
             hidden = found.records if hidden is None else hidden | found.records
             unknown += [found.notice] if found.notice else []
-        return access._replace(excluded=tuple(excluded), hidden=hidden), unknown
+        return access.excluding(excluded, hidden), unknown
 
     def _texts(self, request: Request) -> list[Tagged]:
         """Return the texts of a request, their tags and operators read."""
         texts = [read_tags(text) for text in (request.text, *request.also)]
         if self._indexes is None or not any(has_operator(text.text) for text in texts):
             return texts
-        own = self.own(request)
-        return [self._wording.read(text, own, request.tenant) for text in texts]
+        return [self._wording.read(text, self.own(request)) for text in texts]
 
     @cached_property
     def _wording(self) -> WordSearch:
@@ -210,7 +221,7 @@ class RequestReader:
         rows: dict[int, None] = {}
         unknown = []
         for name in dict.fromkeys(names):
-            columns = columns_seen(self._generation, access.own)
+            columns = access.own.columns
             found = columns.select("id", "=", [name]) | columns.select("name", "=", [name])
             if not found.any():
                 unknown.append(name)
@@ -219,29 +230,26 @@ class RequestReader:
 
     def _unknown(self, names: Sequence[str], what: str, access: Access) -> list[str]:
         """Return a notice on names that no record has; an empty list without names."""
-        if not names:
-            return []
-        from retrieve_cli.storage.records.lookup import unknown_names
-
-        return [unknown_names(self._generation, names, what, visible=access.visible)]
+        return [access.visible.unknown_names(names, what)] if names else []
 
     def _allowed(
-        self, conditions: Sequence[Passing], access: Access, visible: Mask | None, included: Sequence[int] | None
+        self, conditions: Sequence[Passing], access: Access, included: Sequence[int] | None
     ) -> tuple[Mask | None, ...]:
         """The records that may be found, and the chunks by which they may be; None for all."""
-        masks = [] if visible is None else [visible]
+        masks = [] if access.visible.rows is None else [access.visible.rows]
         masks += [] if included is None else [only(self._generation, included)]
-        return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
+        others = [each for each in conditions if each.records is not access.own.rows]
+        return together(access.visible, masks, others)
 
     def _empty(
-        self, request: Request, conditions: Sequence[Passing], visible: Mask | None, records: Mask | None
+        self, request: Request, conditions: Sequence[Passing], access: Access, records: Mask | None
     ) -> Iterable[str]:
         """Return reasons why no record passes the conditions, if none does."""
         if not conditions or records is None or records.any():
             return ()
         from retrieve_cli.search.empty_filters import explain
 
-        return explain(self._generation, request, conditions, visible)
+        return explain(access.visible, request, conditions)
 
     def _stated(
         self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
@@ -265,47 +273,46 @@ class RequestReader:
 
         said = partial(
             conditions_on,
-            self._generation,
+            access.visible,
             [parse(text) for text in filters],
             tenant=request.tenant,
             ids=ids,
             excluded=self._ids(access.excluded),
-            visible=access.visible,
         )
         return cache(said)  # each retriever asks
 
     def _ids(self, rows: Sequence[int]) -> list[str]:
         return [self._generation.record_id(row) for row in rows]
 
-    def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Sequence[Passing]:
+    def _conditions(self, request: Request, tagged: Tagged, access: Access) -> Sequence[Passing]:
         filters = (*request.filters, *tagged.filters)
-        if not filters and access.own is None and request.doc_ids is None and not tagged.phrases:
+        if not filters and access.own.rows is None and request.doc_ids is None and not tagged.phrases:
             return []
         from retrieve_cli.retrieval.queries.filters import Condition, parse
 
-        found = [satisfying(self._generation, each, visible) for each in map(parse, filters)]
-        if request.tenant is not None and access.own is not None:
-            found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
-        for phrase in tagged.phrases:
-            held = self._wording.having(f'"{phrase}"', self.own(request), request.tenant)
-            found.append(Passing("phrase", f'"{phrase}"', held.records, held.chunks))
+        found = [satisfying(access.visible, each) for each in map(parse, filters)]
+        if request.tenant is not None and access.own.rows is not None:
+            found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own.rows))
         if request.doc_ids is not None:
             selected = only(self._generation, self._rows(request.doc_ids, request, access))
             found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), selected))
+        among = together(access.own, [], found)[0]
+        for phrase in (f'"{phrase}"' for phrase in tagged.phrases):
+            held = self._wording.having(phrase, access.own)
+            held = self._wording.having(phrase, access.own, among) if held.notice else held
+            found.append(Passing("phrase", phrase, held.records, held.chunks, held.notice))
         return found
 
     def _row(self, name: str, request: Request, access: Access) -> int | None:
         """Return the row of a record by its id, even if it is excluded; None if the tenant does not have the id.
         Raises: UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion."""
-        from retrieve_cli.storage.records.lookup import find_record, row_of
-
-        row = row_of(self._generation, name, visible=access.own)
+        row = access.own.row_of(name)
         if row is not None or not request.typed_ids:
             return row
         if request.tenant is not None:
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
             raise UsageError(message, hint="remove this id")
-        return find_record(self._generation, name, visible=access.visible)
+        return access.visible.find_record(name)
 
     def _unselected(self, request: Request, access: Access) -> list[str]:
         """Return notices on selected ids that no record has, or on an empty selection."""
@@ -330,6 +337,12 @@ def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bo
     yield from (said for file in files for said in file.warnings)
 
 
+def _formats(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
+    """Return the format tokens of tags and files."""
+    tokens = (token for file in files for token in file.tokens)
+    return tuple(dict.fromkeys([*(f"format:{name}" for name in tagged.formats), *tokens]))
+
+
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
     if len(texts) == 1:
@@ -339,12 +352,12 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
     return Tagged(texts[0].text, **said)
 
 
-def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
+def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str], *, lists: bool) -> list[Query]:
     """Texts for the retrievers: each once, for retrievers of words with the tokens behind it. Raises: UsageError: one
     of the texts has no words."""
     if any(not each.text.strip() for each in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
-    if request.text.strip() and not texts[0].text.strip() and not formats:
+    if request.text.strip() and not (lists or formats or texts[0].text.strip()):
         hint = "for example: segment lungs in CT [EXCLUDE:name]"
         raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
     beside: dict[str, tuple[tuple[str, float], ...]] = {}

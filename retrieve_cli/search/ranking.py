@@ -12,10 +12,11 @@ from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
+from retrieve_cli.search.access import seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.pipelines import pipeline_of, reader_of, with_reranker
+from retrieve_cli.search.pipelines import listing_of, pipeline_of, reader_of, with_reranker
 from retrieve_cli.search.plan import RankPlan, check, plan, steps_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Ranked(Frozen):
     @property
     def fusion_method(self) -> str:
         """The fusion formula."""
-        return str(getattr(self.pipeline.retrieves, "fusion", "none"))
+        return str(getattr(self.pipeline.retrieves, "fusion", "none")) if self.retrievers else "none"
 
     @property
     def most_related(self) -> int:
@@ -108,6 +109,8 @@ def rank(
             for.
     """
     check(queries, options)
+    if any(query.lists for query in queries):
+        return _listed(opened, queries, options)
     notices: list[str] = []
     planned = plan(opened, options, queries=queries, say=notices.append)
     begun = time.perf_counter()
@@ -136,6 +139,30 @@ def rank(
         deadline=planned.deadline,
         notices=tuple(notices),
         skip_kinds=planned.skip_kinds,
+    )
+
+
+def _listed(opened: Opened, queries: Sequence[Query], options: SearchOptions) -> Ranked:
+    """The rankings of queries without words: all records that they may find, none of them scored."""
+    begun = time.perf_counter()
+    pipeline = listing_of(seen_by_any(opened.generation, queries), opened, options)
+    steps = list(pipeline.run(list(map(Ranking, queries))))
+    deadline = Deadline(options.deadline_ms, queries=len(queries), spent=opened.seconds, durations=opened.durations)
+    return Ranked(
+        rankings=shown(steps, options.k),
+        steps=steps,
+        pipeline=pipeline,
+        unit=options.unit,
+        retrievers=(),
+        skipped={},
+        encode=0.0,
+        search=time.perf_counter() - begun,
+        rerank=0.0,
+        asked=(),
+        done=(),
+        deadline=deadline,
+        notices=(),
+        skip_kinds={},
     )
 
 

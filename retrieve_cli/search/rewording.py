@@ -20,10 +20,11 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.config.query_settings import SynonymSettings
-    from retrieve_cli.contracts import Analyzer, Mask, Spelling
+    from retrieve_cli.contracts import Analyzer, Spelling
     from retrieve_cli.retrieval.queries.tags import Tagged
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
+    from retrieve_cli.storage.records.view import RecordView
 
 _MOST_RULES = 50_000
 _MOST_BYTES = 10_000_000
@@ -45,17 +46,17 @@ class Rewording:
         """Without `spelling` the index does not know words beside a query either."""
         self._spelling = spelling
         self._synonyms = synonyms
-        self._visible: tuple[Mask, Spelling] | None = None
+        self._visible: tuple[RecordView, Spelling] | None = None
 
-    def of(self, texts: Sequence[Tagged], visible: Mask | None) -> list[Tagged]:
+    def of(self, texts: Sequence[Tagged], view: RecordView) -> list[Tagged]:
         """Return texts with their words corrected to words of the visible records, and with their synonyms."""
         if self._spelling is None:
             problems = (_OTHER_INDEX,) if self._synonyms else ()
             return [replace(each, problems=(*each.problems, *problems)) for each in texts]
         spelling = self._spelling
-        if visible is not None:
-            if self._visible is None or self._visible[0] is not visible:
-                self._visible = visible, spelling.of(visible)  # kept for the next request of the same tenant
+        if view.rows is not None:
+            if self._visible is None or self._visible[0] is not view:
+                self._visible = view, spelling.of(view.rows)  # kept for the next request of the same tenant
             spelling = self._visible[1]
         found: list[Tagged] = []
         for each in texts:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
@@ -74,6 +76,11 @@ class Searcher:
         generation = opened.generation
         questions = self.read(requests)
         queries = [question.query for question in questions]
+        listing = [query.lists for query in queries]
+        if any(listing) and not all(listing):
+            lists, ranks = (list(compress(requests, own)) for own in (listing, map(not_, listing)))
+            answers = {True: iter(self._answered(lists)), False: iter(self._answered(ranks))}
+            return [next(answers[kind]) for kind in listing]
         if options.facets:
             from retrieve_cli.search.facets import expect_fields
 
@@ -108,6 +115,9 @@ class Searcher:
         grade = options.grade if ranked.reranker is None else None
         if grade is None and options.grade is not None and options.rerank_min_score is None:
             say(f"search.grade {options.grade:g} is not applied: the reranker decides (rerank.min_score)")
+        if not ranked.retrievers:  # a list of records, none of them scored
+            with opened.store.reading(opened.generation.id):
+                return ResultReader(opened, options).read(ranked, None)
         if (grade, opened.settings.search.max_distance) != (None, None) and not any(
             retriever(name).similarity for name in ranked.retrievers
         ):
@@ -204,6 +214,7 @@ class Searcher:
             settings=settings,
             indexes=self.opened.indexes,
             rewording=rewording_of(self.opened, self.options),
+            sorts=self.options.sort is not None,
         )
 
     def check(self, requests: Sequence[Request]) -> None:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import Worded
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.contracts.terms.words import WORD, fold, has_words, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.operators import read_operators
-from retrieve_cli.search.access import columns_seen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Analyzer, Mask, Rows
     from retrieve_cli.retrieval.queries.tags import Tagged
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.records.view import RecordView
 
-MOST_CHECKED = 1000
-"""Rows whose texts are compared with a phrase: the first ones by their score for its words."""
+MOST_COMPARED = 50_000
+"""Rows whose texts are compared with a phrase: the first ones of the index, if more have all of its words."""
 _NOWHERE = "no record has the words {} next to each other: they are searched for as words"
 _OPTION = "{} is searched for as text, because a record has it with its dash: NOT {} excludes the word"
 _BETWEEN = re.compile(r"[\s_-]+")
@@ -39,6 +41,11 @@ class Having(NamedTuple):
     notice: str = ""
     """A sentence, if not all candidates were compared."""
 
+    @property
+    def is_possible(self) -> bool:
+        """True if a record has the words, or may have."""
+        return bool(self.notice) or bool(self.records.any())
+
 
 class WordSearch:
     """The words of one generation's records, by its lexical index."""
@@ -47,28 +54,27 @@ class WordSearch:
         self._generation = generation
         self._indexes = indexes
         self._name = next((name for name in indexes if retriever(name).analyzer(indexes[name]) is not None), None)
-        self._known: dict[tuple[str, str | None], Having] = {}
+        self._known: dict[tuple[str, RecordView], Having] = {}
 
-    def read(self, text: Tagged, own: Mask | None, tenant: str | None) -> Tagged:
+    def read(self, text: Tagged, view: RecordView) -> Tagged:
         """Return a text with its operators read; a phrase that no record has is words. Without an index of words it is
         unchanged."""
         if self._name is None:
             return text
-        columns = columns_seen(self._generation, own)
 
         def is_value(field: str, value: str) -> bool:
-            column = columns.column(field)
+            column = view.columns.column(field)
             return column is not None and bool(column.equal([value], ()).any())
 
         dashed: dict[str, None] = {}
 
         def is_text(word: str) -> bool:
-            if is_option := self._is_option(word, own):
+            if is_option := self._is_option(word, view):
                 dashed[word] = None
             return is_option
 
         found = read_operators(text.text, is_value=is_value, is_text=is_text)
-        phrases = tuple(each for each in found.phrases if self.having(f'"{each}"', own, tenant).records.any())
+        phrases = tuple(each for each in found.phrases if self.having(f'"{each}"', view).is_possible)
         problems = [_NOWHERE.format(quoted(phrase)) for phrase in found.phrases if phrase not in phrases]
         problems += [_OPTION.format(word, word[1:]) for word in dashed]
         return replace(
@@ -80,38 +86,41 @@ class WordSearch:
             problems=(*text.problems, *problems),
         )
 
-    def _is_option(self, word: str, own: Mask | None) -> bool:
-        """Return True if one of the `own` records has a word with the dash before it."""
-        index: Any = self._indexes[str(self._name)]
-        index = getattr(index, "words", index)
+    def _is_option(self, word: str, view: RecordView) -> bool:
+        """Return True if one of the records has a word with the dash before it."""
+        index, own = self._rows(view)
         place = index.place_of(word.lower()) if hasattr(index, "place_of") else None
-        if own is not None and index.unit == "chunk":
-            own = np.repeat(own, np.diff(self._generation.starts))
         return place is not None and index.rows_with(place, own) > 0
 
-    def having(self, words: str, own: Mask | None, tenant: str | None) -> Having:
-        """Return the records with a word in any inflection, or, between quotation marks, with exact words next to each
-        other; among the `own` records of the request's tenant. Case, accents and punctuation do not count."""
-        if (words, tenant) not in self._known:
-            self._known[words, tenant] = self._having(words, own)
-        return self._known[words, tenant]
-
-    def _having(self, words: str, own: Mask | None) -> Having:
+    def _rows(self, view: RecordView) -> tuple[Any, Mask | None]:
+        """Return the index of words, the local one of an engine, and its rows that a view has, (n,) bool; None: all."""
         index: Any = self._indexes[str(self._name)]
-        analyzer: Any = retriever(str(self._name)).analyzer(index)
+        index = getattr(index, "words", index)
+        if view.rows is None or index.unit == "record":
+            return index, view.rows
+        return index, view.chunks_of(view.rows)
+
+    def having(self, words: str, view: RecordView, among: Mask | None = None) -> Having:
+        """Return the records with a word in any inflection, or, between quotation marks, with exact words next to each
+        other. Case, accents and punctuation do not count. With `among`, (records,) bool, only these are compared."""
+        if among is not None:
+            return self._having(words, view.without(~among))
+        if (words, view) not in self._known:
+            self._known[words, view] = self._having(words, view)
+        return self._known[words, view]
+
+    def _having(self, words: str, view: RecordView) -> Having:
+        index, own = self._rows(view)
+        analyzer = index.analyzer_of(own) if hasattr(index, "analyzer_of") else index.analyzer
         starts = np.asarray(self._generation.starts)
         of_record = index.unit == "record"
-        found = _candidates(index, analyzer, words, own, None if of_record else starts)
+        found = _candidates(index, analyzer, words, own)
         exact = words.startswith('"')
         notice = ""
         if exact or len(analyzer.terms(words)) > 1:
-            if len(found) > MOST_CHECKED:
-                allowed = np.zeros(len(index), np.bool_)
-                allowed[found] = True
-                (listed,) = index.search([words], depth=MOST_CHECKED, allowed=[allowed])
+            if len(found) > MOST_COMPARED:
                 texts = count(len(found), "text")
-                notice = f"{words}: {texts} have these words; the first {MOST_CHECKED:,} are compared"
-                found = np.sort(listed.rows)
+                notice = f"{words}: {texts} have these words; the first {MOST_COMPARED:,} are compared"
             wanted = _spelled(words) if exact else analyzer.terms(words)[0]
 
             def matches(row: int) -> bool:
@@ -121,7 +130,7 @@ class WordSearch:
                     return any(wanted in _spelled(text) for text in texts)
                 return any(terms[0] == wanted for text in texts for _, _, terms in analyzer.spans(text))
 
-            found = np.fromiter(filter(matches, found.tolist()), np.int64)
+            found = np.fromiter(filter(matches, found[:MOST_COMPARED].tolist()), np.int64)
         records, chunks = np.zeros(len(starts) - 1, np.bool_), np.zeros(int(starts[-1]), np.bool_)
         if of_record:
             records[found] = True
@@ -132,18 +141,13 @@ class WordSearch:
         return Having(records, chunks, notice)
 
 
-def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, starts: Any) -> Rows:
+def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None) -> Rows:
     """Return the rows that share a term with each of the words that have one, or with each stop word if there are no
-    others, a compound by its parts, which rows with the whole have, too; with `starts`, rows are chunks."""
-    found: Rows | None = None
+    others, a compound by its parts, which rows with the whole have, too."""
     pieces = dict.fromkeys(filter(has_words, _BETWEEN.split(words.strip('"'))))
-    for word in [piece for piece in pieces if analyzer.terms(piece)] or map(str.lower, pieces):
-        rows = index.matching(word)
-        found = rows if found is None else np.intersect1d(found, rows)
-    found = np.empty(0, np.int64) if found is None else found
-    if own is None:
-        return found
-    return found[own[found if starts is None else np.searchsorted(starts, found, side="right") - 1]]
+    asked = [piece for piece in pieces if analyzer.terms(piece)] or map(str.lower, pieces)
+    rows = [index.matching(Worded.of(word, (), own), allowed=own) for word in asked]
+    return reduce(partial(np.intersect1d, assume_unique=True), sorted(rows, key=len))
 
 
 def _spelled(text: str) -> str:

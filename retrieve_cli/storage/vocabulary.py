@@ -50,12 +50,14 @@ class Vocabulary:
         """Return a text in its canonical form, for comparison."""
         return canonical(self[number])
 
-    def all_folded(self, span: range) -> list[str]:
+    def all_folded(self, span: range | Rows) -> list[str]:
         """Return the texts of `span` in canonical form."""
         return list(map(canonical, self.texts(span)))
 
-    def texts(self, span: range) -> list[str]:
-        """Return the texts of `span`, decoded at once."""
+    def texts(self, span: range | Rows) -> list[str]:
+        """Return the texts of `span`; a range is decoded at once."""
+        if not isinstance(span, range):
+            return [self[number] for number in span.tolist()]
         ends = self.ends[span.start : span.stop + 1].tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:

@@ -131,7 +131,6 @@ def test_filters_hold_for_chunks_that_a_sync_kept(index_of_trials: Path, retriev
 
 
 @pytest.mark.parametrize("unit", ["chunk", "record"])
-@pytest.mark.parametrize("backend", ["impacts", "rank_bm25"])
 def test_facets_are_searched_with_a_weight_and_not_without(
     docs: Path,
     retrieve: Program,
@@ -139,11 +138,9 @@ def test_facets_are_searched_with_a_weight_and_not_without(
     configure: Configure,
     monkeypatch: pytest.MonkeyPatch,
     unit: str,
-    backend: str,
 ) -> None:
     model.respond = lambda asked: completion({"summary": "zebra" if "Kidneys" in text_of(asked) else "x"})
     monkeypatch.setenv("RETRIEVE_BM25__UNIT", unit)
-    monkeypatch.setenv("RETRIEVE_BM25__BACKEND", backend)
     ask = ("query", "zebra", "--mode", "bm25", "--json")
     retrieve("build", docs)
     assert hits(retrieve(*ask)) == set()

@@ -112,7 +112,6 @@ INDEXES: Mapping[str, Mapping[str, Any]] = {
     "steps": _HASHED,
     "sparse": {**_HASHED, "splade": {"model": "models/tiny-splade"}},
     "graph": {**_HASHED, "dense": {"index": "hnsw"}},
-    "plain": {**_HASHED, "bm25": {"backend": "rank_bm25", "variant": "okapi"}},
     "by chunk": {**_HASHED, "bm25": {"unit": "chunk"}},
     "model": {"encoder": {"kind": "onnx"}},
 }

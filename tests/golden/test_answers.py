@@ -125,7 +125,6 @@ REQUESTS: Mapping[str, Asked] = {
     # Engines and other kinds of index.
     "hnsw": query("graph", "segment lungs in a CT scan", *FEW),
     "hnsw, filtered": query("graph", "brain scans", "--mode", "dense", "--filter", "license=MIT", "-k", "2"),
-    "rank_bm25": query("plain", "remove the skull from brain scans", *FEW),
     "bm25 by chunk": query("by chunk", "airways and nodules of a lung", *FEW),
     "bm25 by chunk, passages": query("by chunk", "mask beside the volume", "--chunks", "-k", "3"),
     # The real model.

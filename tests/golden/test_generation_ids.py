@@ -33,7 +33,7 @@ def manifest(name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["tools", "guides", "steps", "plain", "by chunk"])
+@pytest.mark.parametrize("name", ["tools", "guides", "steps", "by chunk"])
 def test_a_corpus_gives_the_generation_that_it_gave_before(name: str, golden: Golden, tmp_path: Path) -> None:
     found = manifest(name, tmp_path)
     digests = {file: entry["sha1"] for file, entry in found["files"].items()}

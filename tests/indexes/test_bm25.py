@@ -1,4 +1,4 @@
-"""BM25 as an index: weighted fields, search against brute force, groups, and the two backends side by side."""
+"""BM25 as an index: weighted fields, search against brute force and groups."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, strategies as st
-from indexes.searches import best, check_batch, check_groups, shared_folder, split, without
+from hypothesis import given, strategies as st
+from indexes.searches import best, check_batch, check_groups, shared_folder, without
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.storage import pickles
 
@@ -159,42 +158,3 @@ def test_arrays_that_do_not_fit_each_other_are_refused(part: str, tmp_path: Path
 
     with pytest.raises(IndexCorrupt, match="fit"):
         Bm25Index({**stored, part: stored[part][:-1]})
-
-
-# ------------------------------------------------------------------------------------------------ rank_bm25
-
-
-def build_rank_bm25(folder: Path, rows: Sequence[Sequence[Field]]) -> RankBm25Index:
-    writer = RankBm25Writer(analyzer=TextAnalyzer(), unit="chunk", k1=1.5, b=0.75)
-    for fields in rows:
-        writer.add(fields)
-    assert writer.write(folder / "rank.pkl") == len(rows)
-    return RankBm25Index(pickles.load(folder / "rank.pkl"))
-
-
-@shared_folder
-@given(
-    pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=8).filter(lambda pairs: any(map(any, pairs))),
-    query=queries,
-    data=st.data(),
-)
-def test_the_rank_bm25_backend_equals_the_okapi_variant(
-    pairs: Any, query: str, data: st.DataObject, tmp_path: Path
-) -> None:
-    rows = [[Field("name", name, 2.0), Field("text", text)] for name, text in pairs]
-    impacts, rank = build(tmp_path, rows, Formula("okapi", 1.5, 0.75)), build_rank_bm25(tmp_path, rows)
-    starts = split(data, len(rows))
-
-    assert len(rank) == len(impacts)
-    np.testing.assert_allclose(every_score(rank, query), every_score(impacts, query), rtol=1e-4, atol=1e-4)
-    groups = np.arange(len(starts) - 1)
-    np.testing.assert_allclose(
-        rank.score(query, groups, starts=starts), impacts.score(query, groups, starts=starts), rtol=1e-4, atol=1e-4
-    )
-    # If the mean idf, a share of which replaces negative ones, is 0 but for rounding, so is every score, and its sign
-    # follows from the order of the sum.
-    assume(not any(0 < np.abs(every_score(index, query)).max() < 1e-9 for index in (rank, impacts)))
-    (theirs,), (ours,) = rank.search([query], depth=20), impacts.search([query], depth=20)
-    assert sorted(theirs.rows) == sorted(ours.rows)
-    np.testing.assert_allclose(theirs.scores, ours.scores, rtol=1e-4, atol=1e-4)
-    assert (theirs.mean, theirs.deviation) == pytest.approx((ours.mean, ours.deviation), abs=1e-4)

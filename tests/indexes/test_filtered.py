@@ -15,7 +15,6 @@ from profiles import examples
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
 from retrieve_cli.retrieval.retrievers import vector_index as dense
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
@@ -46,11 +45,6 @@ class Engine:
 
 def _bm25(folder: Path) -> Engine:
     return _lexical(folder, "bm25", Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula()), Bm25Index)
-
-
-def _rank_bm25(folder: Path) -> Engine:
-    writer = RankBm25Writer(analyzer=TextAnalyzer(), unit="record", k1=1.5, b=0.75)
-    return _lexical(folder, "rank_bm25", writer, RankBm25Index)
 
 
 def _lexical(folder: Path, kind: str, writer: Any, opened: Callable[[Any], Index]) -> Engine:
@@ -102,7 +96,6 @@ def _hnsw(folder: Path) -> Engine:
 
 MAKERS: dict[str, Callable[[Path], Engine]] = {
     "bm25": _bm25,
-    "rank_bm25": _rank_bm25,
     "sparse": _sparse,
     "flat": _flat,
     "hnsw": _hnsw,

@@ -14,7 +14,6 @@ from retrieve_cli.contracts import Field
 from retrieve_cli.contracts.terms.languages import declared_language, language_of
 from retrieve_cli.contracts.terms.words import fold
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.sources.chunking.sentences import _OTHER_STOPS
 
@@ -29,7 +28,7 @@ others."""
 SENTENCES = rows_in("sentences.tsv")
 """Codes of languages and twenty short sentences in each, the same ones, written for this test."""
 AUTO = TextAnalyzer(stemming="auto", stop_words="auto")
-Make = Callable[[list[tuple[str, str]]], Bm25Index | RankBm25Index]
+Make = Callable[[list[tuple[str, str]]], Bm25Index]
 
 
 def impacts_of(rows: list[tuple[str, str]], analyzer: TextAnalyzer = AUTO) -> Bm25Index:

@@ -196,7 +196,6 @@ def test_an_index_without_the_records_of_others_says_the_same(both: tuple[Path, 
 LAYOUTS: Mapping[str, Row] = {
     "chunks": {"chunking": {"size": 24}, "bm25": {"unit": "chunk"}},
     **{variant: {"bm25": {"variant": variant}} for variant in ("robertson", "atire", "okapi")},
-    "rank_bm25": {"bm25": {"backend": "rank_bm25"}},
     "hnsw": {"dense": {"index": "hnsw"}},
     "splade": {"splade": {"model": "tiny-splade"}},
     "maxsim": {"encoder": {"kind": "auto"}, "chunking": {"size": 24}},
@@ -219,7 +218,7 @@ def test_the_rule_holds_for_every_kind_of_index(tmp_path: Path, layout: str) -> 
     folders = [build(tmp_path / str(foreign), REPEATED, [], foreign=foreign, **keys) for foreign in (True, False)]
     asked = [query(TEXT, "--json", "--explain"), query("cells [EXCLUDE:a1-1]", "--chunks", "--json")]
     asked += [query(f"{TEXT} threads", "--filter", "license=MIT", "--json"), query(TEXT, "--route", "--also", "cells")]
-    cut = layout in ("robertson", "okapi", "rank_bm25")  # a word that most rows have counts nothing
+    cut = layout in ("robertson", "okapi")  # a word that most rows have counts nothing
     pipelines = [json.loads(told_alike(folders, way, cut=cut)[1])["pipeline"] for way in asked[:3]]
     told_alike(folders, asked[3], cut=cut)
     stage = {"splade": "splade@", "maxsim": "maxsim@"}.get(layout, "bm25@")

@@ -98,7 +98,6 @@ BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
     "chunking.rules": ([{"match": "*.jsonl", "strategy": "section", "size": 40}], CUT, SHORT),
     "encoder.kind": ("onnx", (*CUT, "tokens.pkl"), {}),
     "encoder.dim": (64, ("dense.faiss",), {}),
-    "bm25.backend": ("rank_bm25", ("bm25.pkl",), {}),
     "bm25.variant": ("okapi", ("bm25.pkl",), {}),
     "bm25.unit": ("chunk", ("bm25.pkl",), {}),
     "bm25.k1": (2.0, ("bm25.pkl",), {}),

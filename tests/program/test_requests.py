@@ -356,7 +356,6 @@ def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(index: P
         {"doc_ids": ["cells"]},
         {"also": "cells"},
         {"files": 5},
-        {"filter": ["license=MIT"]},
         {"tenantid": "acme"},
     ],
     ids=str,

@@ -104,11 +104,6 @@ def test_synonyms_that_no_retriever_searches_for_are_not_claimed(
         found = retrieve("query", "knee", *words, "--json").json
         assert "synonyms" not in found
         assert not any("synonyms" in notice for notice in found.get("notices", []))
-    monkeypatch.setenv("RETRIEVE_BM25__BACKEND", "rank_bm25")
-    assert retrieve("build", scans).code == 0
-    found = retrieve("query", "knee", "--json").json
-    assert "synonyms" not in found
-    assert "synonyms are not searched for" in found["notices"][0]
 
 
 @pytest.mark.parametrize(

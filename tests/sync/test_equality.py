@@ -136,7 +136,6 @@ def test_a_folder_after_any_edits(series: list[dict[str, str | None]], tmp_path:
 
 RECIPES: list[dict[str, Any]] = [
     {"bm25.k1": 2.0},
-    {"bm25.backend": "rank_bm25"},
     {"bm25.unit": "chunk"},
     {"bm25.stemming": "none"},
     {"chunking.size": 24},

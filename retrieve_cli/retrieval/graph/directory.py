@@ -38,7 +38,7 @@ class ValueColumn(Protocol):
     def vocabulary(self) -> Vocabulary: ...
 
     @property
-    def span(self) -> range:
+    def span(self) -> range | Rows:
         """Its values in the vocabulary, in order of case-folded text."""
 
     @property

@@ -10,27 +10,18 @@ import numpy as np
 
 from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
 from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula, TermIndex
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import (
-    Postings,
     language_at,
-    languages_in,
-    number_of,
-    posting_blocks,
-    stored_columns,
-    vocabulary_of,
 )
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask, Rows, Spelling, Vectors
     from retrieve_cli.contracts.engines import AnyOf
@@ -39,11 +30,9 @@ if TYPE_CHECKING:
 
 
 class _Writer:
-    """Writer of the artifact from whole records or chunks, with either backend."""
+    """Writer of the artifact from whole records or chunks."""
 
-    def __init__(
-        self, rows: Bm25Writer | RankBm25Writer, unit: Unit, *, facets: float, language: Callable[[Record], str]
-    ) -> None:
+    def __init__(self, rows: Bm25Writer, unit: Unit, *, facets: float, language: Callable[[Record], str]) -> None:
         """`facets` is the weight of the facets of chunks as a field; 0: they are not indexed. `language` returns the
         code of the language of a record."""
         self._rows = rows
@@ -90,10 +79,7 @@ class Bm25(Retriever[str]):
     file = "bm25.pkl"
     form = TEXT
     role = "lexical"
-    packages = (
-        *(Package(("PyStemmer",), "stemming", choice) for choice in ("auto", "english")),
-        Package(("rank-bm25",), "backend", "rank_bm25"),
-    )
+    packages = tuple(Package(("PyStemmer",), "stemming", choice) for choice in ("auto", "english"))
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
         "k1": (0.9, 1.2, 2.0),
         "b": (0.4, 0.75),
@@ -103,48 +89,30 @@ class Bm25(Retriever[str]):
     def card(self, building: Building) -> Card:
         chosen = building.settings.bm25
         rows = {"unit": self._unit(building), "analyzer": dict(self._analyzer(building).card)}
-        card = {"backend": chosen.backend, **rows, **asdict(Formula(chosen.variant, chosen.k1, chosen.b))}
-        if chosen.backend == "rank_bm25":
-            del card["variant"]  # that package has only one variant
+        card = {**rows, **asdict(Formula(chosen.variant, chosen.k1, chosen.b))}
         return {**card, "facets": facets} if (facets := self._facets(building)) else card
 
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
         formula = Formula(chosen.variant, chosen.k1, chosen.b)
-        rows: Bm25Writer | RankBm25Writer = (
-            RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
-            if chosen.backend == "rank_bm25"
-            else Bm25Writer(analyzer=analyzer, unit=unit, formula=formula)
-        )
+        rows = Bm25Writer(analyzer=analyzer, unit=unit, formula=formula)
         language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else lambda _: ENGLISH
         return _Writer(rows, unit, facets=self._facets(building), language=language)
 
-    def open(self, generation: Generation, settings: Settings) -> TermIndex:
-        stored = pickles.load(generation.file(self.file))
-        backend = stored.get("backend") if isinstance(stored, dict) else None
-        if backend == "impacts":
-            return Bm25Index(stored)
-        if backend == "rank_bm25":
-            return RankBm25Index(stored)
-        message = f"{self.file} is from an unknown backend {quoted(backend)}"
-        raise IndexCorrupt(message, hint="build again: retrieve build")
+    def open(self, generation: Generation, settings: Settings) -> Bm25Index:
+        return Bm25Index(pickles.load(generation.file(self.file)))
 
     def exported(self, index: Index[str]) -> Exported:
-        return self._with_impacts(index).exported(self.name)
+        if not isinstance(index, Bm25Index):
+            return super().exported(index)
+        return index.exported(self.name)
 
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
         """Return an index of texts; its vocabulary comes from the local file."""
-        return RemoteTexts(index, self._with_impacts(self.open(generation, settings)))
-
-    def _with_impacts(self, index: Index[str]) -> Bm25Index:
-        """Return an index whose rows an engine can hold. Raises: UsageError: it has another backend."""
-        if not isinstance(index, Bm25Index):
-            hint = f"build with {self.name}.backend: impacts"
-            raise UsageError("an engine cannot hold this BM25 index, which has another backend", hint=hint)
-        return index
+        return RemoteTexts(index, self.open(generation, settings))
 
     def built_with(self, card: Card) -> Mapping[str, Json]:
-        own = {key: card[key] for key in (*self._FORMULA, "backend", "unit") if key in card}
+        own = {key: card[key] for key in (*self._FORMULA, "unit")}
         words = {"languages": {}, "segmenter": PAIRS, **card["analyzer"]}
         return {**own, **{key: words[key] for key in ("stemming", "stop_words", "languages", "segmenter")}}
 
@@ -168,11 +136,8 @@ class Bm25(Retriever[str]):
         return key in self._FORMULA
 
     def varied(self, index: Index[str], card: Card, changes: Mapping[str, Json]) -> Index[str]:
-        if not changes.keys() <= set(self._FORMULA):
+        if not (isinstance(index, Bm25Index) and changes.keys() <= set(self._FORMULA)):
             return super().varied(index, card, changes)
-        if not isinstance(index, Bm25Index):
-            hint = f"build with {self.name}.backend: impacts"
-            raise UsageError(f"the BM25 backend of this index, {card['backend']}, has a fixed formula", hint=hint)
         return index.reweighted(Formula(**{**keys_of(card, self._FORMULA), **changes}))
 
     def plain(self, generation: Generation) -> Index[str] | None:
@@ -183,7 +148,7 @@ class Bm25(Retriever[str]):
                 weight for source in recipe.sources.values() for _, weight in source.get("weights", ()) if weight > 0
             }
             weights |= {source["name_weight"] for source in recipe.sources.values() if "name_weight" in source}
-            if card["backend"] != "impacts" or not weights - {1.0}:
+            if not weights - {1.0}:
                 return None
             analyzer = TextAnalyzer.of_card(card["analyzer"])
             formula = Formula(**keys_of(card, self._FORMULA))
@@ -233,67 +198,6 @@ class _Languages:
 
 
 RETRIEVER = Bm25()
-
-
-class RankBm25Writer(Postings):
-    """Writer of `bm25.pkl` for rank_bm25: a term is repeated by its weighted frequency, rounded."""
-
-    _forms = False
-
-    def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, k1: float, b: float) -> None:
-        super().__init__(analyzer)
-        self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
-
-    def write(self, path: Path) -> int:
-        """Write the terms of all rows; return the number of rows."""
-        columns, merged = self.merged()
-        stored, rows, frequencies = stored_columns(columns)
-        head = {**self._head, "held": languages_in(stored["languages"])}
-        pickles.dump({**head, **stored}, path, posting_blocks(merged, rows, frequencies))
-        return int(stored["length"])
-
-
-class RankBm25Index(TermIndex):
-    """BM25Okapi of rank_bm25 over the stored terms: a second backend with the same interface, for comparison.
-
-    Every query scores every row, and every opening rebuilds the engine, because the package cannot store it.
-    """
-
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
-        try:
-            self.unit: Unit = stored["unit"]
-            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored["held"])
-            self._languages: NDArray[np.int32] = stored["languages"]
-            self._length: int = stored["length"]
-            rows: list[list[str]] = [[] for _ in range(self._length)]
-            vocabulary = vocabulary_of(stored)
-            terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
-            for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
-                rows[row].extend([vocabulary[term]] * int(count))
-            self._engine = _okapi(rows, k1=stored["k1"], b=stored["b"])
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
-
-    def __len__(self) -> int:
-        return self._length
-
-    def _scores(self, query: str) -> Vectors:
-        scores = np.zeros(self._length, np.float32)
-        if self._engine is not None:  # the package would divide by zero terms
-            with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
-                several = self.analyzer.languages if len(self.analyzer.languages) > 1 else ()
-                for code in several or (ENGLISH,):
-                    terms = (self.analyzer.among((code,)) if several else self.analyzer).terms(query)
-                    found = np.nan_to_num(np.asarray(self._engine.get_scores(terms), np.float32))
-                    scores += np.where(self._languages == number_of(code), found, 0) if several else found
-        return scores
-
-
-def _okapi(rows: Sequence[Sequence[str]], *, k1: float, b: float) -> Any:
-    from rank_bm25 import BM25Okapi
-
-    return BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
 
 
 class RemoteTexts:

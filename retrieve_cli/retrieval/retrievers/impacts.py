@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,7 +48,7 @@ def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
     """Return the inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
 
     lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
-    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (rank_bm25's BM25Okapi).
+    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (as in rank_bm25).
     """
     odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
     if variant == "lucene":
@@ -106,7 +107,7 @@ class Bm25Writer(Postings):
 
     def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
-        self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
+        self._head = {"unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
 
     def stored(self) -> dict[str, Json]:
@@ -139,13 +140,7 @@ _TIE = 0.1
 """Share of the score of a whole name that it adds to the score of its parts."""
 
 
-class TermIndex(ScoringIndex[str]):
-    """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
-
-    analyzer: TextAnalyzer
-
-
-class Bm25Index(TermIndex):
+class Bm25Index(ScoringIndex[str]):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
@@ -183,7 +178,7 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
         weighs as often as the query has it."""
         found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
-        for token in self.analyzer.tokens(query, known=self._knows):
+        for token in self.analyzer.tokens(query, known=partial(self._knows, _rows_for(query))):
             joined = (self.place_of(terms[0]) for terms in token.others if len(terms) == 1)
             found = {**{place: 1.0 for place in joined if place is not None}, **found}
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
@@ -192,22 +187,21 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query, each with
         the number of times that the query has it: one, or one for each language of the rows. Words beside a query count
         by their weight, unless the query has them."""
-        beside, own = (query.beside, query.own) if isinstance(query, Worded) else ((), None)
-        analyzer = self.analyzer_of(own)
-        weighted = self._counted(query, analyzer)
-        for word, weight in beside:
-            for place, count in self._counted(word, analyzer).items():
+        own = _rows_for(query)
+        weighted = self._counted(query, own)
+        for word, weight in query.beside if isinstance(query, Worded) else ():
+            for place, count in self._counted(word, own).items():
                 weighted.setdefault(place, count * weight)
         return weighted
 
-    def _counted(self, query: str, analyzer: TextAnalyzer) -> dict[int, Vectors | float]:
+    def _counted(self, query: str, own: Mask | None) -> dict[int, Vectors | float]:
         if len(self.analyzer.languages) == 1:
             counts = Counter(self.analyzer.query_terms(query))
-            return {place: count for term, count in counts.items() if (place := self._searched(term)) is not None}
+            return {place: count for term, count in counts.items() if (place := self._searched(term, own)) is not None}
         weighted: dict[int, Any] = {}
         codes = self.analyzer.languages
-        for word, terms in analyzer.by_language(query):
-            places = {code: place for code, term in terms.items() if (place := self._searched(term)) is not None}
+        for word, terms in self.analyzer_of(own).by_language(query):
+            places = {code: place for code, term in terms.items() if (place := self._searched(term, own)) is not None}
             most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
                 most = max(most, self._length // 2)
@@ -216,13 +210,15 @@ class Bm25Index(TermIndex):
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
         return weighted
 
-    def _searched(self, term: str) -> int | None:
+    def _searched(self, term: str, own: Mask | None) -> int | None:
         """Return the number of a term of a query; of a stop word that no row has in capitals, of its lower case."""
-        place = self.place_of(term)
-        return self.place_of(term.lower()) if place is None and term[0] == STOP else place
+        in_lower_case = term[0] == STOP and not self._knows(own, term)
+        return self.place_of(term.lower() if in_lower_case else term)
 
-    def _knows(self, term: str) -> bool:
-        return self.place_of(term) is not None
+    def _knows(self, own: Mask | None, term: str) -> bool:
+        """Return True if a row, of the `own` ones if given, has a term."""
+        place = self.place_of(term)
+        return place is not None and (own is None or self.rows_with(place, own) > 0)
 
     def analyzer_of(self, own: Mask | None) -> TextAnalyzer:
         """Return the analyzer for the languages of some rows, (n,) bool; None: all."""
@@ -269,6 +265,7 @@ class Bm25Index(TermIndex):
 
     def _scores(self, query: str) -> Vectors:
         scores = np.zeros(self._length, np.float32)
+        knows = partial(self._knows, _rows_for(query))
         try:
             for term, weights in self._weighted(query).items():
                 rows = self._rows_of(term)
@@ -277,7 +274,7 @@ class Bm25Index(TermIndex):
                 # A row occurs once in a column, so this addition never adds twice to one row.
                 scores[rows] += parts * np.float32(count)
             for code in self.analyzer.languages:
-                for token in self.analyzer.among((code,)).tokens(query, known=self._knows):
+                for token in self.analyzer.among((code,)).tokens(query, known=knows):
                     of_language = self._stored["languages"] == number_of(code)
                     scores += np.where(of_language, self._gain(token), np.float32(0))
         except IndexError as error:
@@ -324,3 +321,8 @@ class Bm25Index(TermIndex):
                 return middle
             low, high = (middle + 1, high) if term_here < wanted else (low, middle)
         return None
+
+
+def _rows_for(query: str) -> Mask | None:
+    """Return the rows that exist for a query, (n,) bool; None: all."""
+    return query.own if isinstance(query, Worded) else None

@@ -1,4 +1,4 @@
-"""Weighted terms of rows, in the form that every BM25 backend collects and stores."""
+"""Weighted terms of rows, as BM25 collects and stores them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ class Postings:
     A row is analysed (`add`) or copied from the file of an older index (`keep`).
     """
 
-    _forms = True
-    """False if the length of a row is counted from its terms, so that it has no other forms beside them."""
-
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
@@ -65,11 +62,11 @@ class Postings:
                     terms, others = analyzer.read_word(word)
                     for term in terms:
                         counts[term] += count * piece.weight
-                    for term in others if self._forms else ():
+                    for term in others:
                         forms[term] += count * piece.weight
                 for term in analyzer.singles(piece.text):
                     forms[term] += piece.weight
-                for _, _, term in analyzer.forms_of_text(piece.text) if self._forms else ():
+                for _, _, term in analyzer.forms_of_text(piece.text):
                     forms[term] += piece.weight
         self._lengths.append(sum(counts.values()))
         for term, weight in forms.items():  # other forms of what is counted, so that the row is not longer

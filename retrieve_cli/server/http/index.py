@@ -10,11 +10,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.contents import visible_to
 from retrieve_cli.api.documents import index_of
 from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import TEXT, operation, parameter
@@ -107,9 +107,8 @@ def _view(state: State, tenant: str | None) -> Json:
         view |= {"generation": index.generation, "sequence": documents.sequences.included(index.generation)}
         view |= {"published": at, "age_s": age_s(at)}
         with index.reading() as generation:
-            visible = visible_to(generation, tenant)
-            view["records"] = len(generation.records) if visible is None else int(visible.sum())
-            if visible is None:
+            view["records"] = of_tenant_or_none(generation, tenant).size
+            if tenant is None:
                 view["chunks"] = len(generation.chunks)
                 view["sources"] = [
                     {"name": source.name, "kind": source.kind, "records": source.records, "rejected": source.refused}

@@ -96,7 +96,7 @@ KINDS: Sequence[Kind] = (
     _kind(
         "search",
         "search",
-        "Search in plain words, or by `like`: ids. `fields`: version,price. `cursor`: next_cursor.",
+        "Search in plain words. `sort`: year:desc. `fields`: version,price.",
         _search_schema(),
         _object({"results": _RESULTS}, ["results"]),
     ),
@@ -110,7 +110,7 @@ KINDS: Sequence[Kind] = (
     _kind(
         "search",
         "list_fields",
-        "List fields for `filters`, with values; `field`: more of one.",
+        "List fields and values; `field`: all of one.",
         _object({"field": _TEXT, **_PAGED}),
         _object({}, ["fields"]),
     ),

@@ -16,6 +16,7 @@ from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.plain_text import title as plain_title
+from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.questions import WORDLESS
 from retrieve_cli.server.http.answers import rejection
@@ -67,9 +68,9 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     except UsageError as error:
         return PageContent({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
-        fields = view.fields_of(generation, contents.visible_to(generation, tenant))
+        fields = view.fields_of(of_tenant_or_none(generation, tenant))
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
-    if not (address.query or address.value("like")):
+    if not (address.query or address.filters or address.value("like") or address.value("sort")):
         return PageContent(values)
     try:
         asked = address.asked(facets=fields, tenant=tenant)
@@ -138,13 +139,8 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
     """Return the facts about a generation for the page, `pinned` if it is not the current one; a tenant gets the
     numbers of its records and chunks."""
     with index.reading() as generation:
-        visible = contents.visible_to(generation, tenant)
-        records = len(generation.records) if visible is None else int(visible.sum())
-        chunks, sources = len(generation.chunks), () if visible is not None else generation.manifest.sources
-        if visible is not None:
-            import numpy as np
-
-            chunks = int(np.diff(generation.starts)[visible].sum())
+        own = of_tenant_or_none(generation, tenant)
+        chunks, sources = own.chunks, generation.manifest.sources if tenant is None else ()
         at = str(generation.manifest.built.get("at") or "")
     try:
         age = figures.age((datetime.now(UTC) - datetime.fromisoformat(at).astimezone(UTC)).total_seconds())
@@ -163,9 +159,9 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
         "pinned": index.generation != live.index.generation,
         "at": at,
         "age": age,
-        "name": "This index" if visible is not None else cut(name),
-        "holds": ", ".join(holds) or figures.count(records, "record"),
-        "records": figures.count(records, "record"),
+        "name": cut(name) if tenant is None else "This index",
+        "holds": ", ".join(holds) or figures.count(own.size, "record"),
+        "records": figures.count(own.size, "record"),
         "chunks": figures.count(chunks, "chunk"),
     }
 

@@ -16,7 +16,6 @@ from retrieve_cli.output.plain_text import percent, significant, title as plain_
 from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.retrieval.queries.filters import Condition
-from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.search.places import place_of
@@ -24,9 +23,9 @@ from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, leaves, link, parts
 from retrieve_cli.storage.records.column import known_as
 from retrieve_cli.storage.records.suggestions import offered
+from retrieve_cli.storage.records.view import RecordView
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask
     from retrieve_cli.storage.generation import Generation
 
 _DIGITS = 4
@@ -261,13 +260,13 @@ class PageFacet(NamedTuple):
     unfolded: bool
 
 
-def fields_of(generation: Generation, visible: Mask | None) -> list[str]:
+def fields_of(view: RecordView) -> list[str]:
     """Return the fields that the page offers as facets; values of records that are not visible do not count."""
-    return generation.once(_fields) if visible is None else offered(columns_seen(generation, visible))
+    return view.generation.once(_fields) if view.rows is None else offered(view.columns)
 
 
 def _fields(generation: Generation) -> list[str]:
-    return offered(columns_seen(generation, None))
+    return offered(RecordView(generation, None).columns)
 
 
 def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address) -> list[PageFacet]:

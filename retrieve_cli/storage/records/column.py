@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Terms
 
     Flags = NDArray[np.bool_]
+    Places = range | NDArray[np.int64]
 
 COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">=": np.greater_equal,
@@ -52,8 +54,8 @@ class Column(Frozen, eq=False):
 
     name: str
     vocabulary: Vocabulary
-    span: range
-    """Its values in the vocabulary."""
+    span: Places
+    """Its values in the vocabulary, ascending."""
     numbered: Terms
     """(m,) values that are numbers, ascending."""
     numbers: NDArray[np.float64]
@@ -61,7 +63,9 @@ class Column(Frozen, eq=False):
     records: Terms
     """(p,) records, ascending, each once for every value it has."""
     stored: Terms
-    """(p,) the place in the vocabulary of the value of each of these, in the order of the record."""
+    """(p,) the value of each of these, counted from `first`, in the order of the record."""
+    first: int
+    """Number of the value 0 in `stored`."""
 
     def __len__(self) -> int:
         """Number of distinct values."""
@@ -74,7 +78,7 @@ class Column(Frozen, eq=False):
 
     def values_in(self, part: slice) -> Terms:
         """Return the values of some of `records`."""
-        return self.stored[part] - np.int32(self.span.start)
+        return self.stored[part] - np.int32(self.first)
 
     def part(self, first: int, end: int) -> slice:
         """Return the place of the records from `first` up to but not `end` in `records`."""
@@ -87,7 +91,7 @@ class Column(Frozen, eq=False):
 
     def sound(self, length: int) -> bool:
         """Return True if its arrays fit each other and a table of `length` records."""
-        ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
+        ends = self.vocabulary.ends[self.first : self.first + len(self) + 1]
         return bool(
             (ends[1:] >= ends[:-1]).all()
             and _within(self.records, length)
@@ -98,29 +102,38 @@ class Column(Frozen, eq=False):
         )
 
     def within(self, visible: Flags) -> Column:
-        """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers; no record has those
-        of invisible records alone."""
+        """Return the field as the `visible` records have it, (n,) bool: without the values of others alone."""
         kept = visible[self.records]
-        stored = self.stored[kept]
+        values = self.values[kept]
         seen = np.zeros(len(self), np.bool_)
-        seen[stored - self.span.start] = True
+        seen[values] = True
+        numbers = np.cumsum(seen, dtype=np.int32) - 1
         numbered = seen[self.numbered]
         return replace(
             self,
+            span=np.flatnonzero(seen) + self.first if isinstance(self.span, range) else self.span[seen],
             records=self.records[kept],
-            stored=stored,
-            numbered=self.numbered[numbered],
+            stored=numbers[values],
+            first=0,
+            numbered=numbers[self.numbered[numbered]],
             numbers=self.numbers[numbered],
         )
+
+    def number(self, value: str) -> int | None:
+        """Return the number of a value, compared to the letter; None if no record has it."""
+
+        def key(place: int) -> tuple[str, str]:
+            return self.vocabulary.folded(place), self.vocabulary[place]
+
+        number = bisect_left(self.span, (canonical(value), value), key=key)
+        return number if number < len(self) and self.text(number) == value else None
 
     def spelling(self, value: str) -> str:
         """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
         form = canonical(value)
         first = bisect_left(self.span, form, key=self.vocabulary.folded)
-        end = bisect_right(self.span, form, first, key=self.vocabulary.folded)
-        values = self.values
-        held = values[(values >= first) & (values < end)]
-        return self.text(int(held.min())) if len(held) else value
+        is_there = first < len(self) and self.vocabulary.folded(self.span[first]) == form
+        return self.text(first) if is_there else value
 
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
         """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
@@ -186,6 +199,17 @@ class Column(Frozen, eq=False):
                 wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
             self._mark_dates(operator, value, wanted)
         return wanted
+
+    def places(self, *, descending: bool) -> NDArray[np.float64]:
+        """Return the place of each value in an order, (v,) float64: numbers first, equal values at one place. Of years,
+        months and days together, the forms are in the order of time."""
+        forms = self.vocabulary.all_folded(self.span)
+        first_of = np.ones(len(self), np.bool_)
+        first_of[1:] = [after != before for before, after in pairwise(forms)]
+        places = (np.cumsum(first_of) + len(self.numbers)).astype(np.float64)
+        if any(period_of(form) is None for form in forms):
+            places[self.numbered] = np.unique(self.numbers, return_inverse=True)[1]
+        return -places if descending else places
 
     def values_of(self, record: int) -> list[str]:
         """Return the values of a record, in its order."""

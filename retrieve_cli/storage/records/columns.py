@@ -102,10 +102,10 @@ class Columns:
         return {name: number for number, name in enumerate(self.names) if name != OMITTED}
 
     def distinct(self, field: str) -> int:
-        """Return the number of stored values of a field, by its stored name; 0 if it is not there. None is read.
-
-        Spellings that differ in case are counted one by one, and so are values that no visible record has.
-        """
+        """Return the number of stored values of a field, by its stored name; 0 if it is not there. Without a view none
+        is read. Spellings that differ in case are counted one by one."""
+        if self.visible is not None:
+            return len(self.column(field) or ())
         if (number := self._numbers.get(field)) is None:
             return 0
         start, end = self.arrays["value_starts"][number : number + 2].tolist()
@@ -139,11 +139,8 @@ class Columns:
     def having(self, field: str, value: str) -> Flags:
         """Return the records that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
         column = self.find(field)
-        place = 0 if column is None else self.vocabulary.place(column.span, value)
-        if column is None or place >= column.span.stop or self.vocabulary[place] != value:
-            return self._marked(None, np.zeros_like)
-        number = place - column.span.start
-        return self._marked(column, lambda values: values == number)
+        number = None if column is None else column.number(value)
+        return self._marked(None if number is None else column, lambda values: values == number)
 
     def _marked(self, column: Column | None, passes: Callable[[Terms], Flags]) -> Flags:
         """Return the records with a value that passes, (n,) bool."""
@@ -190,6 +187,19 @@ class Columns:
         """Return True if two names name one field."""
         columns = [self.column(name) for name in (field, other)]
         return columns[0] is not None and columns[1] is not None and columns[0].name == columns[1].name
+
+    def order(self, field: str, *, descending: bool) -> NDArray[np.float64]:
+        """Return the place of each record by its least value of a field, or if `descending` by its greatest,
+        (n,) float64: numbers before dates and texts, infinite without a value.
+
+        Raises:
+            UsageError: no record has the field.
+        """
+        column = self.find(field)
+        places = np.full(self._length, np.inf)
+        if column is not None:
+            np.minimum.at(places, column.records, column.places(descending=descending)[column.values])
+        return places
 
     def groups(self, field: str) -> tuple[Terms, list[str]]:
         """Return the groups that a field puts records in: (n,) int32 the place of each record's first value among the
@@ -262,6 +272,7 @@ class Columns:
             numbers=arrays["numbers"][numbers],
             records=arrays["records"][postings],
             stored=arrays["values"][postings],
+            first=start,
         )
         if not column.sound(self._length):
             raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)

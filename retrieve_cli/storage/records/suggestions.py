@@ -7,7 +7,7 @@ Only what the view of the columns shows is suggested or counted: see `Columns.wi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,14 +79,12 @@ def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
     return nearest(wanted, folded, cutoff=cutoff)
 
 
-def _candidates(column: Column, given: str) -> list[int]:
-    """Values that a record has: all of a few; of many, those near the given text in the alphabet."""
-    values = column.values
-    if len(column) > _FEW:
-        place = bisect_left(column.span, canonical(given.strip()), key=column.vocabulary.folded)
-        values = values[(values >= place - _FEW // 2) & (values < place + _FEW // 2)]
-    candidates: list[int] = np.unique(values).tolist()
-    return candidates
+def _candidates(column: Column, given: str) -> Sequence[int]:
+    """Values of a field: all of a few; of many, those near the given text in the alphabet."""
+    if len(column) <= _FEW:
+        return range(len(column))
+    place = bisect_left(column.span, canonical(given.strip()), key=column.vocabulary.folded)
+    return range(len(column))[max(place - _FEW // 2, 0) : place + _FEW // 2]
 
 
 def _spellings(column: Column, value: int, folded: str) -> Iterator[int]:

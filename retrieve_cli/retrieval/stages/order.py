@@ -1,0 +1,132 @@
+"""Lists in an order that no score decides: all records that may be found, and matching records by a field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from retrieve_cli.contracts import Kind, Ranking, Relation, Stage, Unit
+from retrieve_cli.frozen import Described, Frozen, replace
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, hits
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Hit, Query, Rows, Vectors
+
+
+class Listed(Frozen, eq=False):
+    """Rows that a query without words may find."""
+
+    found: Rows
+    relation: Relation | None = None
+
+    def matched(self) -> int:
+        return len(self.found)
+
+    def rows(self) -> Rows:
+        return self.found
+
+    considered = matched
+
+
+class Enumerate(Described):
+    """Records (or chunks) that may be found, all of them, in the order of the index with a score of 0."""
+
+    apart: ClassVar = ("layout",)
+    layout: ChunkLayout
+    unit: Unit
+    keep: int
+    kind: ClassVar[Kind] = "retrieve"
+    rescores: ClassVar[bool] = False
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        return [self._listed(ranking.query) for ranking in rankings]
+
+    def _listed(self, query: Query) -> Ranking:
+        starts = self.layout.starts
+        chunks = np.ones(int(starts[-1]), np.bool_) if query.chunks is None else query.chunks
+        if query.records is not None:
+            chunks = chunks & np.repeat(query.records, np.diff(starts))
+        rows = chunks.nonzero()[0]
+        found = rows
+        if self.unit == "record":
+            found, firsts = np.unique(self.layout.record_of(rows), return_index=True)
+            rows = rows[firsts]
+        rows = rows[: self.keep]
+        listed = hits(self.layout, rows, [0.0] * len(rows), [()] * len(rows))
+        return replace(Ranking.again(query, listed), matches=Listed(found))
+
+    def __str__(self) -> str:
+        return "list"
+
+
+class Sort(Described):
+    """Order of matching records by a field; of equal ones, the order of `first`. Records without it come last.
+
+    `first` is asked for what matches, and then block by block for the records at the front of the order, so that it is
+    exact however many records match.
+    """
+
+    apart: ClassVar = ("places", "layout")
+    first: Stage
+    """The stage that retrieves, which passes on at least `depth` hits."""
+    after: tuple[Stage, ...]
+    """Stages that rescore or drop its hits."""
+    written: str
+    """The field, with `:desc` if the greatest value comes first."""
+    places: Vectors
+    """(records,) float64: the place of each record in the order; infinite without the field."""
+    layout: ChunkLayout
+    unit: Unit
+    depth: int
+    keep: int
+    rescores: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> Kind:
+        return self.first.kind
+
+    @property
+    def inner(self) -> Stage:
+        return self.first
+
+    def wrapping(self, edit: Callable[[Stage], Stage]) -> Sort:
+        return replace(self, first=edit(self.first))
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        return [self._sort(ranking) for ranking in self.first(rankings)]
+
+    def _sort(self, ranking: Ranking) -> Ranking:
+        found: list[Hit] = []
+        for records in self._blocks(ranking):
+            if len(found) >= self.keep:
+                break
+            ranked = [Ranking(replace(ranking.query, records=records, conditions=None))]
+            for stage in (self.first, *self.after):
+                ranked = stage(ranked)
+            found += sorted(ranked[0].hits, key=lambda hit: self.places[hit.record])
+        kept = tuple(found[: self.keep])
+        return Ranking(ranking.query, kept, ranking.trace, ranking.matches)
+
+    def _blocks(self, ranking: Ranking) -> Iterator[Rows]:
+        """Yield masks of matching records, (records,) bool, in their order: at most `depth` rows, or all of a place."""
+        if ranking.matches is None:  # a language model tells nothing but its choice
+            records = np.array([hit.record for hit in ranking.hits], np.int64)
+        else:
+            rows = ranking.matches.rows()
+            records = rows if self.unit == "record" else self.layout.record_of(rows)
+        records = records[np.argsort(self.places[records], kind="stable")]
+        places, start = self.places[records], 0
+        while start < len(records):
+            end = min(start + self.depth, len(records))
+            if end < len(records):
+                tie = int(np.searchsorted(places, places[end], side="left"))
+                end = tie if tie > start else int(np.searchsorted(places, places[end], side="right"))
+            block = np.zeros(len(self.places), np.bool_)
+            block[records[start:end]] = True
+            yield block
+            start = end
+
+    def __str__(self) -> str:
+        return f"{' > '.join(map(str, (self.first, *self.after)))} > sort({self.written})"

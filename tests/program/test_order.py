@@ -1,0 +1,94 @@
+"""Matching records in the order of a field, and lists of records without a query."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.asking import answered, indexed, refused
+from samples import Program
+
+import retrieve_cli
+
+YEARS = [2021, 2021.0, "1999", None, 20, "20", 2024.5, 3, None, 2022, "x", 1e6]
+ROWS = [
+    {"id": f"r{number:02}", "name": f"pump {number}", "text": "a pump " * (number % 3 + 1), "year": year}
+    for number, year in enumerate(YEARS)
+]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> retrieve_cli.Index:
+    return retrieve_cli.build(ROWS, tmp_path / "index")
+
+
+def ids(answer: Any) -> list[str]:
+    return [str(hit.id).partition("#")[0] for hit in answer.results]
+
+
+def in_order(rows: Sequence[dict[str, Any]], *, descending: bool = False) -> list[float | str | None]:
+    """Return the years in their order: numbers, then texts, and what has none at the end."""
+    years = [float(row["year"]) if row["year"] not in (None, "x") else row["year"] for row in rows]
+    some = sorted(filter(None, years), key=lambda year: (year == "x", 0 if year == "x" else year))
+    return [*(reversed(some) if descending else some), *(year for year in years if year is None)]
+
+
+@pytest.mark.parametrize("text", ["pump", ""])
+@pytest.mark.parametrize("descending", [False, True])
+def test_records_come_in_the_order_of_a_field_and_those_without_it_last(
+    index: retrieve_cli.Index, text: str, descending: bool
+) -> None:
+    found = ids(index.search(text, sort="year:desc" if descending else "year", k=20))
+    rows = {row["id"]: row for row in ROWS}
+    assert in_order([rows[one] for one in found], descending=descending) == [in_order([rows[one]])[0] for one in found]
+    assert sorted(found) == sorted(rows)
+
+
+def test_equal_values_are_in_the_order_of_score(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    rows = [
+        {"id": f"d{number:03}", "text": f"pump {'water ' * chance.randint(0, 4)}", "make": chance.choice("ab")}
+        for number in range(300)
+    ]
+    index = retrieve_cli.build(rows, tmp_path / "index")
+    scored = ids(index.search("pump water", mode="bm25", k=300))
+    makes = {row["id"]: row["make"] for row in rows}
+    for size in (1, 7, 250, 300):
+        found = ids(index.search("pump water", sort="make:desc", k=size))
+        assert found == sorted(scored, key=lambda name: makes[name], reverse=True)[:size], size
+
+
+def test_dates_and_years_are_in_the_order_of_time(tmp_path: Path) -> None:
+    days = ["2024-01-05", "2023", 2024, "2024-01-05T23:30:00-02:00", "2023-12-31", None]
+    rows = [{"id": f"{at}", "text": "a pump", "day": day} for at, day in enumerate(days)]
+    index = retrieve_cli.build(rows, tmp_path / "index")
+    assert ids(index.search("", sort="day")) == ["1", "4", "2", "0", "3", "5"]
+
+
+def test_filters_alone_list_what_they_keep(retrieve: Program) -> None:
+    indexed(retrieve, [{**row, "license": "MIT" if row["id"] < "r03" else "GPL-3.0"} for row in ROWS])
+    listed = ["r00", "r01", "r02"]
+    for words in (["--filter", "license=mit"], ["license:MIT"], ["[FILTER:license=MIT]"]):
+        answer = answered(retrieve, *words)
+        assert [one["doc_id"] for one in answer["results"]] == listed, words
+        assert (answer["total_results"], answer["total_matches"], answer["strategies_used"]) == (3, 3, [])
+    assert ids(retrieve_cli.open("artifacts").search("-license:GPL-3.0")) == listed
+    page = answered(retrieve, "--filter", "license=MIT", "--sort", "name:desc", "-k", 2, "--offset", 1)
+    assert [one["doc_id"] for one in page["results"]] == listed[1::-1]
+    facets = answered(retrieve, "--filter", "license=MIT", "--facet", "license")["facets"]["license"]
+    assert [one["count"] for one in facets] == [9, 3]
+    assert "no record has license=BSD" in retrieve("query", "--filter", "license=BSD").err
+    assert "the query is empty" in refused(retrieve, "query")
+    assert "did you mean `year`" in refused(retrieve, "query", "pump", "--sort", "yeer:desc")
+    assert "sort" in refused(retrieve, "query", "pump", "--sort", "year", "--rerank")
+
+
+def test_a_threshold_drops_records_and_not_the_others_of_the_order(index: retrieve_cli.Index) -> None:
+    scores = {one.id: one.score for one in index.search("pump", mode="bm25", k=20).results}
+    least = sorted(scores.values())[len(scores) // 2]
+    found = index.search("pump", sort="year", min_score=least, k=3)
+    assert len(found.results) == 3
+    assert all(one.score >= least for one in found.results)
