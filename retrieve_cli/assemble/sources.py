@@ -137,7 +137,7 @@ def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
     from retrieve_cli.sources.catalogs.tables import Row, table_of
 
     try:
-        if (table := table_of(path)) is None:
+        if (table := table_of(path, layout_of(Settings()))) is None:
             raise UsageError(f"{path} is not a table", hint="its first row names the columns")
         yield from (row for row in table.rows() if isinstance(row, Row))
     except OSError as error:
@@ -303,11 +303,12 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 
 
 def layout_of(settings: Settings) -> TableLayout:
-    """Return the layout and the limits of tables as configured."""
+    """Return the layout of tables as configured, with the process that reads some of them."""
     from retrieve_cli.sources.catalogs.tables import TableLayout
+    from retrieve_cli.sources.formats.processes.process import table_lines
 
-    catalog = settings.catalog
-    return TableLayout(catalog.header, catalog.sheet, catalog.split, documents.limits_of(settings))
+    catalog, lines = settings.catalog, partial(table_lines, limits=documents.limits_of(settings))
+    return TableLayout(catalog.header, catalog.sheet, catalog.split, catalog.max_cells, lines)
 
 
 def _own(entry: SourceSetting) -> dict[str, Json]:

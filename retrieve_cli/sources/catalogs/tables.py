@@ -31,7 +31,6 @@ from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
 from retrieve_cli.sources.catalogs.table_bounds import TableBounds
 from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
 from retrieve_cli.sources.digests import BOM
-from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 
 _HEAD = 4096
@@ -64,7 +63,7 @@ class Row(NamedTuple):
 
 
 class TableLayout(Frozen):
-    """Layout and limits of tables, as configured."""
+    """Layout of tables, as configured, and the way to read them."""
 
     header: int | None = None
     """Row that names the columns; 0 if none does; None: recognised."""
@@ -72,7 +71,10 @@ class TableLayout(Frozen):
     """Name or number of the sheet of a workbook; empty: the first that is a table."""
     split: Mapping[str, str] = {}
     """Separators of lists in cells, by column."""
-    limits: ParsingLimits = ParsingLimits()
+    max_cells: int = 1_000_000
+    """Limit of `TableBounds`."""
+    stored: Callable[[Path, str, str], Iterator[bytes]] | None = None
+    """Returns the lines of a file that needs a package, given its kind and its sheet, from another process."""
 
 
 TableKind = Literal["csv", "json", "lines", "workbook", "parquet", "arrow"]
@@ -185,14 +187,12 @@ class TableFile(NamedTuple):
 
     def _of_process(self) -> Iterator[Cells | str]:
         """Yield the cells that the process of documents reads."""
-        from retrieve_cli.sources.formats.processes.process import table_lines
-
-        if find_spec(_PACKAGES[self.kind]) is None:
+        if self.layout.stored is None or find_spec(_PACKAGES[self.kind]) is None:
             name = _PACKAGES[self.kind].replace("_", "-")
             message = f"reading {self.path} needs the package {name}, which is not installed"
             raise Unavailable(message, hint="pip install 'retrieve-cli[tables]'")
         try:
-            for line in table_lines(self.path, self.kind, self.layout.sheet, limits=self.layout.limits):
+            for line in self.layout.stored(self.path, self.kind, self.layout.sheet):
                 message = _loaded(line)
                 if isinstance(message, list):
                     number, cells = message
@@ -348,7 +348,7 @@ def _opened(path: Path, bounds: TableBounds, *, packed: bool) -> io.BufferedRead
 
 
 def _bounds(path: Path, layout: TableLayout) -> TableBounds:
-    return TableBounds.of(layout.limits.max_cells, path.stat().st_size, str(path))
+    return TableBounds.of(layout.max_cells, path.stat().st_size, str(path))
 
 
 def _header_place(rows: Sequence[Sequence[Json]]) -> int:
