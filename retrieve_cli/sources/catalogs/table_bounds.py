@@ -13,12 +13,12 @@ _PER_BYTE = 16
 _PER_ROW, _PER_COLUMN, _PER_CELL = 10, 60, 16
 """Cells that a row and a column count as, and unpacked bytes for each cell of the limit."""
 _RATIO = 200
-"""How many times larger than the file its content may be."""
+"""Ratio of the largest content to the size of the file."""
 
 
 class TableBounds(NamedTuple):
-    """The most rows, columns, cells and bytes of one table. A text that is not compressed is always within those of
-    rows, cells and bytes, because each of its cells takes a byte."""
+    """Maximum rows, columns, cells and bytes of one table. A text that is not compressed never has too many rows, cells
+    or bytes, because each of its cells takes a byte."""
 
     rows: int
     columns: int
