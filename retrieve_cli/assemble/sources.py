@@ -23,6 +23,7 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
@@ -108,23 +109,19 @@ def with_known_keys(
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
     first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
     why a record is rejected. `known` are ids of records that these may replace."""
-    from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
-    from retrieve_cli.sources.catalogs.keys import find_key, sentences, with_key
-    from retrieve_cli.sources.fields import as_renamed_item, renamed
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
+    from retrieve_cli.sources.fields import renamed
 
-    given, fields = list(rows), field_map(settings)
+    given = list(rows)
     items = [row for row in given if isinstance(row, dict)]
-    renames = {} if settings.catalog.fields else infer(items)
+    reading = CatalogReading.of(items, field_map(settings), known=known)
+    renames = reading.fields.renames if reading.inferred else {}
     if renames:
         say(f"guessed the fields of these keys: {renames}")
-    written = [renamed(row, renames) for row in items]
-    read = [as_renamed_item(row, fields) for row in written]
-    key = find_key(read, fields, known)
-    for sentence in sentences(read[:LOOKED_AT], fields, key) if read else ():
+    for sentence in reading.sentences:
         say(sentence)
-    keyed = iter(written if key is None else [with_key(row, fields, key) for row in written])
     for row in given:
-        yield dict(next(keyed)) if isinstance(row, dict) else row
+        yield dict(renamed(reading.keyed(row), renames)) if isinstance(row, dict) else row
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
@@ -186,17 +183,24 @@ def watched_of(
                 watched = WatchedInbox(inbox, settings.parsing.max_mb)
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
-                renames = {str(key): str(name) for key, name in built.get("fields", ())}
-                key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
+                reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))
                 layout = partial(layout_of, settings)
-                stamp = built["stamp"]
-                watched = WatchedCatalog(
-                    path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
-                )
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], starts, reading, layout)
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return pairs
+
+
+def _reading(spellings: Mapping[str, Sequence[str]], built: Mapping[str, Json], *, forced: bool) -> CatalogReading:
+    """Return the rules with which a build read a catalog, as a manifest has them."""
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
+    from retrieve_cli.sources.catalogs.keys import CatalogKey
+    from retrieve_cli.sources.fields import FieldMap
+
+    renames = {str(key): str(name) for key, name in built.get("fields", ())}
+    fields = FieldMap({name: tuple(paths) for name, paths in spellings.items()}, {}, renames=renames)
+    return CatalogReading(fields, CatalogKey(str(built["key"]), forced=forced) if "key" in built else None)
 
 
 def _are_texts(spellings: Mapping[str, Json]) -> bool:
