@@ -187,7 +187,7 @@ class CatalogReading(Frozen):
         `column` is the key if it is configured; `known` are ids of records that these may replace.
 
         Raises:
-            UsageError: there is no such column.
+            UsageError: that column is missing.
         """
         inferred = False
         if not fields.configured:
