@@ -53,6 +53,7 @@ from retrieve_cli.contracts.records import (
 )
 from retrieve_cli.contracts.searching import (
     LOWERED as LOWERED,
+    NAMED as NAMED,
     NOT_PICKED as NOT_PICKED,
     VARIANT as VARIANT,
     Candidates as Candidates,

@@ -75,11 +75,13 @@ class Examples(NamedTuple):
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
-    apart: ClassVar = ("examples", "variant_of", "records", "chunks", "conditions", "seen", "visible", "own")
+    apart: ClassVar = ("examples", "variant_of", "named", "records", "chunks", "conditions", "seen", "visible", "own")
     text: str
     id: str = "0"
     lists: bool = False
     """True if it has no words and lists all records that may be found."""
+    named: tuple[int, ...] = ()
+    """Rows of the records that it lists by their names, if it is such a list."""
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
     beside: tuple[tuple[str, float], ...] = ()
@@ -237,6 +239,8 @@ VARIANT = "text "
 """Beginning of the source of evidence from one of several query variants, before its number."""
 NOT_PICKED = "not picked"
 """Reason for which a reranker that picks some hits removed others."""
+NAMED = "names"
+"""Source of evidence that the query lists the record of a hit by its name."""
 LOWERED = "lowered"
 """Source of evidence that a hit was moved below hits that a stage prefers, regardless of their scores."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from retrieve_cli.contracts import LOWERED, Evidence
+from retrieve_cli.contracts import LOWERED, NAMED, Evidence
 from retrieve_cli.output.plain_text import percent, significant
 from retrieve_cli.output.reasons import GRAPH, path_in_words
 from retrieve_cli.search.answer import Answer, Result
@@ -37,6 +37,8 @@ def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
         words = path_in_words(path)
         aside = f" ({path})" if path and path != words else ""
         return f"{words}{aside}: path score {score}, which adds {_number(evidence.normalized)}"
+    if evidence.source == NAMED:
+        return f"from {score} by {_number(evidence.part)}, because the query lists it by its name"
     if evidence.source == LOWERED:
         return f"from {score} by {_number(-evidence.part)}, to follow the results that were reranked or routed to"
     product = f"{_number(evidence.normalized)} × weight {evidence.weight:g} = {_number(evidence.part)}"

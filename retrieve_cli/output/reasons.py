@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from retrieve_cli.contracts import LOWERED, VARIANT, Evidence
+from retrieve_cli.contracts import LOWERED, NAMED, VARIANT, Evidence
 from retrieve_cli.errors import printable
 from retrieve_cli.search.answer import Answer, Result
 
@@ -67,6 +67,8 @@ def _of(evidence: Evidence, result: Result, rank: int) -> str:
         return path_in_words(result.hit.path) if result.hit.path else "linked"
     if source in _MOVED:
         return f"{_MOVED[source]} {_move(place or rank, rank)}"
+    if source == NAMED:
+        return "named in the query"
     if source == LOWERED:
         return source
     if source.startswith(VARIANT):

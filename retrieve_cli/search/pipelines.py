@@ -45,7 +45,7 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     if options.sort is not None:
         return Pipeline((_sorted(plan),))
     boosting, reader = _boosting(plan), reader_of(plan)
-    tail = [*boosting, *_recency(plan), *_cuts(plan)]
+    tail = [*boosting, *_recency(plan), *_cuts(plan), *_names_first(plan)]
     expansion = _expansion(plan)
     variants = plan.texts > plan.queries
     reach = max(options.k, settings.search.depth if tail or variants else 1)
@@ -299,6 +299,15 @@ def _recency(plan: RankPlan) -> list[Stage]:
         return []
     written = f"{column.name}, {chosen.half_life:g} d"
     return [Boost((Recent(written, 1.0, chosen.half_life, newest, column),), name="recency")]
+
+
+def _names_first(plan: RankPlan) -> list[Stage]:
+    """The stage that puts the records that a query lists first; none for other queries."""
+    if not plan.names:
+        return []
+    from retrieve_cli.retrieval.stages.order import NamesFirst
+
+    return [NamesFirst(ChunkLayout(plan.opened.generation.starts, plan.opened.generation.chunk_id))]
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:

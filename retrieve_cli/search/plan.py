@@ -56,6 +56,8 @@ class RankPlan(NamedTuple):
     substituted: bool = False
     keep: int | None = None
     """Hits that the reranker passes on, if it is to pass on nothing that it has not judged."""
+    names: bool = False
+    """True if the queries are lists of names."""
     expands: bool = False
     """True if records linked to the first hits are added."""
     idle: frozenset[str] = frozenset()
@@ -161,6 +163,7 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         remote=remote,
         substitute=substitute,
         keep=keep,
+        names=any(query.named for query in queries) and not options.dense_only,
         expands=_expands(settings, options, keep, say),
         idle=_idle(settings, options, chosen),
     )

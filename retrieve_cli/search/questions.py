@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
+from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
@@ -86,27 +87,27 @@ class RequestReader:
         access, like, not_like = self._examples(request, access)
         files = (*self._files(request), *map(self._example, like))
         formats = _formats(tagged, files)
-        if self._rewording is not None:
-            texts = self._rewording.of(texts, access.visible)
-            tagged = _together(texts)
+        texts = texts if self._rewording is None else self._rewording.of(texts, access.visible)
+        tagged = _together(texts)
         beside = [*(file.text for file in files if file.text), *formats]
         lists = not (like or beside or request.also or tagged.text.strip()) and self._lists(request, tagged)
         asked = _asked(request, texts, beside, lists=lists)
         conditions = self._conditions(request, tagged, access)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
         wordless = not (lists or any(has_words(each.text) for each in asked))
-        selected = [] if wordless else included if tagged.included else None
+        selected = [] if wordless else (included if tagged.included else None)
         records, chunks = self._allowed(conditions, access, selected)
         unselected = self._unselected(request, access)
-        said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
         bounded = [each.notice for each in conditions if each.notice]
-        said += bounded if unselected or wordless or bounded else self._empty(request, conditions, access, records)
+        said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected, *bounded]
+        said += [] if unselected or wordless else self._empty(request, conditions, access, records)
         return Question(
             request=request,
             query=replace(
                 asked[0],
                 also=tuple(asked[1:]),
                 lists=lists,
+                named=() if lists else self._names(tagged.text, access.visible, records),
                 records=records,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
@@ -125,6 +126,14 @@ class RequestReader:
             notices=tuple(said),
             files=files,
         )
+
+    def _names(self, text: str, view: RecordView, records: Mask | None) -> tuple[int, ...]:
+        """Return the rows of the records that a text lists by their names, if they may be found."""
+        from retrieve_cli.search.named import named_records
+
+        lexical = (self._indexes[name] for name in self._indexes or () if retriever(name).role == "lexical")
+        rows = named_records(view, text, next(lexical, None))
+        return rows if records is None else tuple(row for row in rows if records[row])
 
     def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:
         """Return the rows of the examples of a request, and the records that exist for it without them."""
@@ -245,7 +254,7 @@ class RequestReader:
         self, request: Request, conditions: Sequence[Passing], access: Access, records: Mask | None
     ) -> Iterable[str]:
         """Return reasons why no record passes the conditions, if none does."""
-        if not conditions or records is None or records.any():
+        if not conditions or records is None or records.any() or any(each.notice for each in conditions):
             return ()
         from retrieve_cli.search.empty_filters import explain
 

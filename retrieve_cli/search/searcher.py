@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
@@ -76,11 +74,11 @@ class Searcher:
         generation = opened.generation
         questions = self.read(requests)
         queries = [question.query for question in questions]
-        listing = [query.lists for query in queries]
-        if any(listing) and not all(listing):
-            lists, ranks = (list(compress(requests, own)) for own in (listing, map(not_, listing)))
-            answers = {True: iter(self._answered(lists)), False: iter(self._answered(ranks))}
-            return [next(answers[kind]) for kind in listing]
+        kinds = [(query.lists, bool(query.named)) for query in queries]
+        if len({*kinds}) > 1:  # each is answered as it would be alone
+            apart = {kind: [one for one, own in zip(requests, kinds, strict=True) if own == kind] for kind in {*kinds}}
+            answers = {kind: iter(self._answered(same)) for kind, same in apart.items()}
+            return [next(answers[kind]) for kind in kinds]
         if options.facets:
             from retrieve_cli.search.facets import expect_fields
 

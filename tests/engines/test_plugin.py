@@ -55,9 +55,9 @@ def test_the_program_builds_into_it_and_answers_from_it(
     status = succeeds(retrieve("engines", "status", "--json")).json["engines"]["sqlite"]
     assert status["fault"] == ""
     assert "ok    sqlite" in retrieve("doctor").out
-    through = succeeds(retrieve("query", "segment lungs word3", "--json")).json
+    through = succeeds(retrieve("query", "segment lungs", "--json")).json
     search_in("local", monkeypatch)
-    local = succeeds(retrieve("query", "segment lungs word3", "--json")).json
+    local = succeeds(retrieve("query", "segment lungs", "--json")).json
     assert through["results"]
     assert said(through) == said(local)
 

@@ -174,10 +174,10 @@ def test_an_existing_index_is_sent_by_push(
     with monkeypatch.context() as local:
         search_in("local", local)
         assert retrieve("build", "--catalog", source).code == 0
-        wanted = said(retrieve("query", "lungs word3", "--json").json)
-    fails(retrieve("query", "lungs word3", "--mode", "dense"), 5, "was not sent to qdrant", "retrieve engines push")
+        wanted = said(retrieve("query", "segment lungs", "--json").json)
+    fails(retrieve("query", "segment lungs", "--mode", "dense"), 5, "was not sent to qdrant", "retrieve engines push")
     assert retrieve("engines", "push").code == 0
-    assert said(retrieve("query", "lungs word3", "--json").json) == wanted
+    assert said(retrieve("query", "segment lungs", "--json").json) == wanted
 
 
 @pytest.mark.parametrize("command", ["build", "sync"])

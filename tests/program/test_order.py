@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import answered, indexed, refused
+from program.asking import Batch, answered, indexed, refused
 from samples import Program
 
 import retrieve_cli
@@ -92,3 +92,33 @@ def test_a_threshold_drops_records_and_not_the_others_of_the_order(index: retrie
     found = index.search("pump", sort="year", min_score=least, k=3)
     assert len(found.results) == 3
     assert all(one.score >= least for one in found.results)
+
+
+NAMES = ["pydicom", "OHIF Viewer", "3D Slicer", "elastix", "list_api_keys", "C++ Toolbox", "Überblick"]
+
+
+@pytest.mark.parametrize("between", [", ", " ", " and ", "\n", "; "])
+def test_a_list_of_names_has_each_of_them_first_in_its_order(tmp_path: Path, between: str) -> None:
+    rows = [{"id": f"r{at}", "name": name, "text": "it does one thing"} for at, name in enumerate(NAMES)]
+    rows += [{"id": f"o{at}", "name": f"other {at}", "text": f"{name} " * 9} for at, name in enumerate(NAMES * 3)]
+    index = retrieve_cli.build(rows, tmp_path / "index")
+    for mode in ("hybrid", "bm25"):
+        wanted = [f"r{at}" for at in (4, 1, 6, 0, 5)]
+        asked = between.join([NAMES[int(name[1:])].upper() for name in wanted])
+        answer = index.search(asked, mode=mode, k=6)
+        assert ids(answer)[:5] == wanted
+        for result in answer.results[:5]:
+            assert result.score == pytest.approx(sum(one.part for one in result.hit.evidence))
+    assert ids(index.search("elastix, pydicom", filters="id!=r0", k=3))[0] == "r3"
+    assert "names" not in index.search("pydicom does one thing").pipeline
+
+
+def test_answers_of_a_batch_are_those_of_each_request_alone(retrieve: Program, batch: Batch) -> None:
+    indexed(retrieve, [{**row, "license": "MIT"} for row in ROWS])
+    lines = ["pump", {"filters": "license=MIT"}, "pump 1, pump 2", {"query": "", "sort": "year"}]
+    alone = [batch([line])[0] for line in lines]
+    changing = {"timings_ms", "query_id"}
+    together = batch(lines)
+    for one, other in zip(together, alone, strict=True):
+        assert {key: one[key] for key in one.keys() - changing} == {key: other[key] for key in other.keys() - changing}
+    assert [one["pipeline"].split(" > ")[-1] for one in together[1:3]] == ["list", "names"]

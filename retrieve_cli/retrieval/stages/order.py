@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Kind, Ranking, Relation, Stage, Unit
+from retrieve_cli.contracts import NAMED, Evidence, Kind, Ranking, Relation, Stage, Unit
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, hits
 
@@ -59,6 +59,40 @@ class Enumerate(Described):
 
     def __str__(self) -> str:
         return "list"
+
+
+class NamesFirst(Described):
+    """Puts the records that a query lists by their names before all others, in its order."""
+
+    apart: ClassVar = ("layout",)
+    layout: ChunkLayout
+    kind: ClassVar[Kind] = "boost"
+    rescores: ClassVar[bool] = True
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
+        return [self._lifted(ranking) for ranking in rankings]
+
+    def _lifted(self, ranking: Ranking) -> Ranking:
+        scores = [hit.score for hit in ranking.hits] or [0.0]
+        step = (max(scores) - min(scores)) / len(scores) or 1.0
+        best = {hit.record: hit for hit in reversed(ranking.hits)}
+        listed = list(ranking.hits)
+        for place, row in enumerate(reversed(ranking.query.named), 1):
+            hit = best.get(row) or self._unlisted(ranking.query, row)
+            score = max(scores) + place * step
+            why = Evidence(NAMED, None, hit.score, score - hit.score, 1.0)
+            listed = [other for other in listed if other.id != hit.id]
+            listed.append(replace(hit, score=score, evidence=(*hit.evidence, why)))
+        return Ranking.again(ranking.query, listed, trace=ranking.trace)
+
+    def _unlisted(self, query: Query, record: int) -> Hit:
+        """Return a hit for a record that no retriever listed, by the first chunk that it may be found by."""
+        rows = np.arange(*self.layout.starts[record : record + 2])
+        rows = rows if query.chunks is None else rows[query.chunks[rows]]
+        return hits(self.layout, rows[:1], [0.0], [()])[0]
+
+    def __str__(self) -> str:
+        return "names"
 
 
 class Sort(Described):

@@ -135,6 +135,17 @@ class Column(Frozen, eq=False):
         is_there = first < len(self) and self.vocabulary.folded(self.span[first]) == form
         return self.text(first) if is_there else value
 
+    def records_with(self, value: str) -> list[int]:
+        """Return the records with a value in any spelling."""
+        form, folded_at = canonical(value), self.vocabulary.folded
+        first = bisect_left(self.span, form, key=folded_at)
+        end = bisect_right(self.span, form, first, key=folded_at)
+        if first == end:
+            return []
+        values = self.values
+        records: list[int] = self.records[(values >= first) & (values < end)].tolist()
+        return records
+
     def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
         """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
         wanted = np.zeros(len(self), np.bool_)

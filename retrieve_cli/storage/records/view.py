@@ -111,12 +111,13 @@ class RecordView:
         row = self.generation.row_of(name, visible=self.rows)
         if row is not None:
             return row
-        try:
-            marked = self.columns.select("name", "=", [name])
-        except UsageError:  # no record has a name
-            return None
-        rows: list[int] = marked.nonzero()[0].tolist()
+        rows = self.rows_named(name)
         return rows[0] if len(rows) == 1 else None
+
+    def rows_named(self, name: str) -> list[int]:
+        """Return the rows of the records of a name."""
+        column = self.columns.column("name")
+        return [] if column is None else column.records_with(name)
 
     def find_chunk(self, name: str) -> int:
         """Return the row of a chunk by its id.
