@@ -10,18 +10,28 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Card
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentFile, DocumentReader
     from retrieve_cli.contracts.layout import Mark
+    from retrieve_cli.sources.formats.formats import ParsingLimits
     from retrieve_cli.storage.records.columns import Columns
 
 _sharing = Lock()
 
 
+def limits_of(settings: Settings) -> ParsingLimits:
+    """Return the configured limits of documents and tables."""
+    from retrieve_cli.sources.formats.formats import MB, ParsingLimits
+
+    parsing = settings.parsing
+    sizes = int(parsing.max_mb * MB), int(parsing.memory_mb * MB)
+    cells = settings.catalog.max_cells
+    return ParsingLimits(max_bytes=sizes[0], memory_bytes=sizes[1], cpu_s=parsing.cpu_s, max_cells=cells)
+
+
 def reader_of(settings: Settings) -> DocumentReader:
     """Return a reader of documents with the configured limits."""
-    return _reader(settings.parsing, settings.docs.max_mb)
+    return _reader(limits_of(settings), settings.docs.max_mb, settings.parsing.workers)
 
 
 def sandbox_lacks() -> Sequence[str]:
@@ -34,24 +44,17 @@ def sandbox_lacks() -> Sequence[str]:
 def shared_reader(settings: Settings) -> DocumentReader:
     """Return the reader, with its processes, of all queries and pictures under the same limits in this process."""
     with _sharing:  # threads that ask for the first time at the same time get the same one
-        return _shared(settings.parsing, settings.docs.max_mb)
+        return _shared(limits_of(settings), settings.docs.max_mb, settings.parsing.workers)
 
 
-@lru_cache(maxsize=4)
-def _shared(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    return _reader(parsing, max_mb)
-
-
-def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    from retrieve_cli.sources.formats.formats import MB, ParsingLimits
+def _reader(limits: ParsingLimits, max_mb: float, workers: int | None) -> DocumentReader:
+    from retrieve_cli.sources.formats.formats import MB
     from retrieve_cli.sources.formats.reader import SandboxedReader
 
-    limits = ParsingLimits(
-        max_bytes=int(parsing.max_mb * MB),
-        memory_bytes=int(parsing.memory_mb * MB),
-        cpu_s=parsing.cpu_s,
-    )
-    return SandboxedReader(limits, text_bytes=int(max_mb * MB), workers=parsing.workers)
+    return SandboxedReader(limits, text_bytes=int(max_mb * MB), workers=workers)
+
+
+_shared = lru_cache(maxsize=4)(_reader)
 
 
 def suffixes() -> Sequence[str]:

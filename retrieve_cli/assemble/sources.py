@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import CatalogSettings, DocsSettings, Settings, SourceSetting
+from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -23,6 +23,7 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
@@ -108,23 +109,19 @@ def with_known_keys(
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
     first records, as for a file, and the key of records without an id from all; both are reported. Texts are reasons
     why a record is rejected. `known` are ids of records that these may replace."""
-    from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
-    from retrieve_cli.sources.catalogs.keys import find_key, sentences, with_key
-    from retrieve_cli.sources.fields import as_renamed_item, renamed
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
+    from retrieve_cli.sources.fields import renamed
 
-    given, fields = list(rows), field_map(settings)
+    given = list(rows)
     items = [row for row in given if isinstance(row, dict)]
-    renames = {} if settings.catalog.fields else infer(items)
+    reading = CatalogReading.of(items, field_map(settings), known=known)
+    renames = reading.fields.renames if reading.inferred else {}
     if renames:
         say(f"guessed the fields of these keys: {renames}")
-    written = [renamed(row, renames) for row in items]
-    read = [as_renamed_item(row, fields) for row in written]
-    key = find_key(read, fields, known)
-    for sentence in sentences(read[:LOOKED_AT], fields, key) if read else ():
+    for sentence in reading.sentences:
         say(sentence)
-    keyed = iter(written if key is None else [with_key(row, fields, key) for row in written])
     for row in given:
-        yield dict(next(keyed)) if isinstance(row, dict) else row
+        yield dict(renamed(reading.keyed(row), renames)) if isinstance(row, dict) else row
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
@@ -137,7 +134,7 @@ def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
     from retrieve_cli.sources.catalogs.tables import Row, table_of
 
     try:
-        if (table := table_of(path)) is None:
+        if (table := table_of(path, layout_of(Settings()))) is None:
             raise UsageError(f"{path} is not a table", hint="its first row names the columns")
         yield from (row for row in table.rows() if isinstance(row, Row))
     except OSError as error:
@@ -156,16 +153,14 @@ def watched_of(
     *,
     fetched: Path,
     cache: Path,
-    docs: DocsSettings = DocsSettings(),
-    catalog: CatalogSettings = CatalogSettings(),
-    parsing_max_mb: float = 0,
+    settings: Settings = Settings(),
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
     """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, LineStarts
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
-    strange = strange_sources(fetched.parent, manifest)
+    strange, docs = strange_sources(fetched.parent, manifest), settings.docs
     try:
         spellings = {"id": [], **manifest.recipe.sources.get("catalog", {}).get("spellings", {})}
         pairs: list[tuple[int, Watched]] = []
@@ -179,26 +174,33 @@ def watched_of(
             if str(path) in strange:
                 pass
             elif entry.kind == "docs":
-                limits, cards = (docs.max_mb, parsing_max_mb), manifest.recipe.documents or {}
+                limits, cards = (docs.max_mb, settings.parsing.max_mb), manifest.recipe.documents or {}
                 rules, marks = partial(_rules, path, docs, origin.get("exclude")), built.get("folders", {})
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, rules, cards, marks)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
-                watched = WatchedInbox(inbox, parsing_max_mb)
+                watched = WatchedInbox(inbox, settings.parsing.max_mb)
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
-                renames = {str(key): str(name) for key, name in built.get("fields", ())}
-                key, forced = str(built["key"]) if "key" in built else None, bool(origin.get("id"))
-                layout = partial(layout_of, catalog)
-                stamp = built["stamp"]
-                watched = WatchedCatalog(
-                    path, entry.name, prefix, stamp, spellings, starts, renames, layout, key, forced
-                )
+                reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))
+                layout = partial(layout_of, settings)
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], starts, reading, layout)
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return pairs
+
+
+def _reading(spellings: Mapping[str, Sequence[str]], built: Mapping[str, Json], *, forced: bool) -> CatalogReading:
+    """Return the rules with which a build read a catalog, as a manifest has them."""
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
+    from retrieve_cli.sources.catalogs.keys import CatalogKey
+    from retrieve_cli.sources.fields import FieldMap
+
+    renames = {str(key): str(name) for key, name in built.get("fields", ())}
+    fields = FieldMap({name: tuple(paths) for name, paths in spellings.items()}, {}, renames=renames)
+    return CatalogReading(fields, CatalogKey(str(built["key"]), forced=forced) if "key" in built else None)
 
 
 def _are_texts(spellings: Mapping[str, Json]) -> bool:
@@ -277,7 +279,7 @@ def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> S
 def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
     from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
-    fields, layout = field_map(settings, entry), layout_of(settings.catalog)
+    fields, layout = field_map(settings, entry), layout_of(settings)
     return CatalogSource(_path(entry), fields, layout=layout, own=_own(entry), **names)
 
 
@@ -304,11 +306,13 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 """Constructors of the built-in sources, by kind."""
 
 
-def layout_of(settings: CatalogSettings) -> TableLayout:
-    """Return the layout of tables as configured."""
+def layout_of(settings: Settings) -> TableLayout:
+    """Return the layout of tables as configured, with the process that reads some of them."""
     from retrieve_cli.sources.catalogs.tables import TableLayout
+    from retrieve_cli.sources.formats.processes.process import table_lines
 
-    return TableLayout(settings.header, settings.sheet, settings.split)
+    catalog, lines = settings.catalog, partial(table_lines, limits=documents.limits_of(settings))
+    return TableLayout(catalog.header, catalog.sheet, catalog.split, catalog.max_cells, lines)
 
 
 def _own(entry: SourceSetting) -> dict[str, Json]:

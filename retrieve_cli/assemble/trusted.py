@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import TRUST_HINT
-from retrieve_cli.config.trust import COMMAND, OutsideValue, Trust, answers, outside, state_file
+from retrieve_cli.config.trust import COMMAND, OutsideValue, Trust, answers, is_model_folder, outside, state_file
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
 from retrieve_cli.storage.store import Store
 
@@ -80,24 +80,26 @@ def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValu
     for origin in _origins(manifest) if manifest else ():
         for key in ("path", "query"):
             if isinstance(path := origin.get(key), str) and "\0" not in path and outside(path, home):
-                yield OutsideValue("source", "path", path)
+                yield OutsideValue.at("source", "path", path)
         for key in ("url", "endpoint"):
             if isinstance(address := origin.get(key), str):
                 yield OutsideValue("source", "download", address)
     yield from (OutsideValue("retriever", "code", name) for name in (_added(manifest) if manifest else ()))
     links = [*_folder_links(artifacts), *(_links(artifacts / "generations" / manifest.id) if manifest else ())]
-    yield from (OutsideValue("link", "path", path) for path in links if outside(path, home))
+    yield from (OutsideValue.at("link", "path", path) for path in links if outside(path, home))
+    yield from (OutsideValue.at("model", "code", name) for name in (_models(manifest, home) if manifest else ()))
 
 
 def expect_own(generation: Generation) -> None:
     """Hold an index to what the user agreed to, before any of its parts is opened.
 
     Raises:
-        UsageError: it has links to files outside of its folder, or a retriever of a plug-in.
+        UsageError: it has links to files outside of its folder, a retriever of a plug-in, or a folder as its model.
     """
     manifest, folder = generation.manifest, generation.folder
-    if _added(manifest) or _links(folder):
-        _expect_agreed(trust_of_artifacts(folder.parent.parent, manifest), "link", "retriever")
+    artifacts = folder.parent.parent
+    if _added(manifest) or _links(folder) or _models(manifest, artifacts.absolute().parent):
+        _expect_agreed(trust_of_artifacts(artifacts, manifest), "link", "retriever", "model")
 
 
 def _expect_agreed(trust: Trust, *keys: str) -> None:
@@ -130,6 +132,14 @@ def _origins(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
 def _added(manifest: Manifest) -> list[str]:
     """The retrievers of an index that are not built in."""
     return [name for name in manifest.recipe.retrievers if name not in retriever_names()]
+
+
+def _models(manifest: Manifest, home: Path) -> list[str]:
+    """Return the models of an index that are folders, whose code may be run."""
+    recipe = manifest.recipe
+    cards = [card for card in (recipe.encoder, *recipe.retrievers.values()) if isinstance(card, dict)]
+    names = [str(card["name"]) for card in cards if card.get("name") and card.get("family") != "remote"]
+    return [name for name in names if is_model_folder(name, home)]
 
 
 def _folder_links(artifacts: Path) -> Iterator[str]:

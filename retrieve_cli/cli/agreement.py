@@ -40,8 +40,11 @@ def show(found: Iterable[Trust]) -> None:
     for trust in found:
         print(printable(f"{trust.place} runs code or reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
-            value = shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)
-            print(printable(f"  {reach.key} {value}: {KINDS[reach.kind]}"), file=sys.stderr)
+            value, target = (
+                shortened(text.encode("unicode_escape").decode(), _LONGEST) for text in (reach.value, reach.target)
+            )
+            arrow = f" -> {target}" if target else ""
+            print(printable(f"  {reach.key} {value}{arrow}: {KINDS[reach.kind]}"), file=sys.stderr)
 
 
 def of_configuration(file: Path | None) -> list[Trust]:

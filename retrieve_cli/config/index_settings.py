@@ -78,12 +78,13 @@ class StoreSettings(SettingsSection):
 
 
 class CatalogSettings(SettingsSection):
-    """Keys of a catalog that become text, and their weights; and the layout of tables."""
+    """Keys of a catalog that become text, and their weights; and the layout and size of tables."""
 
     fields: Mapping[str, FieldSetting] = {}
     header: int | None = bounded(None, 0)
     sheet: str = key("", also_numbers=True)
     split: Mapping[str, str] = {}
+    max_cells: int = bounded(1_000_000, 1000, 10**12)
 
 
 class DocsSettings(SettingsSection):

@@ -2,7 +2,8 @@
 
 A cloned folder may contain a `config.yaml`. Its addresses would receive queries and passages, the variables that it
 names would be sent as keys, its paths read, code of its models and of plug-ins run. Such values apply only after the
-user agreed to exactly these values in this file. Everything else applies at once.
+user agreed to exactly these values in this file and to the places that their paths lead to. Everything else applies at
+once.
 
     $XDG_STATE_HOME/retrieve/trust.json    {version, agreed: {path: digest}, declined: {path: digest}}
 
@@ -48,6 +49,15 @@ class OutsideValue(NamedTuple):
     """`rerank.base_url`, or `sources.list 2` for the second entry."""
     kind: Kind
     value: str
+    target: str = ""
+    """Path that the value leads to, if it has links."""
+
+    @classmethod
+    def at(cls, key: str, kind: Kind, value: str) -> OutsideValue:
+        """Return a value, with its target if it is a path with links."""
+        target = os.path.realpath(os.path.expanduser(value)) if kind in ("path", "code") else ""  # noqa: PTH111
+        lexical = os.path.abspath(os.path.expanduser(value))  # noqa: PTH100, PTH111
+        return cls(key, kind, value, "" if target == lexical else target)
 
 
 class Trust(NamedTuple):
@@ -141,7 +151,7 @@ def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Ite
             if way == "sources":
                 yield from _section_reaches(each, type(each)("catalog"), f"{name}.{field.name} {number}", folder)
             elif (kind := _kind(way, each, field.metadata, folder)) is not None:
-                yield OutsideValue(name if " " in name else f"{name}.{field.name}", kind, str(each))
+                yield OutsideValue.at(name if " " in name else f"{name}.{field.name}", kind, str(each))
 
 
 def _each(value: Any) -> Iterable[Any]:
@@ -168,13 +178,18 @@ def way_of(field: SettingsKey) -> str | None:
     return "plug-in" if "choices" in field.metadata else None
 
 
+def is_model_folder(name: str, folder: Path) -> bool:
+    """Return True if the name of a model may be the path of a folder, as seen from a folder or the working folder."""
+    named = name.startswith((".", "~", os.sep))
+    return named or any(os.path.lexists(place / name) for place in (folder, Path()))
+
+
 def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Kind | None:
     match way:
         case "path":
             return "path" if str(value) not in metadata.get("names", ()) and outside(value, folder) else None
         case "model":  # modules in the folder of a model are imported by the libraries that read it
-            named = value.startswith((".", "~", os.sep))
-            return "code" if named or any(os.path.lexists(place / value) for place in (folder, Path())) else None
+            return "code" if is_model_folder(value, folder) else None
         case "plug-in":
             return None if value in metadata["choices"]() else "code"
         case "path all":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Query, Request, Unit
+from retrieve_cli.contracts import Json, Query, Question, Request, Unit
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, UsageError, quoted
@@ -40,6 +40,8 @@ _GROUPED = 100
 """Least number of results in which the first groups are looked up."""
 _BATCH, _RERANKED = 64, 16
 """Queries ranked at a time; fewer if a reranker reads texts. A ranking does not depend on the others of its batch."""
+_NAMED = 3
+"""Queries that a note names."""
 LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rerank_") for share in (50, 95))
 """Names of latencies per query and stage, in milliseconds."""
 
@@ -301,11 +303,37 @@ def _evaluation(
 
 
 def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
-    """Return the query of each topic with its tags and files read; problems are added to `notes`."""
-    questions = Searcher(opened).read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
+    """Return the query of each topic with its tags and files read; problems, and topics that cannot be read, are added
+    to `notes`.
+
+    Raises:
+        UsageError: none of them can be read.
+    """
+    searcher = Searcher(opened)
+    requests = [Request(topic.text, topic.id, files=topic.files) for topic in topics]
+    try:
+        questions = searcher.read(requests)
+    except UsageError as error:
+        questions, unreadable = _readable(searcher, requests)
+        if not questions:
+            raise
+        number = figures.count(len(unreadable), "query", "queries")
+        named = ", ".join(unreadable[:_NAMED]) + ", …" * (len(unreadable) > _NAMED)
+        notes.append(f"{number} cannot be read, without results: {named} ({error.message})")
     corrected = {each.notice for question in questions for each in question.corrections}
     notes += dict.fromkeys(each for question in questions for each in question.notices if each not in corrected)
     if corrected:
         queries = figures.count(sum(bool(question.corrections) for question in questions), "query", "queries")
         notes.append(f"{queries} with a word that no record has: others are searched for (search.exact_words: false)")
     return [question.query for question in questions]
+
+
+def _readable(searcher: Searcher, requests: Iterable[Request]) -> tuple[list[Question], list[str]]:
+    """Return what the requests that can be understood come to, and the ids of the others."""
+    questions, unreadable = list[Question](), list[str]()
+    for request in requests:
+        try:
+            questions += searcher.read([request])
+        except UsageError:
+            unreadable.append(request.id)
+    return questions, unreadable

@@ -135,9 +135,7 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
         fetched=store.fetched,
         cache=store.cache,
         inbox=store.inbox,
-        docs=settings.docs,
-        catalog=settings.catalog,
-        parsing_max_mb=settings.parsing.max_mb,
+        settings=settings,
     )
     said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"
     return watched, said if strange else ""

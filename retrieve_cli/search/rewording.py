@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -93,11 +94,13 @@ class Synonyms:
         """`rules` are lines, each with where it is. Raises: UsageError: a line is not a rule; names it."""
         self._analyzer = analyzer
         self._weight = weight
-        self._others: dict[tuple[str, ...], dict[str, None]] = {}
+        self._others: dict[tuple[str, ...], list[Sequence[str]]] = {}
+        """The right sides of rules, each kept once for all phrases of its left side."""
         for place, rule in rules:
-            for phrase, other in _pairs(rule, place):
-                if terms := self._terms(phrase):
-                    self._others.setdefault(terms, {})[other] = None
+            phrases, others = _sides(rule, place)
+            for terms in dict.fromkeys(map(self._terms, phrases)):
+                self._others.setdefault(terms, []).append(others)
+        self._others.pop((), None)
         self._longest = max(map(len, self._others), default=0)
 
     def beside(self, *texts: str) -> tuple[tuple[str, float], ...]:
@@ -112,10 +115,10 @@ class Synonyms:
             while at < len(terms):
                 sizes = range(min(self._longest, len(terms) - at), 0, -1)
                 size = next((size for size in sizes if terms[at : at + size] in self._others), 0)
-                found |= self._others.get(terms[at : at + size], {})
+                found |= dict.fromkeys(chain(*self._others.get(terms[at : at + size], ())))
                 at += size or 1
-        new = [other for other in found if not {*self._terms(other)} <= known]
-        return tuple((other, self._weight) for other in new[:_MOST_ADDED])
+        new = (other for other in found if not {*self._terms(other)} <= known)
+        return tuple((other, self._weight) for other in islice(new, _MOST_ADDED))
 
     def _terms(self, phrase: str) -> tuple[str, ...]:
         return tuple(each[0] for _, _, each in self._analyzer.spans(phrase))
@@ -154,15 +157,15 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path}, line {number}", line.partition("  #")[0]
 
 
-def _pairs(rule: str, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each phrase of a rule with each of its synonyms. Raises: UsageError: it is not a rule."""
+def _sides(rule: str, place: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the phrases of a rule and their synonyms, which may be the same. Raises: UsageError: it is not a rule."""
     left, arrow, right = rule.partition("=>")
     given, others = _phrases(left), _phrases(right if arrow else left)
     if not given or not others or (not arrow and len(given) < 2):
         raise UsageError(f"{place}: {quoted(rule.strip())} is not a rule of synonyms", hint=_HINT)
     if longest := next((each for each in (*given, *others) if len(each.split()) > _MOST_WORDS), None):
         raise UsageError(f"{place}: {quoted(longest)} has more than {_MOST_WORDS} words", hint=_HINT)
-    yield from ((phrase, other) for phrase in given for other in others if other != phrase)
+    return given, others
 
 
 def _phrases(text: str) -> Sequence[str]:

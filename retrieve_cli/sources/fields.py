@@ -55,8 +55,6 @@ _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NI
                  "jpeg": "JPEG"}  # fmt: skip
 _NO_TEXT = frozenset({"id", "url", "license", "group", "demo_url", TENANT})
 """Fields that never enter a record's text by a key that is mapped to them."""
-_TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")([ \t\r\n]*+:)?|[][{}]', re.DOTALL)
-"""A text of JSON, with the colon if it is a key, or a bracket."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
 """Keys that are read by other rules than spellings, or never hold text to search."""
@@ -177,30 +175,6 @@ def _parts(name: str, value: Json) -> list[Json]:
     if isinstance(value, str) and name == "keywords":
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list) else [value]
-
-
-def renamed_line(line: bytes, item: Mapping[str, Json], renames: Mapping[str, str]) -> bytes:
-    """Return a line of a catalog, which is the object `item`, with its keys renamed as `renamed` does, and otherwise
-    the same bytes if only names differ."""
-    import orjson
-
-    try:
-        new = item if is_stored(item) else renamed(item, renames)
-    except TenantUnclear:  # it is rejected when it is read
-        return line
-    if new is item:
-        return line
-    depth = 0
-
-    def spelled(token: re.Match[bytes]) -> bytes:
-        nonlocal depth
-        depth += (token[0] in b"[{") - (token[0] in b"]}") if token[1] is None else 0
-        if token[2] is None or depth != 1 or (name := renames.get(orjson.loads(token[1]))) is None:
-            return token[0]
-        return orjson.dumps(name) + token[2]
-
-    same = _TOKEN.sub(spelled, line)
-    return same if orjson.loads(same) == new else orjson.dumps(new)
 
 
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:

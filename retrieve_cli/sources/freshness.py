@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
 from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.sources.catalogs.catalog import CatalogReading
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
@@ -55,8 +57,7 @@ class _FileState:
     """True if the lines of the file were scanned."""
     lines: set[bytes] | None = None
     """Digests of the lines of a small catalog."""
-    content: Sequence[bytes] = ()
-    ids: set[str] | None = None
+    ids: Collection[str] = ()
     verdicts: dict[bytes, Freshness] = field(default_factory=dict)
 
     @classmethod
@@ -193,18 +194,12 @@ class WatchedCatalog:
     id_prefix: str
     stamp: Json
     """Marks of the file at build time."""
-    spellings: Mapping[str, Sequence[str]]
-    """Keys that may hold each field, as the fields of the catalog were configured."""
     starts: LineStarts
     """Offsets of its lines at build time."""
-    renames: Mapping[str, str] = field(default_factory=dict)
-    """Keys that the build read under other names."""
-    layout: Callable[[], TableLayout] | None = None
+    reading: Callable[[], CatalogReading]
+    """Returns the rules with which the build read it."""
+    layout: Callable[[], TableLayout]
     """Returns the layout of tables, as configured."""
-    key: str | None = None
-    """Column of the key of records without an id, empty for a digest; None if the build looked for none."""
-    forced: bool = False
-    """True if the key replaces the ids that records have."""
     _state: _FileState | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -258,12 +253,11 @@ class WatchedCatalog:
                 is_there = not kind and self._has_line(file, record["line"], digest, state)
                 return "fresh" if is_there else "changed"
             if state.lines is None:
-                state.content = self._renamed(_rows(self.path, self.layout and self.layout()))
-                state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
+                forms = self._forms(_rows(self.path, self.layout()))
+                state.lines = set(map(line_digest(self.name, self.id_prefix), forms))
+                state.ids = _ids(forms, self.reading().fields.spellings["id"])
         if digest in state.lines:
             return "fresh"
-        if state.ids is None:
-            state.ids = _ids(state.content, self.spellings["id"])
         return "changed" if str(record["id"]).removeprefix(self.id_prefix) in state.ids else "deleted"
 
     def _has_line(self, file: BufferedReader, line: Json, wanted: bytes, state: _FileState) -> bool:
@@ -277,23 +271,16 @@ class WatchedCatalog:
         digest = line_digest(self.name, self.id_prefix)
         places = dict.fromkeys((start, max(start + grown, 0)))
         windows = [_Window(file, place, length=end - start, size=size) for place in places]
-        exact = self._renamed(window.line for window in windows if window.line is not None)
+        exact = self._forms(window.line for window in windows if window.line is not None)
         return wanted in map(digest, exact) or any(
-            wanted in map(digest, self._renamed(window.lines())) for window in windows
+            wanted in map(digest, self._forms(window.lines())) for window in windows
         )
 
-    def _renamed(self, lines: Iterable[bytes]) -> Sequence[bytes]:
-        """Return lines as the build read them; each that has no id also without its key, which it may share."""
-        if not self.renames and self.key is None:
-            return list(lines)
-        from retrieve_cli.sources.catalogs.catalog import as_keyed, as_renamed
-        from retrieve_cli.sources.catalogs.keys import CatalogKey
-        from retrieve_cli.sources.fields import FieldMap
-
-        fields = FieldMap({name: tuple(paths) for name, paths in self.spellings.items()}, {}, renames=self.renames)
-        key = None if self.key is None else CatalogKey(self.key, forced=self.forced)
-        both = ([line] if key is None else {line, as_keyed(line, fields, key)} for line in lines)
-        return [as_renamed(line, self.renames) for variants in both for line in variants]
+    def _forms(self, lines: Iterable[bytes]) -> list[bytes]:
+        """Return lines as the build read them; each also without its key, which it may share."""
+        reading = self.reading()
+        unkeyed = replace(reading, key=None)
+        return [form for line in lines for form in {reading.form(line), unkeyed.form(line)}]
 
     def _span(self, line: int, state: _FileState) -> tuple[int, int] | None:
         """Return the place of a line at build time or, if it was not stored then, its place now."""
@@ -359,14 +346,14 @@ def _kind(path: Path) -> str:
     return table.kind if table is not None else ""
 
 
-def _rows(path: Path, layout: TableLayout | None) -> list[bytes]:
+def _rows(path: Path, layout: TableLayout) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
     from retrieve_cli.sources.catalogs.catalog import catalog_rows
     from retrieve_cli.sources.catalogs.linked_catalog import NotRead
-    from retrieve_cli.sources.catalogs.tables import Row, TableLayout
+    from retrieve_cli.sources.catalogs.tables import Row
 
     try:
-        rows = [row.line for row in islice(catalog_rows(path, layout or TableLayout()), _ROWS) if isinstance(row, Row)]
+        rows = [row.line for row in islice(catalog_rows(path, layout), _ROWS) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
     except NotRead as error:

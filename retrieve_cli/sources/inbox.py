@@ -27,7 +27,7 @@ from retrieve_cli.contracts import (
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.errors import BadDocument, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.catalogs.catalog import as_renamed, read_record
+from retrieve_cli.sources.catalogs.catalog import CatalogReading, read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -104,8 +104,7 @@ class InboxSource:
         for entry in self._taken:
             digest = prefix.copy()
             digest.update(canonical([entry.id, entry.tenant]))
-            renames = self._fields.renames
-            digest.update(as_renamed(entry.document, renames) if renames else entry.document)
+            digest.update(CatalogReading(self._fields).form(entry.document))
             if entry.file is None:
                 yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
                 continue
@@ -198,7 +197,7 @@ def document_record(
     A `text` of several lines is Markdown, unless `media_type` names another format: a document with sections, like a
     file. A document of a tenant may name only that tenant.
     """
-    record = read_record(document, fields, source=source, number=number)
+    record = read_record(document, CatalogReading(fields), source=source, number=number)
     if isinstance(record, str):
         return record
     if reason := of_tenant(record.metadata, tenant):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ir_measures
 import pytest
-from samples import Program, write_catalog
+from samples import Program, fails, succeeds, write_catalog
 
 GOLD = [
     {"id": "q1", "query": "segment lungs in CT", "relevant": {"lungs": 3, "brain": 1}, "group": "radiology"},
@@ -195,3 +195,19 @@ def test_a_beir_folder_of_another_collection_than_the_index_leads_to_an_index_of
     assert done.code == 2
     run_hint(retrieve, done.err)
     assert (Path("artifacts") / "current").read_text() == before
+
+
+def test_a_query_that_cannot_be_read_fails_alone(index: Path, gold: Path, retrieve: Program) -> None:
+    own = retrieve("eval", "--gold", gold, "--json").json
+    (wrong := Path("wrong.jsonl")).write_text(
+        gold.read_text() + '{"id": "odd", "query": "brain [FILTER:nothing=here]", "relevant": ["cells"]}\n'
+    )
+    done = succeeds(retrieve("eval", "--gold", wrong, "--metrics", "RR@10", "--json"))
+    assert done.json["queries"] == own["queries"] + 1
+    assert done.json["unanswered"] == own["unanswered"] + 1
+    assert done.json["metrics"]["RR@10"] == pytest.approx(
+        own["metrics"]["RR@10"] * own["queries"] / done.json["queries"]
+    )
+    assert "1 query cannot be read, without results: odd (no record has a field 'nothing')" in done.json["notes"]
+    wrong.write_text('{"query": "[FILTER:nothing=here]", "relevant": ["cells"]}\n')
+    fails(retrieve("eval", "--gold", wrong), 2, "no record has a field 'nothing'")

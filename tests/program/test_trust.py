@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from hostile.tries import forge
 from program.clones import (
     COMMANDS,
     SOURCES,
@@ -27,7 +28,7 @@ from program.clones import (
     untrusted,
     values_of,
 )
-from samples import TOOLS, Done, Program, write_catalog
+from samples import TOOLS, Done, Program, fails, write_catalog
 from told_servers import Answer, Asked, serving
 
 from retrieve_cli.config.bounds import keys_of
@@ -235,6 +236,23 @@ def test_the_user_agrees_once_to_these_values_of_this_file(clone: Path, server: 
     ]
 
 
+def test_a_yes_is_to_the_place_that_a_path_leads_to(clone: Path) -> None:
+    one, two = (write_catalog(clone.parent / f"{name}.jsonl", TOOLS[:1]) for name in ("one", "two"))
+    settings = {"sources": [{"kind": "catalog", "path": "data.jsonl"}]}
+    (clone / "data.jsonl").symlink_to(one)
+    _, _, err = run(clone, settings, "trust")
+    assert f"data.jsonl -> {one}: is outside of the folder" in err
+    assert run(clone, settings, "trust", "--yes")[0] == 0
+    assert run(clone, settings, "build")[0] == 0
+    (clone / "data.jsonl").unlink()
+    (clone / "data.jsonl").symlink_to(two)
+    for words in (("build",), ("sync",), ("query", "brain")):
+        assert "retrieve trust" in run(clone, settings, *words)[2], words
+    assert run(clone, settings, "sync")[0] == 2
+    assert run(clone, {}, "sync")[0] == 2  # the index names it as well
+    assert f" -> {two}: " in run(clone, settings, "trust")[2]
+
+
 def test_what_is_only_read_is_not_said_to_be_sent(clone: Path) -> None:
     settings = {
         "sources": [{"kind": "http", "url": "http://127.0.0.1:9/tools.jsonl"}],
@@ -298,7 +316,7 @@ def test_a_value_does_not_look_like_another_one(clone: Path) -> None:
     _, _, err = run(clone, {"rerank": {"base_url": hostile}}, "trust")
     (line,) = [line for line in err.splitlines() if "rerank.base_url" in line]
     assert "http://\\u0435xample.org/\\x1b[2K\\u202e" in line
-    assert "…: is sent queries" in line
+    assert "…: sends queries" in line
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": 2, "agreed": {}}', '{"version": 1, "agreed": []}'])
@@ -389,6 +407,16 @@ def test_links_of_a_cloned_index_are_not_followed(clone: Path, retrieve: Program
         assert "retrieve trust" in retrieve(*words).err, words
     assert retrieve("trust", "--yes").out.endswith("artifacts: trusted\n")
     assert retrieve("query", "brain").code == 0
+
+
+def test_a_folder_that_an_index_names_as_its_model_needs_a_yes(clone: Path, retrieve: Program) -> None:
+    for name in ("./models/evil", "models/evil", str(clone / "models/evil")):
+        forge(
+            clone / "artifacts",
+            ((("recipe", "encoder", "family"), "transformer"), (("recipe", "encoder", "name"), name)),
+        )
+        assert "you did not agree" in fails(retrieve("query", "brain"), 2, name).err
+        assert f"model {name}: may run code" in retrieve("trust").err
 
 
 def test_what_would_be_reached_is_listed_for_programs_without_a_question(clone: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from samples import Program, fails, pieces, succeeds
 
+from retrieve_cli.assemble.sources import layout_of
+from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Notice, Record, Refused
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
@@ -85,7 +87,7 @@ FORMATS: dict[str, tuple[Callable[[Path], object], int]] = {
 
 
 def read(path: Path, fields: FieldMap | None = None) -> list[Record | Refused | Notice]:
-    return list(pieces(CatalogSource(path, fields or FieldMap.of({}), name="c")))
+    return list(pieces(CatalogSource(path, fields or FieldMap.of({}), name="c", layout=layout_of(Settings()))))
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "t.json.gz", "t.csv.gz", "t.tsv.gz", "wide.csv.gz"])
@@ -179,11 +181,11 @@ def test_a_column_has_numbers_only_if_all_of_its_cells_are_numbers(tmp_path: Pat
         ("t.csv", b"bwa,https://x.org/a\nx,y\n", "is not a header"),
         ("t.csv", b'name,text\nA,"never closed\nB,c\n', "t.csv:2: a quotation mark is opened and never closed"),
         ("t.csv", b"name\n\0\0\1", "is a binary file"),
-        ("t.csv", b"," * 20_000 + b"a\nb", "20,001 columns"),
+        ("t.csv", b"," * 20_000 + b"a\nb", "more than 16,666 columns"),
         ("t.json", b'[{"name": "A"},', "is cut off"),
         ("t.json", b'[{"name": "A"}] {"name": "B"}', "goes on after its array"),
         ("t.jsonl.gz", gzip.compress(b'{"name": "A"}\n' * 99)[:-9], "is damaged"),
-        ("t.jsonl.gz", gzip.compress(b" " * 200_000_000, 9), "unpacks to more than 200 times its size"),
+        ("t.jsonl.gz", gzip.compress(b" " * 200_000_000, 9), "more than 38,884,400 bytes when unpacked"),
         ("t.parquet", b"PAR1" + b"x" * 99, "cannot read"),
         ("t.arrow", b"ARROW1" + b"x" * 99, "cannot read"),
         ("t.xls", b"\xd0\xcf\x11\xe0" + b"x" * 999, "cannot read"),
@@ -236,7 +238,7 @@ def test_a_workbook_that_asks_for_far_too_much_memory_is_an_error(tmp_path: Path
     with pytest.raises(UsageError, match="cannot read"):
         read(path)
     path.write_bytes(workbook(cell.format(1, "A"), 100_000_000))
-    with pytest.raises(UsageError, match="unpacks to 95 MB"):
+    with pytest.raises(UsageError, match=r"has more than [0-9,]+ bytes when unpacked"):
         read(path)
 
 

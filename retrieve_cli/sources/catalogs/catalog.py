@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from io import BufferedReader
@@ -13,7 +13,7 @@ from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.frozen import replace
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
 from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, with_key
 from retrieve_cli.sources.catalogs.linked_catalog import (
@@ -26,7 +26,7 @@ from retrieve_cli.sources.catalogs.linked_catalog import (
 )
 from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
-from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from, renamed_line
+from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -64,19 +64,16 @@ class CatalogSource:
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
-        self._fields = fields
+        self._reading = CatalogReading(fields)
         self._layout = layout
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
-        self._inferred = False
         self._own, self._column = own, str(own.get("id", ""))
-        self._key: CatalogKey | None = None
-        self._reading: list[str] = []
-        _check(path)
+        _check(path, layout)
 
     @property
     def card(self) -> Mapping[str, Json]:
-        return self._fields.card
+        return self._reading.fields.card
 
     @property
     def origin(self) -> Mapping[str, Json]:
@@ -86,10 +83,11 @@ class CatalogSource:
     def mapping(self) -> Mapping[str, Json]:
         """Return the keys that the last scan read under other names, whether they were inferred, the column of the key
         if records have no id, and sentences on key, title and body."""
-        renames = [list(pair) for pair in self._fields.renames.items()]
-        found: dict[str, Json] = {"fields": renames, "inferred": self._inferred} if renames else {}
-        key = {} if self._key is None else {"key": self._key.column}
-        return {**found, **key, "reading": self._reading} if self._reading else found
+        reading = self._reading
+        renames = [list(pair) for pair in reading.fields.renames.items()]
+        found: dict[str, Json] = {"fields": renames, "inferred": reading.inferred} if renames else {}
+        key = {} if reading.key is None else {"key": reading.key.column}
+        return {**found, **key, "reading": list(reading.sentences)} if reading.sentences else found
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -137,36 +135,24 @@ class CatalogSource:
         that have no id."""
         rows, first = catalog_rows(self.path, self._layout), list[Row | str]()
         objects = list(_objects(rows, first))
-        if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
-            renames = infer(item for item in objects if not is_stored(item))
-            self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
-        fields, self._key = self._fields, None
-        items = [as_renamed_item(item, fields) for item in objects]
-        if self._column:
-            column = fields.renames.get(self._column, self._column)
-            if items and not any(column in item for item in items):
-                hint = f"its columns are {', '.join(list(items[0])[:_SHOWN])}"
-                raise UsageError(f"{self.path} has no column {quoted(self._column)}, which is its id", hint=hint)
-            self._key = CatalogKey(column, forced=True)
-        elif not all(has_id(item, fields) for item in items):
-            rest = (as_renamed_item(item, fields) for item in _objects(rows, None))
-            self._key = find_key(chain(items, rest), fields)
-            first, rows = [], catalog_rows(self.path, self._layout)
-        self._reading = sentences(items, fields, self._key) if items else []
-        return chain(first, rows)
+        again = []
+
+        def others() -> Iterator[Mapping[str, Json]]:
+            again.append(True)
+            yield from _objects(rows, None)
+
+        fields = self._reading.fields
+        self._reading = CatalogReading.of(objects, fields, others=others, column=self._column, where=str(self.path))
+        return catalog_rows(self.path, self._layout) if again else chain(first, rows)
 
     def _item(self, line: bytes, number: int) -> Item:
-        renames = self._fields.renames
-        if self._key is not None:
-            line = as_keyed(line, self._fields, self._key)
-        digest = self._digest(as_renamed(line, renames) if renames else line)
-        return Item(digest, self.name, number, partial(self._read, line, number))
+        return Item(self._digest(self._reading.form(line)), self.name, number, partial(self._read, line, number))
 
     def _unreadable(self, error: OSError) -> UsageError:
         return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
 
     def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
-        record = read_record(line, self._fields, source=self.name, number=number)
+        record = read_record(line, self._reading, source=self.name, number=number)
         if isinstance(record, str):
             return (self._reject(line, number, record),)
         return (replace(record, id=self._id_prefix + record.id) if self._id_prefix else record,)
@@ -175,41 +161,71 @@ class CatalogSource:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
 
 
-def as_renamed(line: bytes, renames: Mapping[str, str]) -> bytes:
-    """Return a line of a catalog as it would be with its keys renamed."""
-    try:
-        item, written = _described(line)
-    except (ValueError, NotRead):  # it is rejected when it is read
+class CatalogReading(Frozen):
+    """Rules that read the objects of a catalog: its fields, and the key of objects without an id."""
+
+    fields: FieldMap
+    key: CatalogKey | None = None
+    inferred: bool = False
+    """True if the names of its keys were guessed."""
+    sentences: Sequence[str] = ()
+    """Key, title and body in words."""
+
+    @classmethod
+    def of(
+        cls,
+        first: Sequence[Mapping[str, Json]],
+        fields: FieldMap,
+        *,
+        others: Callable[[], Iterable[Mapping[str, Json]]] = tuple,
+        column: str = "",
+        known: Collection[str] = (),
+        where: str = "",
+    ) -> CatalogReading:
+        """Return the rules for the first objects of a catalog, and the `others` if a key has to be found.
+
+        `column` is the key if it is configured; `known` are ids of records that these may replace.
+
+        Raises:
+            UsageError: that column is missing.
+        """
+        inferred = False
+        if not fields.configured:
+            renames = infer(item for item in first if not is_stored(item))
+            fields, inferred = replace(fields, renames=renames), bool(renames)
+        items, key = [as_renamed_item(item, fields) for item in first], None
+        if column:
+            column = fields.renames.get(column, column)
+            if items and not any(column in item for item in items):
+                hint = f"its columns are {', '.join(list(items[0])[:_SHOWN])}"
+                raise UsageError(f"{where} has no column {quoted(column)}, which is its id", hint=hint)
+            key = CatalogKey(column, forced=True)
+        elif not all(has_id(item, fields) for item in items):
+            key = find_key(chain(items, (as_renamed_item(item, fields) for item in others())), fields, known)
+        said = sentences(items[:LOOKED_AT], fields, key) if items else []
+        return cls(fields, key, inferred, said)
+
+    def keyed(self, item: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Return an object with its key as `id`."""
+        return item if self.key is None else with_key(item, self.fields, self.key)
+
+    def form(self, line: bytes) -> bytes:
+        """Return the form of a line whose digest is compared: its object with its key and the names of its fields,
+        which is the same for every spelling of that object."""
+        import orjson
+
+        with suppress(ValueError, TypeError, NotRead):  # it is rejected when it is read
+            item = _described(line)
+            return orjson.dumps(as_renamed_item(self.keyed(item), self.fields) if isinstance(item, dict) else item)
         return line
-    return renamed_line(written, item, renames) if isinstance(item, dict) else line
 
 
-def _described(line: bytes) -> tuple[Json, bytes]:
-    """Return the object of a line, or the one that its JSON-LD describes, and how it is written. Raises: ValueError,
-    NotRead."""
+def _described(line: bytes) -> Json:
+    """Return the object of a line, or the one that its JSON-LD describes. Raises: ValueError, NotRead."""
     import orjson
 
     item = orjson.loads(line)
-    described = record_of_line(item, line) if isinstance(item, dict) else item
-    return described, line if described is item else canonical(described)
-
-
-def as_keyed(line: bytes, fields: FieldMap, key: CatalogKey) -> bytes:
-    """Return a line of a catalog as it would be with the key of its record as `id`."""
-    import orjson
-
-    try:
-        item, written = _described(line)
-    except (ValueError, NotRead):  # it is rejected when it is read
-        return line
-    if not isinstance(item, dict) or (keyed := with_key(item, fields, key)) is item:
-        return line
-    head = b'{"id":' + orjson.dumps(keyed["id"]) + b","
-    if len(keyed) <= len(item):
-        with suppress(TypeError):  # nested too deeply: it is rejected when it is read
-            return orjson.dumps(keyed)
-        return line
-    return head + written.lstrip().removeprefix(b"{")
+    return record_of_line(item, line) if isinstance(item, dict) and not is_stored(item) else item
 
 
 def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:
@@ -252,14 +268,14 @@ def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterat
             taken.append(row)
         if isinstance(row, Row):
             with suppress(ValueError, NotRead):
-                item, _ = _described(row.line)
+                item = _described(row.line)
                 if isinstance(item, dict):
                     yield item
             if taken is not None and (size := size + len(row.line)) > files.LINE:
                 return
 
 
-def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> Record | str:
+def read_record(line: bytes, reading: CatalogReading, *, source: str, number: int) -> Record | str:
     """Return the record of one line of a catalog, or the reason why it is rejected."""
     import orjson
 
@@ -277,7 +293,7 @@ def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> R
         item = item if stored else record_of_line(item, line)
     except NotRead as error:
         return str(error)
-    return record_from(item, fields, source=source, line=number)
+    return record_from(reading.keyed(item), reading.fields, source=source, line=number)
 
 
 def _why_not_json(line: bytes, error: ValueError) -> str:
@@ -288,7 +304,7 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     return f"it is not JSON ({error})"
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, layout: TableLayout) -> None:
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -304,7 +320,7 @@ def _check(path: Path) -> None:
     if not stat.S_ISREG(mode):
         hint = "save it to a file first: a catalog must be the same when it is read again"
         raise UsageError(f"{path} is not a regular file", hint=hint)
-    if table_of(path) is not None:
+    if table_of(path, layout) is not None:
         return
     for start, what, remedy in _OTHERS:
         if head.startswith(start):

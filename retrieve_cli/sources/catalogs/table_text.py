@@ -14,7 +14,7 @@ from typing import IO, Final
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.files import encoding_of
+from retrieve_cli.untrusted.files import encoding_of, label_of
 
 Cells = tuple[int, Sequence[Json] | str]
 """Number of a row and its cells, or the reason to reject it."""
@@ -26,6 +26,8 @@ _STATED = re.compile(r"sep=(.)\r?\n")
 """First line in which spreadsheets state the delimiter."""
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{},"]', re.DOTALL)
 """A text, a bracket or a comma of JSON; a quotation mark alone begins a text whose end is not read yet."""
+
+_BETWEEN = re.compile(r"[, \t\r\n]*+")
 
 
 def cells_of(opening: Callable[[], IO[bytes]], path: str, *, tabs: bool) -> Iterator[Cells | str]:
@@ -42,14 +44,15 @@ def cells_of(opening: Callable[[], IO[bytes]], path: str, *, tabs: bool) -> Iter
     if encoding not in ("utf-8", "utf-8-sig"):
         yield f"it is read as {encoding}, not UTF-8"
     with opening() as file:
-        lines = _Lines(io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=""))
         try:
+            lines = _Lines(io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=""))
             delimiter = _delimiter(lines, tabs=tabs)
             if delimiter != ("\t" if tabs else ","):
                 yield f"its columns are separated by {_DELIMITERS.get(delimiter, quoted(delimiter))}"
             yield from _cells(lines, delimiter, path)
-        except UnicodeDecodeError as error:  # UTF-16 that breaks off
-            raise UsageError(f"{path} is not {encoding}: {error.reason}", hint="save it as UTF-8") from error
+        except UnicodeDecodeError as error:
+            message = f"{path} breaks off within a character of {label_of(encoding)} ({error.reason})"
+            raise UsageError(message, hint="is it complete? Otherwise save it as UTF-8") from error
 
 
 def _encoding(file: IO[bytes]) -> str | None:
@@ -183,13 +186,14 @@ def objects_of(file: IO[bytes], path: str) -> list[Json]:
     if len(content := file.read(files.LINE + 1)) > files.LINE:
         message = f"{path} is one object of JSON, longer than {files.LINE // files.MB} MB"
         raise UsageError(message, hint="save its list as JSON Lines: jq -c '.LIST[]'")
-    objects, place, decoder = list[Json](), 0, json.JSONDecoder()
+    objects, decoder = list[Json](), json.JSONDecoder()
     try:
-        text = content.decode("utf-8-sig").lstrip()
-        while place < len(text):
+        text = content.decode("utf-8-sig")
+        place, after = 0, _BETWEEN.match(text)
+        while after and (place := after.end()) < len(text):
             value, place = decoder.raw_decode(text, place)
             objects.append(value)
-            place += len(text[place:]) - len(text[place:].lstrip(", \t\r\n"))
+            after = _BETWEEN.match(text, place)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}", hint="is it complete? Write it again") from error
     return objects

@@ -2,7 +2,7 @@
 
 A row becomes the line that a catalog of the same record has: its cells by the names of the columns, in their order. A
 table is recognised by its content, CSV by its suffix as well. Of CSV and JSON, little is in memory at a time. Formats
-that need a package are read by another process (`table_child`), whose memory is bounded.
+that need a package are read by the process that reads documents. All of them are within bounds (`table_bounds`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,25 +20,22 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
-from typing import IO, BinaryIO, Final, NamedTuple, cast
+from typing import IO, Final, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
+from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.sources.catalogs.inferred import NUMBERED, is_column
 from retrieve_cli.sources.catalogs.json_ld import is_linked
 from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
+from retrieve_cli.sources.catalogs.table_bounds import TableBounds
 from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.worker import search_path
 
 _HEAD = 4096
-_MOST_COLUMNS = 16_384
 _LONGEST_NAME = 200
 """Maximum characters of a column's name: a longer one is a value."""
-_FREE, _MOST_RATIO, _MOST_UNPACKED = 64 * files.MB, 200, 1024 * files.MB
-"""Bytes to which a compressed file may grow at any ratio; how many times larger it may become; and a workbook."""
 _TOP, _WORDS = 50, 10
 """Rows from which the layout of a table is recognised; words of the longest name of a column."""
 _UNNAMED: Final = "Unnamed: 0"
@@ -68,7 +63,7 @@ class Row(NamedTuple):
 
 
 class TableLayout(Frozen):
-    """Layout of tables, as configured."""
+    """Layout of tables, as configured, and the way to read them."""
 
     header: int | None = None
     """Row that names the columns; 0 if none does; None: recognised."""
@@ -76,14 +71,21 @@ class TableLayout(Frozen):
     """Name or number of the sheet of a workbook; empty: the first that is a table."""
     split: Mapping[str, str] = {}
     """Separators of lists in cells, by column."""
+    max_cells: int = 1_000_000
+    """Limit of `TableBounds`."""
+    stored: Callable[[Path, str, str], Iterator[bytes]] | None = None
+    """Returns the lines of a file that needs a package, given its kind and its sheet, from another process."""
+
+
+TableKind = Literal["csv", "json", "lines", "workbook", "parquet", "arrow"]
+"""Formats of tables; `lines` is JSON Lines in gzip."""
 
 
 class TableFile(NamedTuple):
     """A file that is a table."""
 
     path: Path
-    kind: str
-    """One of csv, json, lines (JSON Lines), workbook, parquet, arrow."""
+    kind: TableKind
     packed: bool
     layout: TableLayout = TableLayout()
 
@@ -96,14 +98,23 @@ class TableFile(NamedTuple):
             OSError: it cannot be read.
         """
         if self.kind in _PACKAGES:
-            yield from self._rows(self._of_child())
+            yield from self._rows(self._of_process())
         elif self.kind == "csv":
-            opening, tabs = partial(_opened, self.path, packed=self.packed), _suffix_of(self.path) in _TABS
-            cells = partial(cells_of, opening, str(self.path), tabs=tabs)
-            yield from self._rows(cells(), numbers=lambda header: _numbers(cells(), header))
+            yield from self._rows(self._of_text(), numbers=lambda header: _numbers(self._of_text(), header))
         else:
-            with _opened(self.path, packed=self.packed) as file:
-                yield from _of_json(file, str(self.path)) if self.kind == "json" else _lines(files.lines(file))
+            with _opened(self.path, self.bounds, packed=self.packed) as file:
+                rows = _of_json(file, str(self.path)) if self.kind == "json" else _lines(files.lines(file))
+                yield from self.bounds.counted(rows, lambda _: 0)
+
+    @property
+    def bounds(self) -> TableBounds:
+        """Bounds of its rows, columns, cells and bytes. Raises: OSError."""
+        return _bounds(self.path, self.layout)
+
+    def _of_text(self) -> Iterator[Cells | str]:
+        """Yield the cells of CSV."""
+        opening, tabs = partial(_opened, self.path, self.bounds, packed=self.packed), _suffix_of(self.path) in _TABS
+        return self.bounds.counted(cells_of(opening, str(self.path), tabs=tabs), lambda row: len(row[1]))
 
     def _rows(
         self, cells: Iterator[Cells | str], *, numbers: Callable[[int | None], Collection[int]] | None = None
@@ -160,53 +171,37 @@ class TableFile(NamedTuple):
         names = ["" if _is_empty(cell) else str(cell).strip() for cell in cells]
         place = f"{self.path}:{number}"
         hint = "if row N names the columns, write in config.yaml: catalog: {header: N}; 0 if none does"
-        if len(names) > _MOST_COLUMNS:
-            raise UsageError(f"{place} has {len(names):,} columns; the limit is {_MOST_COLUMNS:,}", hint=hint)
+        self.bounds._replace(subject=place).check(columns=len(names))
         filled = [name for name in names if name]
         odd = [name for name in filled if len(name) > _LONGEST_NAME or "://" in name]
         if self.layout.header is None and self.kind in ("csv", "workbook") and not _has_known(filled):
             odd += [name for name in filled if _is_value(name)]
         if odd or all(isinstance(_value(name, number=True), int | float) for name in filled):
             raise UsageError(f"{place} is not a header: {quoted((odd or filled)[0])} is a value", hint=hint)
-        if len(set(filled)) < len(filled):
-            twice = next(name for name in filled if filled.count(name) > 1)
-            one, other = [place for place, name in enumerate(names, 1) if name == twice][:2]
-            message = f"{place}: columns {one} and {other} are both called {quoted(twice)}"
-            raise UsageError(message, hint="rename one of them")
+        numbers: dict[str, int] = {}
+        for number, name in enumerate(names, 1):
+            if name and (one := numbers.setdefault(name, number)) < number:
+                message = f"{place}: columns {one} and {number} are both called {quoted(name)}"
+                raise UsageError(message, hint="rename one of them")
         return names
 
-    def _of_child(self) -> Iterator[Cells | str]:
-        """Yield the cells that another process reads."""
-        import orjson
-
-        if find_spec(_PACKAGES[self.kind]) is None:
+    def _of_process(self) -> Iterator[Cells | str]:
+        """Yield the cells that the process of documents reads."""
+        if self.layout.stored is None or find_spec(_PACKAGES[self.kind]) is None:
             name = _PACKAGES[self.kind].replace("_", "-")
             message = f"reading {self.path} needs the package {name}, which is not installed"
             raise Unavailable(message, hint="pip install 'retrieve-cli[tables]'")
-        command = [sys.executable, "-m", "retrieve_cli.sources.catalogs.table_child", self.kind, self.layout.sheet]
-        environment = {"PYTHONPATH": ":".join(search_path()), "PYTHONSAFEPATH": "1"}
-        with (
-            files.open_regular(self.path) as file,
-            subprocess.Popen(  # noqa: S603  this program
-                command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-            ) as process,
-        ):
-            try:
-                for line in files.lines(cast("BinaryIO", process.stdout), limit=files.LINE):
-                    if len(line) > files.LINE:
-                        yield 0, f"a row is longer than {files.LINE // files.MB} MB"
-                        continue
-                    message = orjson.loads(line)
-                    if message is None:
-                        return
-                    if isinstance(message, dict):
-                        hint = "is it complete? Otherwise save it as CSV or JSON Lines"
-                        raise UsageError(f"cannot read {self.path}: {shortened(message['error'])}", hint=hint)
-                    yield message if isinstance(message, str) else (message[0], message[1])
-            finally:
-                process.kill()
-        hint = "save it as CSV or JSON Lines"
-        raise UsageError(f"cannot read {self.path}: it is damaged, or needs too much memory", hint=hint)
+        try:
+            for line in self.layout.stored(self.path, self.kind, self.layout.sheet):
+                message = _loaded(line)
+                if isinstance(message, list):
+                    number, cells = message
+                    yield number, cells
+                elif isinstance(message, str):
+                    yield message
+        except BadDocument as error:
+            hint = error.hint or "is it complete? Otherwise save it as CSV or JSON Lines"
+            raise UsageError(f"cannot read {self.path}: {shortened(error.message)}", hint=hint) from error
 
 
 def table_of(path: Path, layout: TableLayout = TableLayout()) -> TableFile | None:
@@ -220,10 +215,10 @@ def table_of(path: Path, layout: TableLayout = TableLayout()) -> TableFile | Non
         head = file.read(_HEAD)
         is_json = head.removeprefix(BOM).lstrip().startswith(b"{") and not file.seek(0) and _is_json(file)
     if packed := head.startswith(_GZIP):
-        with _opened(path, packed=True) as file:
+        with _opened(path, _bounds(path, layout), packed=True) as file:
             head = file.peek(_HEAD)
             is_json = head.lstrip().startswith(b"{") and _is_json(file)
-    kind = "json" if is_json else _kind_of(head, path)
+    kind: TableKind | None = "json" if is_json else _kind_of(head, path)
     if packed:
         text = kind == "csv" or (kind in (None, "json") and b"\0" not in head)
         return TableFile(path, kind or "lines", packed, layout) if text else None
@@ -286,7 +281,7 @@ def _is_json(file: IO[bytes]) -> bool:
     return first.endswith((b"{", b"[")) or (first.endswith(b",") and then.startswith(b'"'))
 
 
-def _kind_of(head: bytes, path: Path) -> str | None:
+def _kind_of(head: bytes, path: Path) -> TableKind | None:
     if head.startswith((b"PAR1", b"ARROW1")):
         return "parquet" if head.startswith(b"PAR1") else "arrow"
     if head.startswith(b"\xff\xff\xff\xff") and path.suffix.lower() in (".arrow", ".arrows", ".feather"):
@@ -312,25 +307,20 @@ def _suffix_of(path: Path) -> str:
 
 
 def _is_workbook(path: Path) -> bool:
-    """Return True if a zip archive is a workbook. Raises: UsageError: it unpacks to far too much."""
+    """Return True if a zip archive is a workbook."""
     try:
         with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
-            parts = archive.infolist()
+            names = archive.namelist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return False
-    if not any(part.filename.startswith("xl/") for part in parts) and path.suffix.lower() != ".ods":
-        return False
-    size = sum(part.file_size for part in parts)
-    if size > min(max(_FREE, _MOST_RATIO * path.stat().st_size), _MOST_UNPACKED):
-        raise UsageError(f"{path} unpacks to {size / files.MB:,.0f} MB", hint="save it as CSV or JSON Lines")
-    return True
+    return path.suffix.lower() == ".ods" or any(name.startswith("xl/") for name in names)
 
 
 class _Inflated(io.RawIOBase):
-    """The content of a gzip file, up to a size that is far larger than the file."""
+    """The content of a gzip file, within bounds."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self._path, self._file = path, file
+    def __init__(self, path: Path, file: IO[bytes], bounds: TableBounds) -> None:
+        self._path, self._file, self._bounds = path, file, bounds
         self._content = GzipFile(fileobj=file)
         self._size = 0
 
@@ -343,9 +333,7 @@ class _Inflated(io.RawIOBase):
         except (EOFError, zlib.error, BadGzipFile) as error:
             raise UsageError(f"{self._path} is damaged: {error}", hint="is it complete? Test it: gzip -t") from error
         self._size += len(piece)
-        if self._size > max(_FREE, _MOST_RATIO * self._file.tell()):
-            message = f"{self._path} unpacks to more than {_MOST_RATIO} times its size"
-            raise UsageError(message, hint="unpack it if you trust it: gunzip -k")
+        self._bounds.check(unpacked=self._size)
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -354,9 +342,13 @@ class _Inflated(io.RawIOBase):
         super().close()
 
 
-def _opened(path: Path, *, packed: bool) -> io.BufferedReader:
+def _opened(path: Path, bounds: TableBounds, *, packed: bool) -> io.BufferedReader:
     file = files.open_regular(path)
-    return io.BufferedReader(_Inflated(path, file), 1 << 16) if packed else file
+    return io.BufferedReader(_Inflated(path, file, bounds), 1 << 16) if packed else file
+
+
+def _bounds(path: Path, layout: TableLayout) -> TableBounds:
+    return TableBounds.of(layout.max_cells, path.stat().st_size, str(path))
 
 
 def _header_place(rows: Sequence[Sequence[Json]]) -> int:

@@ -27,6 +27,8 @@ class ParsingLimits(NamedTuple):
     """CPU seconds for the whole file."""
     main_content: bool = True
     """Only the main content of HTML pages: no navigation, header and footer."""
+    max_cells: int = 1_000_000
+    """Cells of a table, see `TableBounds`."""
 
 
 class DocumentFormat(NamedTuple):

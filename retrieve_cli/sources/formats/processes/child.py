@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from retrieve_cli.errors import BadDocument, NotADocument, shortened
+from retrieve_cli.errors import BadDocument, NotADocument, RetrieveError, shortened
 from retrieve_cli.sources.formats.formats import ungzipped
 from retrieve_cli.sources.formats.processes import confinement, messages
 from retrieve_cli.untrusted import files
@@ -65,7 +65,7 @@ def _answer(request: messages.ReceivedRequest, requests: Requests, on_page: Call
     try:
         confinement.limit_cpu(request.limits.cpu_s)
         content = _content(request, requests, on_page)
-    except BadDocument as error:
+    except RetrieveError as error:
         return _rejected(error.message, error.hint, foreign=isinstance(error, NotADocument))
     except OSError as error:
         return _rejected(f"it cannot be read: {error.strerror or error}")
@@ -88,10 +88,11 @@ def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[s
 
 
 def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> bytes:
-    """Return the document, packed, or its picture.
+    """Return the document, packed, or its picture; answer with the rows of a table, and return nothing.
 
     Raises:
         BadDocument: it cannot be read, or is not the file that was asked for.
+        UsageError: a table has too many rows.
     """
     content = requests.read(request.size)
     extra = {} if request.sidecar is None else {"sidecar": requests.read(request.sidecar)}
@@ -99,6 +100,11 @@ def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Cal
         raise BadDocument("it changed while it was read", hint="sync again")
     content = ungzipped(content, request.name, request.limits, most=request.limits.max_bytes)
     module = import_module(request.module)
+    if request.table is not None:
+        head = json.dumps({"form": messages.ROWS, "number": request.number, "last": False}).encode()
+        for lines in module.parts(content, *request.table, max_cells=request.limits.max_cells):
+            requests.answer(head, lines)
+        return b""
     if request.drawing is not None:
         drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)
         return drawn

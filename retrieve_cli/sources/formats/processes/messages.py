@@ -2,7 +2,7 @@
 
 request  a head as in `ReceivedRequest`; the file and its sidecar, which the child cannot open
 answer   one for each request: a head with its form, its number and whether the child ends after it; a packed document,
-         a PNG, message, hint and whether it is no document as JSON, or nothing
+         a PNG, message, hint and whether it is no document as JSON, or nothing; before it, the rows of a table
 state    a file of 32 bytes that both have mapped: number of the request that was begun, page it is on; peak memory and
          page faults before the request, as the kernel counts them
 
@@ -31,7 +31,7 @@ from retrieve_cli.untrusted.frames import framed
 STATE = Struct("<QQ")
 MEMORY = Struct("<QQ")
 STATE_SIZE = STATE.size + MEMORY.size
-DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = "document", "picture", "rejected", "memory"
+DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY, ROWS = "document", "picture", "rejected", "memory", "rows"
 """Forms of an answer."""
 LONGEST_REQUEST = 16 << 20
 """Most bytes of the head of a request."""
@@ -67,6 +67,8 @@ class ParseRequest(NamedTuple):
     """Size of the largest sidecar."""
     drawing: Drawing | None = None
     """Draws these pages instead of parsing the file."""
+    table: tuple[str, str] | None = None
+    """Kind of a table and its sheet: reads the rows instead of parsing the file."""
 
     @property
     def form(self) -> str:
@@ -88,7 +90,8 @@ class ParseRequest(NamedTuple):
         sidecar = None if self.sidecar is None else files.read_bytes(self.sidecar, limit=self.sidecar_bytes)
         size, rest = len(content), None if sidecar is None else len(sidecar)
         asked = ReceivedRequest(
-            number, self.module, size, self.sha1.hex(), self.name, self.limits, rest, self.drawing, self.longest
+            *(number, self.module, size, self.sha1.hex(), self.name, self.limits, rest),
+            *(self.drawing, self.longest, self.table),
         )
         return framed(json.dumps(asked).encode(), content + sidecar if sidecar else content)
 
@@ -107,6 +110,7 @@ class ReceivedRequest(NamedTuple):
     drawing: Drawing | None
     longest: int
     """Most bytes of the answer."""
+    table: tuple[str, str] | None
 
 
 def asked_of(head: list[Json]) -> ReceivedRequest:

@@ -8,16 +8,20 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from struct import Struct
 from typing import Any
 from zlib import crc32
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
+from retrieve_cli.errors import BadDocument, NotADocument, RetrieveError, printable, shortened
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.kernel_rules import missing
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
+from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.worker import TICK_S, Gone, WorkerProcess, signal_name
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
@@ -42,6 +46,8 @@ _WALL_PER_CPU, _WALL_S = 4, 30.0
 _HEAD = {"form": str, "number": int, "last": bool}
 """Types of the head of an answer."""
 _SENSELESS = "an answer that makes no sense"
+_NO_MEMORY = "memory allocation of"
+"""Beginning of the last line of a library in Rust that asked for more memory than the limit."""
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL")
 
 
@@ -77,12 +83,32 @@ class Process:
             BadDocument: it cannot be read, or the process ended with it.
             NotBegun: the process ended before.
         """
+        self._begin(request)
+        return self._outcome(request, *self._answer(request))
+
+    def lines(self, request: ParseRequest) -> Iterator[bytes]:
+        """Yield the lines of a table. Raises: BadDocument, NotBegun: as in `ask`."""
+        self._begin(request)
+        form, content = self._answer(request)
+        while form == messages.ROWS:
+            yield from content.split(b"\n")
+            form, content = self._answer(request)
+        if form != messages.DOCUMENT:
+            self._outcome(request, form, content)
+
+    def _begin(self, request: ParseRequest) -> None:
+        """Send a request."""
         try:
             packed = request.packed(self._begun + 1)
         except OSError as error:
             raise BadDocument(f"it cannot be read: {error.strerror or error}") from error
         self._begun += 1
-        form, content = self._answer(request, packed)
+        if self._worker.has_spoken:
+            raise NotBegun("it spoke without being asked")
+        self._worker.send(packed)
+
+    def _outcome(self, request: ParseRequest, form: str, content: bytes) -> Parsed | bytes:
+        """Return what an answer has. Raises: BadDocument."""
         if form == messages.OUT_OF_MEMORY:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
         try:
@@ -98,10 +124,8 @@ class Process:
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
-    def _answer(self, request: ParseRequest, packed: bytes) -> tuple[str, bytes]:
-        """Send a request and return the form and the content of the answer."""
-        if self._worker.has_spoken:
-            raise NotBegun("it spoke without being asked")
+    def _answer(self, request: ParseRequest) -> tuple[str, bytes]:
+        """Return the form and the content of the next answer."""
         watch = _Watch(self._worker.pid, request.limits.cpu_s)
 
         def look() -> None:
@@ -109,14 +133,14 @@ class Process:
                 self.close()
                 raise self._ended(*exceeded)
 
-        self._worker.send(packed)
         try:
             head, content = self._worker.receive(head=messages.LONGEST_HEAD, body=request.longest, look=look)
             answer = json.loads(head)
             if not isinstance(answer, dict) or {key: type(part) for key, part in answer.items()} != _HEAD:
                 raise ValueError("no answer")
             self.last = answer["last"]
-            if answer["number"] != self._begun or self._worker.has_more:
+            more = answer["form"] != messages.ROWS and self._worker.has_more
+            if answer["number"] != self._begun or more:
                 raise ValueError("an answer to no request")
         except Gone:
             raise self._gone(request.limits.cpu_s) from None
@@ -133,7 +157,8 @@ class Process:
             return NotBegun(line)
         if name == "SIGXCPU":
             return self._ended(*_cpu_reason(cpu_s))
-        if name in _CRASHES and self._peak > _NEARLY * self._memory_bytes:
+        full = line.startswith(_NO_MEMORY) or self._peak > _NEARLY * self._memory_bytes
+        if name in _CRASHES and full:
             return self._ended(self._memory_reason, "parsing.memory_mb")
         return self._ended(end)
 
@@ -171,6 +196,30 @@ class Process:
         """End it at once and free what belongs to it."""
         self.last = True
         self._worker.close()
+
+
+def table_lines(path: Path, kind: str, sheet: str, *, limits: ParsingLimits) -> Iterator[bytes]:
+    """Yield the lines of JSON of a table that a package reads, see `table_formats`.
+
+    Raises:
+        BadDocument: it cannot be read.
+        RetrieveError: no process can be started.
+        OSError: the file cannot be read.
+    """
+    if (size := path.stat().st_size) > limits.max_bytes:
+        message = f"it has {size / files.MB:,.1f} MB; the limit is {limits.max_bytes / files.MB:,.0f} MB"
+        raise BadDocument(message, hint="parsing.max_mb sets the limit")
+    sha1 = files.sha1_of(path, limit=limits.max_bytes)
+    module = "retrieve_cli.sources.catalogs.table_formats"
+    request = ParseRequest(module, path, sha1, path.name, limits, limits.max_bytes, table=(kind, sheet))
+    process = Process(limits.memory_bytes)
+    try:
+        yield from process.lines(request)
+    except NotBegun as error:
+        message = f"no process that reads documents can be started: {error}"
+        raise RetrieveError(message, hint="check the limits of this machine") from error
+    finally:
+        process.close()
 
 
 def _state_file() -> Any:

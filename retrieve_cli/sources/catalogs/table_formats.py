@@ -1,30 +1,33 @@
-"""The process that reads a workbook, Parquet or Arrow from its standard input: `python -m … KIND [SHEET]`.
+"""Workbooks, Parquet and Arrow as rows, in the process that reads documents: their readers are libraries in C and Rust.
 
-It writes a line of JSON for each row, `[number, [cell, …]]`, the names of the columns first; a text is a sentence on
-the file, an object an error, and null the end. Its memory is bounded: a few bytes of such a file can ask for terabytes.
+The rows are lines of JSON, `[number, [cell, …]]`, the names of the columns first; a text is a sentence on the file.
 """
 
 from __future__ import annotations
 
 import os
-import resource
-import sys
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from io import BytesIO
 from itertools import count, islice
 from math import isfinite
 from typing import Any
 
 import orjson
 
-_MEMORY = 2 << 30
-_CPU_S = 900
+from retrieve_cli.errors import BadDocument, RetrieveError
+from retrieve_cli.sources.catalogs.table_bounds import TableBounds
+from retrieve_cli.untrusted import files
+
 _COVER = 50
 """Rows of the largest sheet that may be the cover of a table."""
 _BATCH = 256
 """Rows that are converted at a time."""
+_PART = 1 << 20
+"""Bytes of lines in a message."""
 _INDEX = "__index_level_"
 """Beginning of the columns in which pandas stores the index of a table."""
 
@@ -32,19 +35,44 @@ os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # which does not reserve mor
 Message = tuple[int, Sequence[Any]] | str
 
 
-def rows_of(kind: str, sheet: str = "") -> Iterator[Message]:
-    """Yield the rows of standard input; of a workbook, the rows of a sheet by its name or number."""
-    yield from _workbook(sheet) if kind == "workbook" else _columns(kind)
+def parts(content: bytes, kind: str, sheet: str, *, max_cells: int) -> Iterator[bytes]:
+    """Yield the lines of a table, some at a time; of a workbook, of the sheet with that name or number.
+
+    Raises:
+        UsageError: it has too many rows, columns, cells or bytes.
+        BadDocument: it cannot be read.
+    """
+    bounds = TableBounds.of(max_cells, len(content))
+    lines, unwritten, total = list[bytes](), 0, 0
+    try:
+        for message in _workbook(content, sheet, bounds) if kind == "workbook" else _columns(content, kind, bounds):
+            line = orjson.dumps(_plain(message))
+            if len(line) > files.LINE:
+                line = orjson.dumps((message[0], f"it is longer than {files.LINE // files.MB} MB"))
+            lines.append(line)
+            unwritten, total = unwritten + len(line), total + len(line)
+            bounds.check(unpacked=total)
+            if unwritten > _PART:
+                yield b"\n".join(lines)
+                lines, unwritten = [], 0
+    except (RetrieveError, MemoryError):
+        raise
+    except Exception as error:  # a library may fail in any way on a file from outside
+        raise BadDocument(str(error) or type(error).__name__) from error
+    yield b"\n".join(lines)
 
 
-def _workbook(wanted: str) -> Iterator[Message]:
+def _workbook(content: bytes, wanted: str, bounds: TableBounds) -> Iterator[Message]:
     """Yield the rows of a sheet, by default the first that is a table, numbered as its program shows them."""
     from python_calamine import CalamineWorkbook
 
-    book = CalamineWorkbook.from_filelike(sys.stdin.buffer)
+    if content.startswith(b"PK"):
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            bounds.check(unpacked=sum(part.file_size for part in archive.infolist()))
+    book = CalamineWorkbook.from_filelike(BytesIO(content))
     names = book.sheet_names
     if wanted and wanted not in names and not (wanted.isdigit() and 0 < int(wanted) <= len(names)):
-        raise ValueError(f"it has no sheet {wanted} (catalog.sheet); its sheets are {', '.join(names)}")
+        raise BadDocument(f"it has no sheet {wanted} (catalog.sheet); its sheets are {', '.join(names)}")
     sheets = {name: sheet for name in names if (sheet := book.get_sheet_by_name(name)).height or name == wanted}
     if not sheets:
         return
@@ -53,6 +81,7 @@ def _workbook(wanted: str) -> Iterator[Message]:
     cover = tables and first not in tables and sheets[first].height <= _COVER
     read = (wanted if wanted in names else names[int(wanted) - 1]) if wanted else tables[0] if cover else first
     sheet = book.get_sheet_by_name(read)
+    bounds.check(rows=sheet.height, columns=sheet.width, cells=sheet.height * sheet.width)
     fractions = {at for row in sheet.iter_rows() for at, cell in enumerate(row) if _is_fraction(cell)}
     for number, row in _unmerged(sheet):
         if any(cell != "" for cell in row):
@@ -97,32 +126,38 @@ def _typed(cell: Any, *, whole: bool) -> Any:
     return cell
 
 
-def _columns(kind: str) -> Iterator[Message]:
+def _columns(content: bytes, kind: str, bounds: TableBounds) -> Iterator[Message]:
     """Yield the rows of a table that is stored by columns, numbered from 1; the names of the columns have 0."""
     import pyarrow as pa
 
     if kind == "parquet":
         from pyarrow import parquet
 
-        table = parquet.ParquetFile(sys.stdin.buffer)
-        schema, batches = table.schema_arrow, table.iter_batches(_BATCH)
+        table = parquet.ParquetFile(BytesIO(content), pre_buffer=False)
+        schema, batches = table.schema_arrow, table.iter_batches(_BATCH, use_threads=False)
+        bounds.check(rows=table.metadata.num_rows, cells=table.metadata.num_rows * len(schema))
     else:
+        options = pa.ipc.IpcReadOptions(use_threads=False)
         try:
-            opened = pa.ipc.open_file(sys.stdin.buffer)
+            opened = pa.ipc.open_file(content, options=options)
             schema, batches = opened.schema, map(opened.get_batch, range(opened.num_record_batches))
         except pa.ArrowInvalid:
-            sys.stdin.buffer.seek(0)
-            stream = pa.ipc.open_stream(sys.stdin.buffer)
+            stream = pa.ipc.open_stream(content, options=options)
             schema, batches = stream.schema, iter(stream)
-    places = [place for place, name in enumerate(schema.names) if not name.startswith(_INDEX)]
+    bounds.check(columns=len(schema))
+    names, types = schema.names, schema.types
+    places = [place for place, name in enumerate(names) if not name.startswith(_INDEX)]
     for place in places:
-        if pa.types.is_binary(schema.types[place]) or pa.types.is_large_binary(schema.types[place]):
-            yield f"its column {schema.names[place]} is not read: it holds bytes"
-    yield 0, [schema.names[place] for place in places]
-    numbers = count(1)
+        if pa.types.is_binary(types[place]) or pa.types.is_large_binary(types[place]):
+            yield f"its column {names[place]} is not read: it holds bytes"
+    yield 0, [names[place] for place in places]
+    numbers, rows = count(1), 0
     for batch in batches:
+        rows += batch.num_rows
+        bounds.check(rows=rows, cells=rows * len(places))
+        columns = [batch.column(place) for place in places]
         for start in range(0, batch.num_rows, _BATCH):
-            values = [batch.column(place).slice(start, _BATCH).to_pylist() for place in places]
+            values = [column.slice(start, _BATCH).to_pylist() for column in columns]
             yield from ((next(numbers), row) for row in zip(*values, strict=True))
 
 
@@ -141,20 +176,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     return None if isinstance(value, bytes) else value
-
-
-def _write(message: Any) -> None:
-    sys.stdout.buffer.write(orjson.dumps(message) + b"\n")
-
-
-if __name__ == "__main__":
-    with suppress(ValueError, OSError):  # where the system has other limits
-        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
-    try:
-        for found in rows_of(*sys.argv[1:]):
-            _write(_plain(found))
-        _write(None)
-    except Exception as error:  # noqa: BLE001  a library may fail in any way on a file from outside
-        _write({"error": str(error) or type(error).__name__})
-    sys.stdout.flush()
