@@ -112,7 +112,7 @@ def words_of(text: str) -> list[str]:
 
     Scores, and so ranks, depend on the document frequencies of the whole index.
     """
-    return sorted(re.findall(r"[^\W\d_]+", text))
+    return sorted(re.findall(r"[^\W\d_]+", re.sub(r"\de[+-]?\d+", " ", text)))
 
 
 WORDS = ["open", "single", "cell", "matrices", "store", "tables", "paint", "walls"]

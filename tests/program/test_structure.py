@@ -136,6 +136,21 @@ def test_only_the_upper_floors_see_the_settings() -> None:
     assert [(here, there) for here, there in seeing if here.startswith(WITHOUT_SETTINGS)] == []
 
 
+WITH_COLUMNS = ("ingest/", "operations/doctor/", "operations/status.py", "cli/printing.py", "storage/records/view.py")
+"""What writes columns, what tells the operator of all of them, and the view by which everything else reads them."""
+OF_ALL = ["evaluation/evaluate.py", "operations/views.py", "search/access.py", "server/page/view.py"]
+"""What makes a view of all records: for callers without a tenant, and for the operator."""
+
+
+def test_requests_read_columns_by_way_of_the_view_of_a_caller_alone() -> None:
+    opening = re.compile(r"records\.(columns|sections) import .*(columns_of|stored_columns|facet_columns|sections_of)")
+    opened = {path for path, text in written(".") if opening.search(text)} - {"storage/records/sections.py"}
+    assert "storage/records/view.py" in opened
+    assert [path for path in opened if not path.startswith(WITH_COLUMNS)] == []
+    of_all = re.compile(r"RecordView\([^()]+, None\)")
+    assert sorted(path for path, text in written(".") if of_all.search(text)) == OF_ALL
+
+
 def test_no_files_import_one_another_in_a_circle() -> None:
     """Imports for types alone count: what needs its user's types has the wrong place."""
     graph: dict[str, set[str]] = {}

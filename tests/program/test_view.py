@@ -1,20 +1,25 @@
 """A tenant sees its own records alone, whichever way it asks: the records of others change no match and no sentence."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import view_asks
+from hypothesis import HealthCheck, Phase, given, settings
+from profiles import examples
 from samples import write_catalog
+from server.test_tenants import Door, build, compare
+from tenant_asks import get, mcp, of_id, of_request
+from view_asks import Row, row
 
 import retrieve_cli
 from retrieve_cli import Index
+from retrieve_cli.api.contents import fields_of
+from retrieve_cli.errors import RetrieveError
 
-TEXT = "light sheet microscope of the lab"
-Row = dict[str, Any]
-
-
-def row(name: str, text: str, tenant: str = "acme", **more: Any) -> Row:
-    return {"id": name, "name": name, "description": text, "tenant": tenant, **more}
+_ONCE = [Phase.explicit, Phase.generate]
+"""Nothing is shrunk: a request to every door takes long."""
 
 
 def index_of(folder: Path, rows: list[Row]) -> Index:
@@ -65,3 +70,61 @@ def test_a_field_and_a_value_in_the_text_are_text_to_a_tenant_that_has_no_such_r
         alone, beside = (index.search(asked, tenant="acme") for index in both)
         assert ids(alone) == ids(beside) == {"lung", "beta"}
         assert alone.notices == beside.notices
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Door]]:
+    """An index of the records of a tenant and of many others, and one of the tenant's own alone."""
+    folder = tmp_path_factory.mktemp("view")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_TRUST", "1")
+        key = build(folder / "all", view_asks.ROWS, foreign=True)
+        build(folder / "own", view_asks.ROWS, foreign=False, keys=folder / "all")
+        both = Door(folder / "all", key), Door(folder / "own", key)
+        yield both
+        for door in both:
+            door.close()
+
+
+def told(index: Index, asked: Row) -> Any:
+    """What an answer tells, besides scores and the order that they decide; or the error."""
+    try:
+        choices = {"text": asked["query"], **asked, "tenant": "acme"}
+        choices.pop("query")
+        answer = index.search(**choices).to_json()
+    except RetrieveError as error:
+        return str(error), error.hint
+    for apart in ("generation", "timings_ms", "trace", "confidence"):
+        answer.pop(apart, None)
+    parts = [(hit["doc_id"], hit.get("highlights"), hit["content"]) for hit in answer.pop("results")]
+    related = sorted(hit["id"] for hit in answer.pop("related", []))
+    if "offset" in asked:  # which records come first, scores decide
+        parts = [len(parts)]
+    return answer, related, sorted(parts, key=str)
+
+
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=view_asks.requests())
+def test_an_answer_in_python_tells_nothing_of_others(doors: tuple[Door, Door], asked: Row) -> None:
+    beside, alone = (told(door.state.live.index, asked) for door in doors)
+    assert beside == alone
+
+
+@settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture], phases=_ONCE)
+@given(asked=view_asks.requests())
+def test_an_answer_over_http_and_mcp_tells_nothing_of_others(doors: tuple[Door, Door], asked: Row) -> None:
+    compare(doors, of_request(asked), cut="offset" in asked)
+
+
+@settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture], phases=_ONCE)
+@given(name=view_asks.names, condition=view_asks.conditions, field=view_asks.fields)
+def test_a_record_a_list_or_a_field_that_is_asked_for_tells_nothing_of_others(
+    doors: tuple[Door, Door], name: str, condition: str, field: str
+) -> None:
+    compare(doors, (ask for ask in of_id(name) if ask.method == "GET" or ask.route == "/mcp"))
+    compare(doors, [get("/documents", filters=condition, limit=4)])
+    compare(doors, [mcp("tools/call", name="list_fields", arguments=given) for given in ({}, {"field": field})])
+    compare(doors, [mcp("tools/call", name="explain", arguments={"query": "light lungs", "id": name})], cut=True)
+    compare(doors, [get("/"), get("/", q="lungs", f=condition)])
+    beside, alone = (list(map(str, fields_of(door.state.live.index, tenant="acme"))) for door in doors)
+    assert beside == alone

@@ -142,7 +142,9 @@ def compare(
             assert cut or _in_words(with_others) == _in_words(without), ask
             assert with_others[0] < 500, (ask, with_others)
             answers.append(with_others)
-            assert told(with_others[2]) <= foreign_words(str(ask) + httpx.URL(ask.path).path + str(ask.body)), ask
+            words = foreign_words(str(ask) + httpx.URL(ask.path).path + str(ask.body))
+            beginnings = {word[:size] for word in words for size in range(len(word) + 1)}  # the page cuts long texts
+            assert told(with_others[2]) <= beginnings, ask
     return answers
 
 

@@ -8,6 +8,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from retrieve_cli.sources.folders.ignore_rules import FILE as GITIGNORE, IgnoreR
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.untrusted import files
 
+MODIFIED = "modified"
+"""Field with the time of a file, unless the document itself has one of that name."""
 MOST_NAMED = 8
 """Number of skipped links or empty files that a notice names."""
 
@@ -275,7 +278,18 @@ class FolderSource:
         for notice in parsed.notices:
             yield Notice(path, notice)
         record = parsed_record(parsed, path, kind, id_=self._id_prefix + path, name_weight=self._name_weight)
-        yield Refused(path, 1, record) if isinstance(record, str) else record
+        if isinstance(record, str):
+            yield Refused(path, 1, record)
+            return
+        # No part of the digest: a file that was copied with another time has not changed.
+        yield replace(record, metadata={MODIFIED: self._time_of(path), **record.metadata})
+
+    def _time_of(self, path: str) -> str | None:
+        """Return the time of a file in ISO 8601; None if it is gone by now."""
+        with suppress(OSError, ValueError, OverflowError):
+            moment = (self.path / path).stat().st_mtime
+            return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return None
 
 
 class _Skipped:
