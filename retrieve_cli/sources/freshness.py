@@ -322,15 +322,12 @@ def _kind(path: Path) -> str:
 def _rows(path: Path, layout: TableLayout) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
     from retrieve_cli.sources.catalogs.catalog import catalog_rows
-    from retrieve_cli.sources.catalogs.linked_catalog import NotRead
     from retrieve_cli.sources.catalogs.tables import Row
 
     try:
         rows = [row.line for row in islice(catalog_rows(path, layout), _ROWS) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
-    except NotRead as error:
-        raise OSError(str(error)) from error
     if len(rows) == _ROWS:
         raise OSError(path)
     return rows

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
@@ -19,12 +18,11 @@ from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, 
 from retrieve_cli.sources.catalogs.linked_catalog import (
     DEEPEST,
     NotRead,
-    graph_of_file,
     graph_of_line,
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, table_of
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, lines_of, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
 from retrieve_cli.storage.manifest import canonical
@@ -110,9 +108,6 @@ class CatalogSource:
                     yield self._reject(row.line, row.number, reason)
                 elif row.line.strip():
                     yield self._item(row.line, row.number)
-        except NotRead as error:
-            hint = "a catalog is JSON Lines or JSON-LD"
-            raise UsageError(f"{self.path} cannot be read: {error}", hint=hint) from error
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -232,15 +227,11 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
     """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
 
     Raises:
-        NotRead: it is one JSON-LD document, and cannot be read.
         OSError, UsageError, Unavailable: as a table's rows do.
     """
+    table = table_of(path, layout)
     with files.open_regular(path) as file:
-        if (graph := graph_of_file(file)) is not None:
-            yield from (Row(1, canonical(record)) for record in graph)
-            return
-        table = table_of(path, layout)
-        for row in _lines(file) if table is None else table.rows():
+        for row in lines_of(file) if table is None else table.rows():
             if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
                 yield row
                 continue
@@ -253,11 +244,6 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
                 yield row
             else:
                 yield from (Row(row.number, canonical(record)) for record in graph)
-
-
-def _lines(file: BufferedReader) -> Iterator[Row | str]:
-    for number, line in enumerate(files.lines(file), 1):
-        yield Row(number, line.removeprefix(BOM) if number == 1 else line)
 
 
 def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[dict[str, Json]]:
