@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -76,13 +75,6 @@ class LineStarts:
                 if seal == zlib.crc32(content).to_bytes(8, "little") and not len(content) % 8:
                     self._words = np.frombuffer(content, "<i8")
         return self._words
-
-
-def prune(folder: Path, needed: Iterable[str]) -> None:
-    """Remove the files of a folder of offsets whose names are not needed. Raises: OSError."""
-    with suppress(FileNotFoundError):
-        for path in set(folder.iterdir()) - {folder / name for name in needed}:
-            path.unlink(missing_ok=True)
 
 
 def _starts(file: BufferedReader) -> NDArray[np.int64]:
