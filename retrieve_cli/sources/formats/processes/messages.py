@@ -145,7 +145,7 @@ _Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool]
 
 
 class _Structure(Struct):
-    """A document without its text and the places of its words, its types checked as it is decoded."""
+    """A document without its text and the places of its words, with checked types."""
 
     title: str
     metadata: dict[str, Any]
