@@ -273,14 +273,12 @@ def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) ->
 def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
-    mapping = field_map(settings, entry)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(
-        fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), own=_own(entry), **names
-    )
+    target, fields = fetched / f"{entry.name}.jsonl", field_map(settings, entry)
+    return RemoteSource(fetcher, target, fields, origin=_origin(entry), own=_own(entry), **names)
 
 
 _SOURCES: Mapping[str, Callable[..., Source]] = {

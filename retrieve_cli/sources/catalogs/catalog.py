@@ -67,7 +67,7 @@ class CatalogSource:
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
         self._own, self._column = own, str(own.get("id", ""))
-        _check(path, layout)
+        self.check()
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -86,6 +86,34 @@ class CatalogSource:
         found: dict[str, Json] = {"fields": renames, "inferred": reading.inferred} if renames else {}
         key = {} if reading.key is None else {"key": reading.key.column}
         return {**found, **key, "reading": list(reading.sentences)} if reading.sentences else found
+
+    def check(self) -> None:
+        """Raises: UsageError: it is not a file of JSON Lines or a table."""
+        path = self.path
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode):
+                with files.open_regular(path) as file:
+                    head = file.read(4096).lstrip()
+        except OSError as error:
+            hint = "check the path and its permissions"
+            raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
+        if stat.S_ISDIR(mode):
+            corpus = path / "corpus.jsonl"
+            hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
+            raise UsageError(f"{path} is a folder; --catalog takes a file", hint=hint)
+        if not stat.S_ISREG(mode):
+            hint = "save it to a file first: a catalog must be the same when it is read again"
+            raise UsageError(f"{path} is not a regular file", hint=hint)
+        if table_of(path, self._layout) is not None:
+            return
+        for start, what, remedy in _OTHERS:
+            if head.startswith(start):
+                raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
+        if b"\0" in head and not head.startswith((b"{", BOM)):
+            raise UsageError(
+                f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line"
+            )
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -288,28 +316,3 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     except UnicodeDecodeError as undecodable:
         return f"it is not UTF-8 (byte 0x{line[undecodable.start]:02x} at position {undecodable.start})"
     return f"it is not JSON ({error})"
-
-
-def _check(path: Path, layout: TableLayout) -> None:
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            with files.open_regular(path) as file:
-                head = file.read(4096).lstrip()
-    except OSError as error:
-        hint = "check the path and its permissions"
-        raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
-    if stat.S_ISDIR(mode):
-        corpus = path / "corpus.jsonl"
-        hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
-        raise UsageError(f"{path} is a folder; --catalog takes a file", hint=hint)
-    if not stat.S_ISREG(mode):
-        hint = "save it to a file first: a catalog must be the same when it is read again"
-        raise UsageError(f"{path} is not a regular file", hint=hint)
-    if table_of(path, layout) is not None:
-        return
-    for start, what, remedy in _OTHERS:
-        if head.startswith(start):
-            raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
-    if b"\0" in head and not head.startswith((b"{", BOM)):
-        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line")

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, Box, DocumentPage, Kind, Layout, Mark, Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout, Mark, Words
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import framed
@@ -95,7 +95,7 @@ class ParseRequest(NamedTuple):
             *(number, self.module, size, self.sha1.hex(), self.name, self.limits, rest),
             *(self.drawing, self.longest, self.table),
         )
-        return framed(json.dumps(asked).encode(), content + sidecar if sidecar else content)
+        return framed(msgspec.json.encode(asked), content + sidecar if sidecar else content)
 
 
 class ReceivedRequest(NamedTuple):
@@ -115,15 +115,12 @@ class ReceivedRequest(NamedTuple):
     table: tuple[str, str] | None
 
 
-def asked_of(head: list[Json]) -> ReceivedRequest:
-    """Return the head of a request."""
-    asked = ReceivedRequest(*head)
-    drawing = None if asked.drawing is None else _drawing(*asked.drawing)
-    return asked._replace(limits=ParsingLimits(*asked.limits), drawing=drawing)
+class AnswerHead(Struct):
+    """Head of an answer."""
 
-
-def _drawing(pages: tuple[int, ...], marks: tuple[Json, ...]) -> Drawing:
-    return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))
+    form: str
+    number: int
+    last: bool
 
 
 _SIZES = struct.Struct("<QQQ")
