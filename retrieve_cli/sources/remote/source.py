@@ -26,7 +26,7 @@ class RemoteSource(CatalogSource):
     def __init__(
         self, fetcher: Fetcher, target: Path, fields: FieldMap, *, origin: Mapping[str, Json], **options: Any
     ) -> None:
-        """`options` are those of a catalog."""
+        """`options` are arguments of `CatalogSource`."""
         self._fetcher, self._fetched_from = fetcher, origin
         super().__init__(target, fields, **options)
 
