@@ -32,20 +32,20 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def replace_later(path: Path, text: str) -> None:
+def replace_later(path: Path, content: str | bytes) -> None:
     """Do the same as `replace` without waiting for the disk: for files that may be lost in a power failure."""
-    _put_in_place(path, text, lambda _: None)
+    _put_in_place(path, content, lambda _: None)
 
 
-def _put_in_place(path: Path, text: str, settle: Callable[[int], None], mode: int | None = None) -> None:
+def _put_in_place(path: Path, content: str | bytes, settle: Callable[[int], None], mode: int | None = None) -> None:
     new = unfinished(path)
     if new.is_symlink():  # not created by this program: it may lead anywhere
         new.unlink()
     try:
-        with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
+        with open(new, "wb", opener=regular_descriptor) as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(text)
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             settle(file.fileno())
         new.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import Counter
@@ -26,7 +27,7 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.errors import BadDocument, NotADocument, UsageError
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.digests import BOM, absolute, document_digest, file_digest, sidecar_of
+from retrieve_cli.sources.digests import BOM, absolute, document_digest, sidecar_of
 from retrieve_cli.sources.folders.folder_marks import counts, marks_of_folders
 from retrieve_cli.sources.folders.ignore_rules import FILE as GITIGNORE, IgnoreRules, Selection
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -237,7 +238,8 @@ class FolderSource:
                 return self._parsed_file(path, kind, skipped)
             elif (content := files.read_bytes(place, limit=self._reader.max_bytes(kind))).removeprefix(BOM).strip():
                 read = partial(self._pieces, path, kind, partial(self._reader.parse, content, kind, name=path))
-                return Item(file_digest(path, self._id_prefix, content), path, 1, read)
+                sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
+                return Item(document_digest(path, self._id_prefix, {}, sha1, None), path, 1, read)
             else:
                 skipped.empty.append(path)
         except OSError as error:
