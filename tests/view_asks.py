@@ -23,8 +23,8 @@ OWN: list[Row] = [
     row("lung2", "The sheet is light, and the microscope heavy.", license="MIT", size=12, released="2023-05-02"),
     row("heart", "Segmentation of the heart in light-sheet pictures.", license="GPL-3.0", size="large"),
     row("who", "Guidance by the who on salt and it is long.", shade="dark", code="c-own"),
-    row("map", "A map of each openstreet in the town.", shade="Dark", spec={"volt": 12}),
-    row("tar", "Extract archives: tar -xzf archive.tar, or gunzip.", license="apache-2.0"),
+    row("codes", "A map of each openstreet in the town.", name="codes", shade="Dark", spec={"volt": 12}),
+    row("lungs", "Extract archives: tar -xzf archive.tar, or gunzip.", name="lungs", license="apache-2.0"),
     row("zug", _GERMAN, group="train", released="2024"),
     row("bus", "Die Busse sind nicht günstig, und der Fahrer wartet nach der Stunde.", group="train"),
     row("cyt", "Levels of IL-6 and of TNFalpha in blood.", name="Cyto", size=7),
@@ -54,8 +54,8 @@ _WORDS = (
 ).split()
 _PAIRS = ["light sheet", "sheet light", "the heart", "nach Passau", "die cast", "open street", "the who", "el hombre",
           "in blood", "zq nothing"]  # fmt: skip
-_NAMES = ["lung1", "heart", "both", "lung3", "zq1", "ZQ1", "lung0007", "lungs1", "Cyto", "Tool map", "Tool zq2", "hart",
-          "zqc3"]  # fmt: skip
+_NAMES = ["lung1", "heart", "both", "lung3", "zq1", "ZQ1", "lung0007", "lungs1", "Cyto", "codes", "lungs", "Tool zq2",
+          "hart", "zqc3"]  # fmt: skip
 _FIELDS = ["license", "shade", "Shade", "size", "released", "code", "group", "tenant", "zqfield", "shared", "volt",
            "platform", "parts", "spec.volt", "name", "id", "section", "kind", "path", "licence", "shad", "zqfild",
            "tenant_note", "format", "facets.x"]  # fmt: skip
@@ -80,6 +80,8 @@ _atoms = st.one_of(
     st.builds("-{}:{}".format, fields, _value),
     st.builds("[{}:{}]".format, st.sampled_from(["EXCLUDE", "INCLUDE"]), names),
     st.builds("[FILTER:{}]".format, conditions),
+    st.lists(names, min_size=2, max_size=4).map(", ".join),
+    st.lists(names, min_size=3, max_size=4).map(" ".join),
 )
 texts = st.lists(_atoms, min_size=1, max_size=5).map(" ".join)
 _choices: dict[str, st.SearchStrategy[Any]] = {

@@ -30,7 +30,7 @@ def named_records(view: RecordView, text: str, index: Any) -> tuple[int, ...]:
     words = _WORD.findall(text)
     separated = _SEPARATED.search(text.strip(" ,;\n")) is not None
     fewest = 2 if separated else _FEWEST
-    if not fewest <= len(words) <= _MOST_WORDS or not (separated or _are_rare(words, index)):
+    if not fewest <= len(words) <= _MOST_WORDS or not (separated or _are_rare(words, view, index)):
         return ()
     rows: dict[int, None] = {}
     start = names = 0
@@ -47,12 +47,13 @@ def named_records(view: RecordView, text: str, index: Any) -> tuple[int, ...]:
     return tuple(rows) if names >= fewest else ()
 
 
-def _are_rare(words: list[str], index: Any) -> bool:
+def _are_rare(words: list[str], view: RecordView, index: Any) -> bool:
     """Return True if at least half of the words are in few rows, which saves most queries a look at the names."""
     if not hasattr(index, "place_of"):
         return True
-    terms = [(index.analyzer.terms(word) or [""])[0] for word in words]
+    own = view.rows_by(index.unit)
+    terms = [(index.analyzer_of(own).terms(word) or [""])[0] for word in words]
     places = [index.place_of(term) for term in terms]
-    most = max(_RARE * len(index), 5)
-    rare = sum(place is None or index.rows_with(place) <= most for place in places)
-    return 2 * rare >= len(words)
+    most = max(_RARE * (len(index) if own is None else int(own.sum())), 5)
+    rare = [place is None or index.rows_with(place, own) <= most for place in places]
+    return 2 * sum(rare) >= len(words)

@@ -131,7 +131,8 @@ class RequestReader:
         """Return the rows of the records that a text lists by their names, if they may be found."""
         from retrieve_cli.search.named import named_records
 
-        lexical = (self._indexes[name] for name in self._indexes or () if retriever(name).role == "lexical")
+        indexes = self._indexes or {}
+        lexical = (indexes[name] for name in indexes if retriever(name).role == "lexical")
         rows = named_records(view, text, next(lexical, None))
         return rows if records is None else tuple(row for row in rows if records[row])
 

@@ -96,9 +96,7 @@ class WordSearch:
         """Return the index of words, the local one of an engine, and its rows that a view has, (n,) bool; None: all."""
         index: Any = self._indexes[str(self._name)]
         index = getattr(index, "words", index)
-        if view.rows is None or index.unit == "record":
-            return index, view.rows
-        return index, view.chunks_of(view.rows)
+        return index, view.rows_by(index.unit)
 
     def having(self, words: str, view: RecordView, among: Mask | None = None) -> Having:
         """Return the records with a word in any inflection, or, between quotation marks, with exact words next to each

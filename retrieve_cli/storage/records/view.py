@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Terms
+    from retrieve_cli.contracts import Mask, Terms, Unit
     from retrieve_cli.storage.records.columns import Columns
     from retrieve_cli.storage.records.sections import Sections
 
@@ -53,6 +53,10 @@ class RecordView:
     def chunks_of(self, records: Mask) -> Mask:
         """Return the chunks of some records, (chunks,) bool."""
         return np.repeat(records, np.diff(self.generation.starts))
+
+    def rows_by(self, unit: Unit) -> Mask | None:
+        """Return its rows in an index that has one for each record, or chunk, (n,) bool; None: all."""
+        return self.rows if self.rows is None or unit == "record" else self.chunks_of(self.rows)
 
     def with_chunks(self, chunks: Mask) -> Mask:
         """Return the records that have one of some chunks, (records,) bool."""
