@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,40 +17,31 @@ PIECE = 1 << 18
 """Bytes written to a file at a time."""
 
 
-def replace(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Replace the file by `text` in one step: a reader sees the old or the new content, never a part.
+def replace(path: Path, content: str | bytes | bytearray, *, mode: int | None = None) -> None:
+    """Replace the file in one step: a reader sees the old or the new content, never a part.
 
-    `mode` is its permissions, before a byte of the text is in it; None: according to the umask.
+    `mode` is its permissions, before a byte is in it; None: according to the umask.
     """
-    _put_in_place(path, text, os.fsync, mode)
+    new = unfinished(path)
+    if new.is_symlink():  # not created by this program: it may lead anywhere
+        new.unlink()
+    try:
+        with open(new, "wb", opener=regular_descriptor) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 
 def unfinished(path: Path) -> Path:
     """Return the place of the new content of a file until it replaces the file; a killed writer leaves it there."""
     return path.with_name(f".{path.name}.new")
-
-
-def replace_later(path: Path, text: str) -> None:
-    """Do the same as `replace` without waiting for the disk: for files that may be lost in a power failure."""
-    _put_in_place(path, text, lambda _: None)
-
-
-def _put_in_place(path: Path, text: str, settle: Callable[[int], None], mode: int | None = None) -> None:
-    new = unfinished(path)
-    if new.is_symlink():  # not created by this program: it may lead anywhere
-        new.unlink()
-    try:
-        with open(new, "w", encoding="utf-8", newline="", opener=regular_descriptor) as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(text)
-            file.flush()
-            settle(file.fileno())
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
 
 
 def write(file: BinaryIO, data: memoryview) -> None:
