@@ -12,6 +12,7 @@ from retrieve_cli.assemble.chunkers import Chunkers, Facets, chunkers_for, facet
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources, sparse_encoder_to_build
 from retrieve_cli.assemble.executors import workers_for
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
+from retrieve_cli.config.saved import indexed
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.contracts.models import EmbeddingWorkers
@@ -63,6 +64,8 @@ class Parts(Frozen, eq=False):
     """Why there is no encoder although one is configured: it makes no index lose the vectors that it has."""
     keeps_tokens: bool = False
     """True if token vectors are stored, for a reranker that compares words."""
+    settings: Mapping[str, Json] = {}
+    """Keys that shape the index, unless they are at their default."""
     prefixes: Mapping[str, str] = {}
     """Sources of the prefixes of queries and passages, if there are any."""
     workers: Callable[[Callable[[str], None]], EmbeddingWorkers | None] = lambda _: None
@@ -122,6 +125,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         missing=missing,
         keeps_tokens=keeps_tokens,
         workers=partial(workers_for, settings, encoder, building.sparse, keeps_tokens),
+        settings=indexed(settings),
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         graph_card=graph.card(settings),
         document_cards=documents.cards_of,

@@ -182,7 +182,7 @@ def watched_of(
 
                 watched = WatchedInbox(inbox, settings.parsing.max_mb)
             elif entry.kind in _OF_LINES:
-                starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
+                starts = LineStarts(cache / FOLDER / sha1(entry.name))
                 reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))
                 layout = partial(layout_of, settings)
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], starts, reading, layout)
@@ -207,27 +207,14 @@ def _are_texts(spellings: Mapping[str, Json]) -> bool:
     return all(isinstance(paths, list) and all(isinstance(path, str) for path in paths) for paths in spellings.values())
 
 
-def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
-    """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits;
-    remove offsets of catalogs that no generation in `manifests` was built from.
+def remember_lines(current: Manifest, *, fetched: Path, cache: Path) -> None:
+    """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits.
 
     Raises:
         OSError: a file cannot be read or written.
     """
-    from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
-
-    prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
     for _, watched in watched_of(current, fetched=fetched, cache=cache):
         watched.remember()
-
-
-def _names_of_lines(manifest: Manifest) -> list[str]:
-    """Return the names of the cached line offsets of a generation's sources."""
-    try:
-        pairs = zip(manifest.sources, manifest.built["sources"], strict=True)
-        return [sha1([entry.name, built["digest"]]) for entry, built in pairs]
-    except (KeyError, TypeError, ValueError):
-        return []
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
@@ -286,14 +273,12 @@ def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) ->
 def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
-    mapping = field_map(settings, entry)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
-    return RemoteSource(
-        fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), own=_own(entry), **names
-    )
+    target, fields = fetched / f"{entry.name}.jsonl", field_map(settings, entry)
+    return RemoteSource(fetcher, target, fields, origin=_origin(entry), own=_own(entry), **names)
 
 
 _SOURCES: Mapping[str, Callable[..., Source]] = {
@@ -342,12 +327,13 @@ def _path(entry: SourceSetting) -> Path:
 
 def _fetcher(entry: SourceSetting) -> Any:
     """Return the fetcher of a remote catalog."""
-    shared: dict[str, Any] = {
-        "timeout_s": entry.timeout_s,
-        "deadline_s": entry.deadline_s,
-        "retries": entry.retries,
-        "max_bytes": int(entry.max_mb * 2**20),
-        **{key: getattr(entry, key) for key in CREDENTIALS},
+    from retrieve_cli.http.secrets import Credentials
+    from retrieve_cli.sources.remote.transfer import TransferLimits
+
+    most = int(entry.max_mb * files.MB)
+    shared: Any = {
+        "limits": TransferLimits(entry.timeout_s, entry.deadline_s, entry.retries, max_bytes=most),
+        "credentials": Credentials(*(getattr(entry, key) for key in CREDENTIALS)),
     }
     if entry.kind == "http":
         from retrieve_cli.sources.remote.http import HttpFetcher

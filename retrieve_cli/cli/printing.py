@@ -102,10 +102,8 @@ def note_unapplied(shared: Shared, settings: Settings, generation: Generation, *
     if shared.talk.quiet or shared.talk.json or sections("index").isdisjoint(key.partition(".")[0] for key in given):
         return
     from retrieve_cli.assemble.unapplied import summary, unapplied
-    from retrieve_cli.storage.records.columns import columns_of
 
-    columns = partial(columns_of, generation)
-    differing = unapplied(settings, generation.manifest.recipe, columns=columns, keys=given)
+    differing = unapplied(settings, generation.manifest, keys=given)
     if differing:
         them = "it" if len(differing) == 1 else "them"
         sync = shlex.join(["retrieve", "sync", *shared.place_flags])

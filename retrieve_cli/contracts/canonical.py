@@ -21,7 +21,7 @@ _TYPED = re.compile(r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3}
 _AMOUNT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?"
+    r"(?:[Tt ]([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?"
 )
 _LONGEST = 400
 """Characters of a number; the limit of Python's own conversion is 4,300 digits."""
@@ -78,9 +78,11 @@ def period_of(text: str) -> tuple[str, str] | None:
     match = _DATE.fullmatch(text.strip())
     if match is None:
         return None
-    year, month, day = match.group(1, 2, 3)
+    year, month, day, time = match.group(1, 2, 3, 4)
     if day is not None:
         first = _date_text(text.strip())
+        if first is not None and time is not None and ":" not in time:
+            return (first, f"{first}T01") if "T" not in first else (first[:-2], first[:-2] + _AFTER)
         return None if first is None else (first, first + _AFTER)
     if month is not None and not 1 <= int(month) <= 12:
         return None

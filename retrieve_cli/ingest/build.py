@@ -128,8 +128,8 @@ def apply(
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
-            built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
-            built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
+            built = {"sources": intake.origins, "changes": changes.counts, "settings": dict(parts.settings)}
+            built |= {"version": __version__} | ({"prefixes": dict(parts.prefixes)} if parts.prefixes else {})
             current = _publish(intake, scratch, store, built, push=push, reuse=reuse)
             status = "partial" if rejected else "unchanged" if current == former else "published"
         store.write_quarantine(rejected)  # not before: what is listed there counts as reported

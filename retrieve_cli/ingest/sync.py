@@ -259,9 +259,10 @@ class Sync:
         mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         noted = [origin_of(*each) for each in seen]
-        if noted != manifest.built["sources"]:
+        built = {**manifest.built, "sources": noted, "settings": dict(self._parts.settings)}
+        if built != manifest.built:
             try:
-                self._store.note(replace(manifest, built={**manifest.built, "sources": noted}))
+                self._store.note(replace(manifest, built=built))
             except OSError as error:
                 self._progress.say(f"the places of the sources could not be updated: {error}")
 

@@ -66,12 +66,10 @@ def tidy_unchanged(store: Store, progress: Progress) -> None:
 
 def note_lines(store: Store, progress: Progress) -> None:
     """Note where the lines of the current generation's catalogs start; a failure is only reported."""
-    kept = store.kept()
     try:
-        for generation in kept:
+        for generation in store.kept():
             if generation.live:
-                manifests = [other.manifest for other in kept]
-                remember_lines(manifests, generation.manifest, fetched=store.fetched, cache=store.cache)
+                remember_lines(generation.manifest, fetched=store.fetched, cache=store.cache)
     except OSError as error:
         progress.say(f"the line starts of the catalogs could not be noted: {error}")
 

@@ -25,7 +25,7 @@ BOM = b"\xef\xbb\xbf"
 
 def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
     """Return a function for the SHA-1 of a line of the catalog `name`, ignoring white space around the line."""
-    prefix = _hash_of_names("catalog", name, id_prefix)
+    prefix = hashlib.sha1(canonical(["catalog", name, id_prefix]), usedforsecurity=False)
 
     def digest(line: bytes) -> bytes:
         hashed = prefix.copy()
@@ -35,16 +35,9 @@ def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
     return digest
 
 
-def file_digest(path: str, id_prefix: str, content: bytes) -> bytes:
-    """Return the SHA-1 of a file's path within the folder and its bytes."""
-    hashed = _hash_of_names("file", path, id_prefix)
-    hashed.update(content)
-    return hashed.digest()
-
-
 def document_digest(path: str, id_prefix: str, card: Card, sha1: bytes, sidecar: Path | None) -> bytes:
-    """Return the SHA-1 of a document that a parser reads: its path within the folder, the card of its parser, the SHA-1
-    of its bytes, and the bytes of its sidecar if it has one.
+    """Return the SHA-1 of a document: its path within the folder, the card of its parser, empty for texts, the SHA-1 of
+    its bytes, and the bytes of its sidecar if it has one.
 
     Raises:
         OSError: the sidecar cannot be read.
@@ -65,11 +58,6 @@ def file_stamp(path: Path) -> list[int]:
     """Return size, and times of the last change of content and of inode in nanoseconds: equal if it is unchanged."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-
-
-def _hash_of_names(*names: str) -> hashlib._Hash:
-    """Return a hash of names to which bytes can be added. JSON delimits the names, so different splits differ."""
-    return hashlib.sha1(canonical(list(names)), usedforsecurity=False)
 
 
 def absolute(path: Path) -> Path:

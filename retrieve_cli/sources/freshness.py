@@ -7,7 +7,6 @@ are cached until the marks of the file change. Threads may share a source.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,11 +18,11 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import DocumentFile, Freshness, Json
+from retrieve_cli.contracts import Card, DocumentFile, Freshness, Json
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
-from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
+from retrieve_cli.sources.digests import BOM, document_digest, line_digest, sidecar_of
 from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.untrusted import files
 
@@ -128,7 +127,7 @@ class WatchedFolder:
         """Compare the digest of the record's own file, which is read once until its marks change."""
         with self._lock:
             try:
-                now = self._digest(str(record["source"]), self.cards.get(str(record["kind"])))
+                now = self._digest(str(record["source"]), self.cards.get(str(record["kind"]), {}))
             except (FileNotFoundError, NotADirectoryError):
                 return "deleted"
             except OSError:  # the file exists but is unreadable: not the state of the build
@@ -141,35 +140,28 @@ class WatchedFolder:
 
     def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
         """Return the record's own file if its content is the same as in the build. Raises: OSError."""
-        source, card = str(record["source"]), self.cards.get(str(record["kind"]))
+        source, card = str(record["source"]), self.cards.get(str(record["kind"]), {})
         place = self.path / source
-        if card is None:
-            content = files.read_bytes(place, limit=int(self.max_mb * files.MB))
-            same = file_digest(source, self.id_prefix, content) == digest
-            return DocumentFile(place, hashlib.sha1(content, usedforsecurity=False).digest()) if same else None
-        sha1, sidecar = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB)), sidecar_of(place, card)
+        sha1, sidecar = files.sha1_of(place, limit=self._limit(card)), sidecar_of(place, card)
         same = document_digest(source, self.id_prefix, card, sha1, sidecar) == digest
         return DocumentFile(place, sha1, sidecar) if same else None
 
     def remember(self) -> None:
         """Do nothing: checking a document is cheap."""
 
-    def _digest(self, source: str, card: Mapping[str, Json] | None) -> bytes:
+    def _limit(self, card: Card) -> int:
+        return int((self.parsed_max_mb if card else self.max_mb) * files.MB)
+
+    def _digest(self, source: str, card: Card) -> bytes:
         """Return the digest of a file, which the parser of that card has read."""
         place = self.path / source
         state, status = self._seen.get(source), place.stat()
         if state is None or not state.holds(status):
             state = _FileState.of(status)
-            if card is None:
-                content = files.read_bytes(place, limit=int(self.max_mb * files.MB))
-                state.digest = file_digest(source, self.id_prefix, content)
-            else:
-                state.digest = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB))
+            state.digest = files.sha1_of(place, limit=self._limit(card))
             if len(self._seen) >= _MOST:
                 self._seen.clear()
             self._seen[source] = state
-        if card is None:
-            return state.digest
         return document_digest(source, self.id_prefix, card, state.digest, sidecar_of(place, card))
 
 
@@ -270,11 +262,8 @@ class WatchedCatalog:
         grown = size - self.stamp[0] if isinstance(self.stamp, list) and self.stamp else 0
         digest = line_digest(self.name, self.id_prefix)
         places = dict.fromkeys((start, max(start + grown, 0)))
-        windows = [_Window(file, place, length=end - start, size=size) for place in places]
-        exact = self._forms(window.line for window in windows if window.line is not None)
-        return wanted in map(digest, exact) or any(
-            wanted in map(digest, self._forms(window.lines())) for window in windows
-        )
+        windows = (_lines_around(file, place, length=end - start, size=size) for place in places)
+        return any(wanted in map(digest, self._forms(lines)) for lines in windows)
 
     def _forms(self, lines: Iterable[bytes]) -> list[bytes]:
         """Return lines as the build read them; each also without its key, which it may share."""
@@ -294,31 +283,15 @@ class WatchedCatalog:
         return self.starts.span(line)
 
 
-class _Window:
-    """Part of a file around the place of a line."""
-
-    def __init__(self, file: BufferedReader, start: int, *, length: int, size: int) -> None:
-        first = min(max(start - _AROUND, 0), size)
-        read = os.pread(file.fileno(), start + length + _AROUND - first, first)
-        mark = len(BOM) if first == 0 and read.startswith(BOM) else 0
-        self._ends = first + len(read) >= size
-        self._read, self._begins = read[mark:], first == 0
-        self._place, self._length = max(start - first - mark, 0), length
-
-    @property
-    def line(self) -> bytes | None:
-        """Return the line that starts exactly at the place; None if no line does."""
-        before = self._read[self._place - 1 : self._place] if self._place else b"\n" if self._begins else b""
-        end = self._read.find(b"\n", self._place)
-        if before != b"\n" or (end < 0 and not self._ends):
-            return None
-        return self._read[self._place : end if end >= 0 else None]
-
-    def lines(self) -> Iterable[bytes]:
-        """Return lines of about the same length: a byte order mark or an end of line may have been added or removed."""
-        lines = self._read.split(b"\n")
-        whole = lines[0 if self._begins else 1 : None if self._ends else -1]
-        return (line for line in whole if abs(len(line) + 1 - self._length) <= len(BOM) + 1)
+def _lines_around(file: BufferedReader, start: int, *, length: int, size: int) -> Iterable[bytes]:
+    """Return the lines around a place that have about the same length: a byte order mark or an end of line may have
+    been added or removed."""
+    first = min(max(start - _AROUND, 0), size)
+    read = os.pread(file.fileno(), start + length + _AROUND - first, first)
+    ends = first + len(read) >= size
+    lines = (read.removeprefix(BOM) if first == 0 else read).split(b"\n")
+    whole = lines[0 if first == 0 else 1 : None if ends else -1]
+    return (line for line in whole if abs(len(line) + 1 - length) <= len(BOM) + 1)
 
 
 def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
@@ -349,15 +322,12 @@ def _kind(path: Path) -> str:
 def _rows(path: Path, layout: TableLayout) -> list[bytes]:
     """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
     from retrieve_cli.sources.catalogs.catalog import catalog_rows
-    from retrieve_cli.sources.catalogs.linked_catalog import NotRead
     from retrieve_cli.sources.catalogs.tables import Row
 
     try:
         rows = [row.line for row in islice(catalog_rows(path, layout), _ROWS) if isinstance(row, Row)]
     except RetrieveError as error:
         raise OSError(error.message) from error
-    except NotRead as error:
-        raise OSError(str(error)) from error
     if len(rows) == _ROWS:
         raise OSError(path)
     return rows

@@ -124,7 +124,7 @@ def _create(path: Path) -> None:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         if not os.path.lexists(path):
-            durable.replace(path, content)
+            durable.replace(path, bytes(content))
     finally:
         os.close(folder)
 

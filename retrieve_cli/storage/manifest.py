@@ -225,6 +225,7 @@ def _built(value: Json) -> Mapping[str, Json]:
         json_checks.count(number, f"the number of {shortened(name)}")
     for kind, source in json_checks.mapping(built.get("prefixes", {}), "`prefixes`").items():
         json_checks.text(source, f"the source of the {shortened(kind)} prefix")
+    json_checks.mapping(built.get("settings", {}), "`settings`")
     for source in json_checks.mappings(built.get("sources", []), "`sources` of `built`"):
         json_checks.mapping(source.get("origin", {}), "`origin`")
         json_checks.text(source.get("digest", ""), "`digest`")

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 MB = 2**20
 CONFIG = 1 * MB
@@ -135,7 +135,7 @@ def read_text(path: Path | str, *, limit: int, encoding: str = "utf-8", errors: 
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def lines(file: BinaryIO, *, limit: int = LINE) -> Iterator[bytes]:
+def lines(file: IO[bytes], *, limit: int = LINE) -> Iterator[bytes]:
     """Yield the lines of an open file with their ends. For a line longer than `limit`, yield its first `limit` + 1
     bytes and skip the rest without storing it."""
     while line := file.readline(limit + 1):

@@ -134,6 +134,7 @@ def build(name: str, folder: Path) -> Path:
         for path, text in GUIDES.items():
             (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / "docs" / path).write_text(text)
+            os.utime(folder / "docs" / path, (0, 1_700_000_000))
         source = ("--docs-dir", "docs")
     else:
         shutil.copy(_FOLDER / _CATALOGS.get(name, "tools.jsonl"), folder / "catalog.jsonl")

@@ -398,7 +398,7 @@ def test_a_model_that_only_a_sync_would_need_is_a_warning(
     configure("encoder", model="some/model")
     findings = doctor()
     assert statuses(findings) == {"settings": "warn", "model": "warn"}
-    assert "encoder.kind is onnx in environment variable" in findings["settings"]["message"]
+    assert "encoder.kind (onnx, hashed in the index)" in findings["settings"]["message"]
     assert "hashed-512" in findings["model"]["message"]
 
 

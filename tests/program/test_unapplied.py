@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from program.asking import Configure, answered
 from samples import ROOT, Program
+
+from retrieve_cli.config.saved import index_keys
+from retrieve_cli.config.settings import Settings
 
 KEYS = {
     "chunking.size": "64",
@@ -27,19 +31,22 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("kind", ["catalog", "docs"])
-def test_a_query_notes_a_key_exactly_if_a_sync_would_change_the_recipe(
-    kind: str, key: str, catalog: Path, retrieve: Program, configure: Configure
+def test_a_query_notes_a_key_that_shapes_an_index_until_a_sync(
+    key: str, catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    Path("docs").mkdir()
-    Path("docs/lungs.md").write_text("# Lungs\n\nSegment the lungs in CT scans of the chest.\n")
-    source = ("--catalog", catalog) if kind == "catalog" else ("--docs-dir", "docs")
-    assert retrieve("build", *source).code == 0
+    assert retrieve("build", "--catalog", catalog).code == 0
     section, _, name = key.partition(".")
     configure(section, **{name: KEYS[key]})
-    planned = retrieve("sync", "--dry-run", "--json").json["recipe"]
-    done = retrieve("query", "lungs")
-    assert (f"note: {key} " in done.err) is bool(planned), planned
+    noted = f"note: {key} " in retrieve("query", "lungs").err
+    assert noted is (name in index_keys()[section])
+    assert retrieve("sync").code == 0
+    assert f"note: {key} " not in retrieve("query", "lungs").err
+
+
+def test_every_key_that_shapes_an_index_is_one_of_the_settings() -> None:
+    names = {f"{section}.{name}" for section, keys in index_keys().items() for name in keys}
+    assert len(names) > 40
+    assert all(attrgetter(name)(Settings()) is not ... for name in names)
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "retrieve_cli" / "config" / "presets").glob("*.yaml")), ids=str)
@@ -61,8 +68,8 @@ def test_several_keys_are_one_note_with_the_command_that_applies_them(index: Pat
     Path("other.yaml").write_text("bm25: {k1: 1.5, b: 0.5, variant: atire, unit: chunk}\n")
     (line,) = retrieve("query", "lungs", "--config", "other.yaml").err.splitlines()
     assert line == (
-        "note: other.yaml differs from the index in bm25.variant (atire, lucene in the index), bm25.k1 (1.5, 1.2 in"
-        " the index), bm25.b (0.5, 0.75 in the index) and 1 more: retrieve sync --config other.yaml applies them"
+        "note: other.yaml differs from the index in bm25.variant (atire, lucene in the index), bm25.unit (chunk, auto"
+        " in the index), bm25.k1 (1.5, 1.2 in the index) and 1 more: retrieve sync --config other.yaml applies them"
     )
     assert retrieve("sync", "--config", "other.yaml").code == 0
     assert retrieve("query", "lungs", "--config", "other.yaml").err == ""
@@ -70,7 +77,7 @@ def test_several_keys_are_one_note_with_the_command_that_applies_them(index: Pat
 
 def test_the_note_is_not_said_quietly_nor_in_json_and_no_part_of_the_answer(index: Path, retrieve: Program) -> None:
     Path("config.yaml").write_text("chunking: {size: 64}\n")
-    assert "note: chunking.size is 64 in config.yaml and 512 in the index: retrieve sync applies it" in (
+    assert "note: chunking.size is 64 in config.yaml and not set in the index: retrieve sync applies it" in (
         retrieve("query", "lungs").err
     )
     assert retrieve("query", "lungs", "-q").err == ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,9 @@ FOUND = {
     "version=1.1": "",
     "version=1.10": "e",
     "released>=2024-01-01": "abd",
+    "released>=2024-01-06T01": "bd",
+    "released=2024-01-06T01": "d",
+    "released=2024-01-05T00": "a",
     "released>2024-01-05": "bd",
     "released<2024": "c",
     "released=2024": "abde",
@@ -106,3 +111,20 @@ def test_a_number_is_an_id(tmp_path: Path) -> None:
     index.delete([1])
     index.sync()
     assert [row["id"] for row in index.records()] == ["2"]
+
+
+def test_the_time_of_a_file_is_the_field_modified(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    for name, text, moment in [
+        ("old.md", "# Pump\n\nIt moves water.", "2019-03-01T10:00:00"),
+        ("new.md", "# Pump\n\nIt moves oil.", "2024-06-01T12:30:05"),
+        ("own.md", "---\nmodified: 2021-01-01\n---\n# Pump\n\nIt moves air.", "2024-07-01T00:00:00"),
+    ]:
+        (tmp_path / "docs" / name).write_text(text, "utf-8")
+        os.utime(tmp_path / "docs" / name, times=(datetime.fromisoformat(f"{moment}+00:00").timestamp(),) * 2)
+    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    assert retrieve("query", "pump", "--list", "--filter", "modified>=2020", "--sort", "modified").out.split() == [
+        "own.md",
+        "new.md",
+    ]
+    assert retrieve("query", "--list", "--filter", "modified=2024-06-01T12:30:05Z").out.split() == ["new.md"]

@@ -9,6 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pyoxigraph
 from told_servers import Answer, Asked, Server, running, stop
 
+from retrieve_cli.http.secrets import Credentials
+from retrieve_cli.sources.remote.transfer import TransferLimits
+
 __all__ = ["Answer", "Endpoint", "Site", "changes", "running", "stop"]
 
 
@@ -105,3 +108,11 @@ class Endpoint:
             media_type = "application/sparql-results+json"
             body = result.serialize(format=pyoxigraph.QueryResultsFormat.JSON)
         return Answer(body or b"", 200, {"Content-Type": media_type + "; charset=utf-8", **self.headers})
+
+
+def fetching(settings: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
+    """Return settings of a fetch with the names of limits and credentials gathered."""
+    limits = {"timeout_s": timeout_s, "retries": 0, "backoff_s": 0.0}
+    limits |= {name: settings.pop(name) for name in TransferLimits.__struct_fields__ if name in settings}
+    names = {name: settings.pop(name) for name in Credentials.__struct_fields__ if name in settings}
+    return {"limits": TransferLimits(**limits), "credentials": Credentials(**names), **settings}

@@ -38,7 +38,7 @@ def test_front_matter_becomes_metadata_and_may_name_the_group(tmp_path: Path) ->
     text = "---\ntitle: The Title\ngroup: mine\ndate: 2024-05-01\nauthors: [A, B]\n---\nbody"
     made = only(tmp_path, text)
     assert (made.name, made.group) == ("The Title", "mine")
-    assert made.metadata == {"date": "2024-05-01", "authors": ["A", "B"]}
+    assert {**made.metadata, "modified": ""} == {"date": "2024-05-01", "authors": ["A", "B"], "modified": ""}
     assert made.text[made.body_start :] == "body"
 
 

@@ -19,7 +19,7 @@ from retrieve_cli.http.addresses import same_server
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.transfer import intact, sweep
 from retrieve_cli.storage import durable
-from sources.servers import changes
+from sources.servers import changes, fetching
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'
@@ -27,7 +27,7 @@ SHA1 = hashlib.sha1(LINES).hexdigest()
 
 
 def fetcher(url: str, **settings: Any) -> HttpFetcher:
-    return HttpFetcher(url, **{"timeout_s": PATIENCE_S, "retries": 0, "backoff_s": 0, "sha1": "none", **settings})
+    return HttpFetcher(url, **{"sha1": "none", **fetching(settings, timeout_s=PATIENCE_S)})
 
 
 def failure(url: str, target: Path, **settings: Any) -> SourceFailed:

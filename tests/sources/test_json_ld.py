@@ -201,7 +201,7 @@ def test_an_object_without_keywords_or_vocabularies_is_no_linked_data(item: obje
 
 
 def test_a_list_that_breaks_off_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not JSON"):
+    with pytest.raises(UsageError, match="is cut off"):
         read(tmp_path / "c.json", '[{"@id": "a"},')
 
 

@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.sources.remote.sparql import SparqlFetcher
-from sources.servers import changes
+from sources.servers import changes, fetching
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 ROWS = "PREFIX s: <https://schema.org/> SELECT ?id ?name WHERE { ?id a s:SoftwareSourceCode ; s:name ?name }"
@@ -34,7 +34,7 @@ def tools(number: int) -> str:
 
 
 def fetcher(url: str, query: str = ALL, **settings: Any) -> SparqlFetcher:
-    return SparqlFetcher(url, query, **{"timeout_s": PATIENCE_S, "retries": 0, "backoff_s": 0, **settings})
+    return SparqlFetcher(url, query, **fetching(settings, timeout_s=PATIENCE_S))
 
 
 def failure(url: str, query: str, target: Path, **settings: Any) -> SourceFailed:

@@ -41,7 +41,6 @@ from retrieve_cli.storage import lock
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import RECORDS, open_generation
 from retrieve_cli.storage.key_rows import as_keys
-from retrieve_cli.storage.records.columns import Columns, columns_of
 from retrieve_cli.storage.vector_cache import VectorCache
 from retrieve_cli.version import __version__
 
@@ -120,12 +119,7 @@ def _settings(subject: Subject) -> Check:
         return ok("skipped: there is no index to compare with")
     if subject.fault is not None:
         return ok("skipped: the configuration is invalid")
-
-    def columns() -> Columns:
-        with open_generation(subject.store) as generation:
-            return columns_of(generation)
-
-    differing = unapplied(subject.settings, subject.manifest.recipe, columns=columns)
+    differing = unapplied(subject.settings, subject.manifest)
     if differing:
         return warn(f"{summary(differing, subject.given)}, until a sync")
     return ok("the index is built as configured")

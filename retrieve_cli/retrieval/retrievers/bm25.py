@@ -11,7 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import (
@@ -110,11 +110,6 @@ class Bm25(Retriever[str]):
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
         """Return an index of texts; its vocabulary comes from the local file."""
         return RemoteTexts(index, self.open(generation, settings))
-
-    def built_with(self, card: Card) -> Mapping[str, Json]:
-        own = {key: card[key] for key in (*self._FORMULA, "unit")}
-        words = {"languages": {}, "segmenter": PAIRS, **card["analyzer"]}
-        return {**own, **{key: words[key] for key in ("stemming", "stop_words", "languages", "segmenter")}}
 
     def keeps(self, before: Card, after: Card) -> bool:
         return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))

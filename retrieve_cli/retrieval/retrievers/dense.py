@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
+from retrieve_cli.contracts import Card, Chunk, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
@@ -85,9 +85,6 @@ class Dense(Retriever["Vectors"]):
         if not isinstance(index, FlatIndex | HnswIndex):
             return super().exported(index)
         return Exported(Part(self.name, "chunk", len(index), index.dim), vectors=partial(_blocks, index))
-
-    def built_with(self, card: Card) -> Mapping[str, Json]:
-        return {"index" if key == "kind" else key: value for key, value in card.items()}
 
     def required(self, settings: Settings) -> bool:
         """Return True if a search without it is an error: by policy, or because the configuration asks for a GPU."""

@@ -128,10 +128,6 @@ class Retriever(ABC, Generic[Q]):
     def open(self, generation: Generation, settings: Settings) -> Index[Q]:
         """Open its artifact. Raises: IndexCorrupt: it is damaged, or disagrees with the rest of the generation."""
 
-    def built_with(self, card: Card) -> Mapping[str, Json]:
-        """Return by key of its configuration section the value that an index of this card was built with."""
-        return {}
-
     def keeps(self, before: Card, after: Card) -> bool:
         """Return True if rows of an artifact with the card `before` can be kept under `after`."""
         return before == after

@@ -197,9 +197,6 @@ class Splade(Retriever[TermWeights]):
     def exported(self, index: Index[TermWeights]) -> Exported:
         return index.exported(self.name) if isinstance(index, SparseIndex) else super().exported(index)
 
-    def built_with(self, card: Card) -> Mapping[str, Json]:
-        return {"min_weight": card["min_weight"]}
-
     def required(self, settings: Settings) -> bool:
         return settings.splade.policy == "required"
 

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
@@ -19,12 +18,11 @@ from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, 
 from retrieve_cli.sources.catalogs.linked_catalog import (
     DEEPEST,
     NotRead,
-    graph_of_file,
     graph_of_line,
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, table_of
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, lines_of, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
 from retrieve_cli.storage.manifest import canonical
@@ -69,7 +67,7 @@ class CatalogSource:
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
         self._own, self._column = own, str(own.get("id", ""))
-        _check(path, layout)
+        self.check()
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -88,6 +86,34 @@ class CatalogSource:
         found: dict[str, Json] = {"fields": renames, "inferred": reading.inferred} if renames else {}
         key = {} if reading.key is None else {"key": reading.key.column}
         return {**found, **key, "reading": list(reading.sentences)} if reading.sentences else found
+
+    def check(self) -> None:
+        """Raises: UsageError: it is not a file of JSON Lines or a table."""
+        path = self.path
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode):
+                with files.open_regular(path) as file:
+                    head = file.read(4096).lstrip()
+        except OSError as error:
+            hint = "check the path and its permissions"
+            raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
+        if stat.S_ISDIR(mode):
+            corpus = path / "corpus.jsonl"
+            hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
+            raise UsageError(f"{path} is a folder; --catalog takes a file", hint=hint)
+        if not stat.S_ISREG(mode):
+            hint = "save it to a file first: a catalog must be the same when it is read again"
+            raise UsageError(f"{path} is not a regular file", hint=hint)
+        if table_of(path, self._layout) is not None:
+            return
+        for start, what, remedy in _OTHERS:
+            if head.startswith(start):
+                raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
+        if b"\0" in head and not head.startswith((b"{", BOM)):
+            raise UsageError(
+                f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line"
+            )
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -110,9 +136,6 @@ class CatalogSource:
                     yield self._reject(row.line, row.number, reason)
                 elif row.line.strip():
                     yield self._item(row.line, row.number)
-        except NotRead as error:
-            hint = "a catalog is JSON Lines or JSON-LD"
-            raise UsageError(f"{self.path} cannot be read: {error}", hint=hint) from error
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -232,15 +255,11 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
     """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
 
     Raises:
-        NotRead: it is one JSON-LD document, and cannot be read.
         OSError, UsageError, Unavailable: as a table's rows do.
     """
+    table = table_of(path, layout)
     with files.open_regular(path) as file:
-        if (graph := graph_of_file(file)) is not None:
-            yield from (Row(1, canonical(record)) for record in graph)
-            return
-        table = table_of(path, layout)
-        for row in _lines(file) if table is None else table.rows():
+        for row in lines_of(file) if table is None else table.rows():
             if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
                 yield row
                 continue
@@ -253,11 +272,6 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
                 yield row
             else:
                 yield from (Row(row.number, canonical(record)) for record in graph)
-
-
-def _lines(file: BufferedReader) -> Iterator[Row | str]:
-    for number, line in enumerate(files.lines(file), 1):
-        yield Row(number, line.removeprefix(BOM) if number == 1 else line)
 
 
 def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[dict[str, Json]]:
@@ -302,28 +316,3 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     except UnicodeDecodeError as undecodable:
         return f"it is not UTF-8 (byte 0x{line[undecodable.start]:02x} at position {undecodable.start})"
     return f"it is not JSON ({error})"
-
-
-def _check(path: Path, layout: TableLayout) -> None:
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            with files.open_regular(path) as file:
-                head = file.read(4096).lstrip()
-    except OSError as error:
-        hint = "check the path and its permissions"
-        raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
-    if stat.S_ISDIR(mode):
-        corpus = path / "corpus.jsonl"
-        hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
-        raise UsageError(f"{path} is a folder; --catalog takes a file", hint=hint)
-    if not stat.S_ISREG(mode):
-        hint = "save it to a file first: a catalog must be the same when it is read again"
-        raise UsageError(f"{path} is not a regular file", hint=hint)
-    if table_of(path, layout) is not None:
-        return
-    for start, what, remedy in _OTHERS:
-        if head.startswith(start):
-            raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
-    if b"\0" in head and not head.startswith((b"{", BOM)):
-        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line")

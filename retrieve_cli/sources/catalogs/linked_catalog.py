@@ -5,22 +5,16 @@ Both become the same objects that a SPARQL source writes for that graph (`linked
 
 from __future__ import annotations
 
-import os
-from io import BufferedReader
-
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import SourceFailed
+from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.sources.catalogs.json_ld import TooLarge, has_vocabulary, is_linked, may_have_keywords, triples_of
 from retrieve_cli.sources.catalogs.linked import record_of_node, records_of_triples
 from retrieve_cli.sources.catalogs.shapes import ENVELOPES, opened
-from retrieve_cli.sources.digests import BOM
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
 DEEPEST = 64
 """Maximum levels of nesting in a record or a graph."""
-_HEAD = 4096
-"""Bytes at the beginning of a file that are checked for its type."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
 """Keywords that identify a file as one JSON-LD document if they occur in its head."""
 
@@ -63,36 +57,22 @@ def graph_of_line(line: bytes) -> list[Json] | None:
     """
     if b'"@graph"' not in line and not line.lstrip().startswith(b"["):
         return None
-    value = _parsed(line)
+    value = parsed(line)
     return _records(value) if isinstance(value, list) or (isinstance(value, dict) and "@graph" in value) else None
 
 
-def graph_of_file(file: BufferedReader) -> list[Json] | None:
-    """Return the records of a file that is one JSON-LD document over several lines, or a list; None if the lines are to
-    be read one by one. The file is then at its beginning.
+def graph_of_document(content: bytes, path: str) -> list[Json] | None:
+    """Return the records of a document of JSON-LD, or of a list of its nodes; None if it is something else.
 
     Raises:
-        NotRead: it is a list and cut off or too large, has too many values, or no records.
-        OSError: it cannot be read.
+        UsageError: it is too large, has too many values, or no records.
     """
-    head = file.read(_HEAD)
-    start = head.removeprefix(BOM).lstrip()
-    file.seek(0)
-    listed = start.startswith(b"[")
-    first, newline, _ = start.partition(b"\n")
-    if not looks_linked(head) or not (listed or (start.startswith(b"{") and newline and _parsed(first) is None)):
-        return None
-    if os.fstat(file.fileno()).st_size > files.LINE:
-        if listed:
-            raise NotRead(f"it is one list larger than {files.LINE // files.MB} MB")
-        return None
-    value = _parsed(file.read(files.LINE + 1).removeprefix(BOM))
-    file.seek(0)
-    if not is_linked(value):
-        if listed and value is None:
-            raise NotRead("it is not JSON")
-        return None
-    return _records(value)
+    if len(content) > files.LINE:
+        raise UsageError(f"{path} is one document larger than {files.LINE // files.MB} MB", hint="write JSON Lines")
+    try:
+        return _records(parsed(content))
+    except NotRead as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint="a catalog is JSON Lines or JSON-LD") from error
 
 
 def too_deep(value: Json, levels: int = DEEPEST) -> bool:
@@ -127,7 +107,7 @@ def _sorted(record: Json) -> Json:
     return orjson.loads(canonical(record))
 
 
-def _parsed(text: bytes) -> Json:
+def parsed(text: bytes) -> Json:
     """Parse a text; return None if it is not JSON."""
     import orjson
 

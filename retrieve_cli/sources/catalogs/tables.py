@@ -27,10 +27,12 @@ from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, sh
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.sources.catalogs.inferred import NUMBERED, is_column
 from retrieve_cli.sources.catalogs.json_ld import is_linked
+from retrieve_cli.sources.catalogs.linked_catalog import graph_of_document, looks_linked, parsed
 from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
 from retrieve_cli.sources.catalogs.table_bounds import TableBounds
 from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
 from retrieve_cli.sources.digests import BOM
+from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
 _HEAD = 4096
@@ -103,7 +105,7 @@ class TableFile(NamedTuple):
             yield from self._rows(self._of_text(), numbers=lambda header: _numbers(self._of_text(), header))
         else:
             with _opened(self.path, self.bounds, packed=self.packed) as file:
-                rows = _of_json(file, str(self.path)) if self.kind == "json" else _lines(files.lines(file))
+                rows = _of_json(file, str(self.path)) if self.kind == "json" else lines_of(file)
                 yield from self.bounds.counted(rows, lambda _: 0)
 
     @property
@@ -193,7 +195,7 @@ class TableFile(NamedTuple):
             raise Unavailable(message, hint="pip install 'retrieve-cli[tables]'")
         try:
             for line in self.layout.stored(self.path, self.kind, self.layout.sheet):
-                message = _loaded(line)
+                message = parsed(line)
                 if isinstance(message, list):
                     number, cells = message
                     yield number, cells
@@ -225,13 +227,26 @@ def table_of(path: Path, layout: TableLayout = TableLayout()) -> TableFile | Non
     return TableFile(path, kind, packed, layout) if kind else None
 
 
+def lines_of(file: IO[bytes]) -> Iterator[Row]:
+    """Yield the lines of an open file."""
+    for row in _lines(files.lines(file)):
+        yield row._replace(line=row.line.removeprefix(BOM)) if row.number == 1 else row
+
+
 def _lines(lines: Iterable[bytes]) -> Iterator[Row]:
     return (Row(number, line) for number, line in enumerate(lines, 1))
 
 
 def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
     """Yield the entries of an array, the objects of a file, or the records within them."""
-    if file.peek(_HEAD).removeprefix(BOM).lstrip().startswith(b"["):  # type: ignore[attr-defined]
+    head = file.peek(_HEAD).removeprefix(BOM).lstrip()  # type: ignore[attr-defined]
+    if looks_linked(head):
+        content = file.read(files.LINE + 1).removeprefix(BOM)
+        if (graph := graph_of_document(content, path)) is not None:
+            yield from (Row(1, canonical(record)) for record in graph)
+            return
+        file = io.BytesIO(content)
+    if head.startswith(b"["):
         yield from _lines(entries_of(file, path))
         return
     values = objects_of(file, path)
@@ -257,26 +272,19 @@ def _written(value: Json) -> bytes:
     return b"?"
 
 
-def _loaded(text: bytes) -> Json:
-    """Return a value of JSON; None if it is not JSON."""
-    import orjson
-
-    with suppress(ValueError):
-        return orjson.loads(text)
-    return None
-
-
 def _is_json(file: IO[bytes]) -> bool:
     """Return True for a file of JSON that is not JSON Lines: its first object takes several lines, or is around a list
     of records."""
     first = file.readline(files.LINE).removeprefix(BOM).strip()
-    value = _loaded(first)
+    value = parsed(first)
     if is_linked(value):
         return False
     if is_around_records(value):
         return True
     then = file.read(_HEAD).lstrip()
     if not then and isinstance(value, dict):
+        return True
+    if value is None and looks_linked(first[:_HEAD] + then) and not then.startswith(b"{"):
         return True
     return first.endswith((b"{", b"[")) or (first.endswith(b",") and then.startswith(b'"'))
 

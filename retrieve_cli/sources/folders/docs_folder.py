@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -25,12 +27,14 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.errors import BadDocument, NotADocument, UsageError
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.digests import BOM, absolute, document_digest, file_digest, sidecar_of
+from retrieve_cli.sources.digests import BOM, absolute, document_digest, sidecar_of
 from retrieve_cli.sources.folders.folder_marks import counts, marks_of_folders
 from retrieve_cli.sources.folders.ignore_rules import FILE as GITIGNORE, IgnoreRules, Selection
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.untrusted import files
 
+MODIFIED = "modified"
+"""Field with the time of a file, unless the document itself has one of that name."""
 MOST_NAMED = 8
 """Number of skipped links or empty files that a notice names."""
 
@@ -234,7 +238,8 @@ class FolderSource:
                 return self._parsed_file(path, kind, skipped)
             elif (content := files.read_bytes(place, limit=self._reader.max_bytes(kind))).removeprefix(BOM).strip():
                 read = partial(self._pieces, path, kind, partial(self._reader.parse, content, kind, name=path))
-                return Item(file_digest(path, self._id_prefix, content), path, 1, read)
+                sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
+                return Item(document_digest(path, self._id_prefix, {}, sha1, None), path, 1, read)
             else:
                 skipped.empty.append(path)
         except OSError as error:
@@ -273,7 +278,18 @@ class FolderSource:
         for notice in parsed.notices:
             yield Notice(path, notice)
         record = parsed_record(parsed, path, kind, id_=self._id_prefix + path, name_weight=self._name_weight)
-        yield Refused(path, 1, record) if isinstance(record, str) else record
+        if isinstance(record, str):
+            yield Refused(path, 1, record)
+            return
+        # No part of the digest: a file that was copied with another time has not changed.
+        yield replace(record, metadata={MODIFIED: self._time_of(path), **record.metadata})
+
+    def _time_of(self, path: str) -> str | None:
+        """Return the time of a file in ISO 8601; None if it is gone by now."""
+        with suppress(OSError, ValueError, OverflowError):
+            moment = (self.path / path).stat().st_mtime
+            return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return None
 
 
 class _Skipped:

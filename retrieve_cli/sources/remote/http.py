@@ -69,15 +69,9 @@ class HttpFetcher:
         self,
         url: str,
         *,
-        timeout_s: float = USUAL.timeout_s,
-        retries: int = USUAL.retries,
-        max_bytes: int = USUAL.max_bytes,
+        limits: TransferLimits = USUAL,
+        credentials: Credentials = Credentials(),
         sha1: str = "auto",
-        token_env: str | None = None,
-        user_env: str | None = None,
-        password_env: str | None = None,
-        deadline_s: float = USUAL.deadline_s,
-        backoff_s: float = USUAL.backoff_s,
     ) -> None:
         """`sha1` is the expected digest: `auto` (as published by the server, in a header or at `<url>.sha1`), 40 hex
         digits, the address of a file that contains them, or `none`.
@@ -88,8 +82,7 @@ class HttpFetcher:
         check_url(url, ADDRESS)
         self._url = url
         self._sha1 = sha1
-        self._limits = TransferLimits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
-        self._credentials = Credentials(token_env, user_env, password_env)
+        self._limits, self._credentials = limits, credentials
         if self._sha1 in ("auto", "none"):
             return
         if self._sha1.startswith(("http://", "https://")):

@@ -147,21 +147,14 @@ class SparqlFetcher:
         *,
         graph: str | None = None,
         page_size: int | None = None,
-        timeout_s: float = USUAL.timeout_s,
-        retries: int = USUAL.retries,
-        max_bytes: int = USUAL.max_bytes,
-        token_env: str | None = None,
-        user_env: str | None = None,
-        password_env: str | None = None,
-        deadline_s: float = USUAL.deadline_s,
-        backoff_s: float = USUAL.backoff_s,
+        limits: TransferLimits = USUAL,
+        credentials: Credentials = Credentials(),
     ) -> None:
         """Raises: UsageError if the endpoint, the query, `graph`, `page_size` or the credentials are invalid."""
         check_url(endpoint, ADDRESS)
         self._endpoint = endpoint
         self._template = Template.of(query, graph=graph, page_size=page_size)
-        self._limits = TransferLimits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
-        self._credentials = Credentials(token_env, user_env, password_env)
+        self._limits, self._credentials = limits, credentials
 
     def fetch(self, target: Path) -> None:
         """Replace `target` if the answer differs from it. On failure it stays unchanged.

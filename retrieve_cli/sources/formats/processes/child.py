@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
+import msgspec
+
 from retrieve_cli.errors import BadDocument, NotADocument, RetrieveError, shortened
 from retrieve_cli.sources.formats.formats import ungzipped
 from retrieve_cli.sources.formats.processes import confinement, messages
@@ -47,8 +49,7 @@ def main() -> None:
             gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
         last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
         last = last or confinement.data_bytes() > _WORN * memory_bytes
-        head = {"form": form, "number": asked.number, "last": last}
-        requests.answer(json.dumps(head).encode(), content)
+        requests.answer(msgspec.json.encode(messages.AnswerHead(form, asked.number, last)), content)
         if last:
             break
     os._exit(0)
@@ -57,7 +58,7 @@ def main() -> None:
 def _request(requests: Requests) -> messages.ReceivedRequest:
     """Return the next request; end the process if the parent closed the pipe."""
     requests.wait(messages.IDLE_S)
-    return messages.asked_of(json.loads(requests.head(messages.LONGEST_REQUEST)[0]))
+    return msgspec.json.decode(requests.head(messages.LONGEST_REQUEST)[0], type=messages.ReceivedRequest)
 
 
 def _answer(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
@@ -101,7 +102,7 @@ def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Cal
     content = ungzipped(content, request.name, request.limits, most=request.limits.max_bytes)
     module = import_module(request.module)
     if request.table is not None:
-        head = json.dumps({"form": messages.ROWS, "number": request.number, "last": False}).encode()
+        head = msgspec.json.encode(messages.AnswerHead(messages.ROWS, request.number, last=False))
         for lines in module.parts(content, *request.table, max_cells=request.limits.max_cells):
             requests.answer(head, lines)
         return b""

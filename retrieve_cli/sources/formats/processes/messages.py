@@ -15,21 +15,23 @@ text and plain arrays; nothing is executed to read them, and every type, number 
 from __future__ import annotations
 
 import json
+import struct
 from array import array
-from collections.abc import Iterable, Mapping
-from math import isfinite
+from collections.abc import Iterable
 from pathlib import Path
-from struct import Struct
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, Box, DocumentPage, Kind, Layout, Mark, Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout, Mark, Words
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import framed
 
-STATE = Struct("<QQ")
-MEMORY = Struct("<QQ")
+STATE = struct.Struct("<QQ")
+MEMORY = struct.Struct("<QQ")
 STATE_SIZE = STATE.size + MEMORY.size
 DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY, ROWS = "document", "picture", "rejected", "memory", "rows"
 """Forms of an answer."""
@@ -93,7 +95,7 @@ class ParseRequest(NamedTuple):
             *(number, self.module, size, self.sha1.hex(), self.name, self.limits, rest),
             *(self.drawing, self.longest, self.table),
         )
-        return framed(json.dumps(asked).encode(), content + sidecar if sidecar else content)
+        return framed(msgspec.json.encode(asked), content + sidecar if sidecar else content)
 
 
 class ReceivedRequest(NamedTuple):
@@ -113,30 +115,42 @@ class ReceivedRequest(NamedTuple):
     table: tuple[str, str] | None
 
 
-def asked_of(head: list[Json]) -> ReceivedRequest:
-    """Return the head of a request."""
-    asked = ReceivedRequest(*head)
-    drawing = None if asked.drawing is None else _drawing(*asked.drawing)
-    return asked._replace(limits=ParsingLimits(*asked.limits), drawing=drawing)
+class AnswerHead(Struct):
+    """Head of an answer."""
+
+    form: str
+    number: int
+    last: bool
 
 
-def _drawing(pages: tuple[int, ...], marks: tuple[Json, ...]) -> Drawing:
-    return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))
-
-
-_SIZES = Struct("<QQQ")
+_SIZES = struct.Struct("<QQQ")
 """Bytes of the structure, bytes of the text, number of words."""
 _PER_WORD = 28
 """Bytes of a word: start, end and page, (3,) uint32, and its box, (4,) float32."""
-_KINDS = frozenset(get_args(Kind))
 _LARGEST = 2**53
 """Whole numbers beyond this limit differ between JSON readers."""
-_FARTHEST = 1e7
-"""Largest coordinate, in points: the edge of a page of 3.5 km."""
-_LONGEST_NAME = 1000
-"""Most characters of an anchor or of the label of a page."""
 _DEEPEST = 32
 """Levels of metadata."""
+_Offset = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Name = Annotated[str, Meta(max_length=1000)]
+"""An anchor, or the label of a page."""
+_FARTHEST = 1e7
+"""Largest coordinate, in points: the edge of a page of 3.5 km."""
+_Side = Annotated[float, Meta(ge=0, le=_FARTHEST)]
+_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=6)], _Name]
+_Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool]
+
+
+class _Structure(Struct):
+    """A document without its text and the places of its words, with checked types."""
+
+    title: str
+    metadata: dict[str, Any]
+    body_start: _Offset
+    notices: list[str]
+    words: bool
+    blocks: list[_Block] | None
+    pages: list[_Page]
 
 
 def packed(parsed: Parsed) -> bytes:
@@ -177,67 +191,42 @@ def unpacked(content: bytes) -> Parsed:
         raise ValueError("sizes that do not add up")
     head, rest = view[_SIZES.size :][:head_size], view[_SIZES.size + head_size :]
     try:
-        structure = json.loads(str(head, "utf-8"), parse_constant=_reject)
+        found = msgspec.json.decode(head, type=_Structure)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     text, words = str(rest[:text_size], "utf-8"), rest[text_size:]
-    fields = structure if isinstance(structure, dict) else {}
-    metadata = _of(fields, "metadata", dict)
-    _check(metadata)
-    body_start = _of(fields, "body_start", int)
-    if not 0 <= body_start <= len(text):
-        raise ValueError("a body outside the text")
+    _check(found.metadata)
+    _require(found.body_start <= len(text), "a body outside the text")
     layout = None
-    if fields.get("blocks") is not None:
-        pages = tuple(_pages(_of(fields, "pages", list), len(text)))
+    if found.blocks is not None:
+        pages = tuple(_pages(found.pages, len(text)))
         last = pages[-1].index if pages else _LARGEST
-        placed = _words(words, len(text), last) if _of(fields, "words", bool) else None
-        layout = Layout(tuple(_blocks(_of(fields, "blocks", list), len(text))), pages, placed)
+        placed = _words(words, len(text), last) if found.words else None
+        layout = Layout(tuple(_blocks(found.blocks, len(text))), pages, placed)
     if layout is None or layout.words is None:
         _require(not words, "words without a layout")
-    notices = tuple(_string(notice) for notice in _of(fields, "notices", list))
-    return Parsed(text, layout, metadata, _string(_of(fields, "title", str)), body_start, notices)
+    return Parsed(text, layout, found.metadata, found.title, found.body_start, tuple(found.notices))
 
 
-def _of(fields: Mapping[str, Json], name: str, kind: type) -> Any:
-    """Return a value of exactly this type. Raises: ValueError."""
-    value = fields.get(name)
-    _require(type(value) is kind, f"`{name}` of another type")
-    return value
-
-
-def _inside(start: Json, end: Json, size: int) -> bool:
-    """Return True for whole numbers in order within a text of a size."""
-    return type(start) is int and type(end) is int and 0 <= start <= end <= size
-
-
-def _blocks(rows: list[Json], size: int) -> Iterable[Block]:
+def _blocks(rows: list[_Block], size: int) -> Iterable[Block]:
     """Yield blocks. Raises: ValueError unless they are in order, do not overlap and lie within the text."""
     before = 0
     for row in rows:
-        _require(type(row) is list and len(row) == len(Block._fields), "a block of another form")
-        start, end, kind, level, anchor = row
-        _require(_inside(start, end, size) and start >= before, "a block in the wrong place")
-        _require(type(kind) is str and kind in _KINDS, "a block of an unknown kind")
-        _require(type(level) is int and 0 <= level <= 6, "a heading of an unknown level")
-        before = end
-        yield Block(start, end, kind, level, _string(anchor, _LONGEST_NAME))
+        block = Block(*row)
+        _require(before <= block.start <= block.end <= size, "a block in the wrong place")
+        before = block.end
+        yield block
 
 
-def _pages(rows: list[Json], size: int) -> Iterable[DocumentPage]:
+def _pages(rows: list[_Page], size: int) -> Iterable[DocumentPage]:
     """Yield pages. Raises: ValueError unless they are in order and lie within the text."""
     last = before = 0
     for row in rows:
-        _require(type(row) is list and len(row) == len(DocumentPage._fields), "a page of another form")
-        index, label, width, height, start, end, image_only = row
-        _require(type(index) is int and last < index < _LARGEST, "pages out of order")
-        _require(_inside(start, end, size) and start >= before, "a page in the wrong place")
-        for side in (width, height):
-            finite = type(side) in (int, float) and isfinite(side) and 0 <= side <= _FARTHEST
-            _require(finite, "a page of an impossible size")
-        _require(type(image_only) is bool, "a page of another form")
-        last, before = index, start
-        yield DocumentPage(index, _string(label, _LONGEST_NAME), float(width), float(height), start, end, image_only)
+        page = DocumentPage(*row)
+        _require(page.index > last, "pages out of order")
+        _require(before <= page.start <= page.end <= size, "a page in the wrong place")
+        last, before = page.index, page.start
+        yield page
 
 
 def _words(content: memoryview, size: int, last_page: int) -> Words:
@@ -256,33 +245,14 @@ def _words(content: memoryview, size: int, last_page: int) -> Words:
     return Words.of(whole[:count], whole[count : 2 * count], whole[2 * count :], floats)
 
 
-def _string(value: Json, most: int = 1 << 24) -> str:
-    _require(type(value) is str and len(value) <= most, "a text of another form")
-    value.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
-    return str(value)
-
-
 def _check(value: Json, level: int = 0) -> None:
-    """Check metadata. Raises: ValueError if it is nested too deeply, or has impossible numbers or strings."""
+    """Check metadata. Raises: ValueError if it is nested too deeply, or has impossible numbers."""
     _require(level <= _DEEPEST, "metadata nested too deeply")
-    if isinstance(value, dict):
-        for key, part in value.items():
-            _string(key)
-            _check(part, level + 1)
-    elif isinstance(value, list):
-        for part in value:
-            _check(part, level + 1)
-    elif isinstance(value, str):
-        _string(value)
-    elif value is not None:
-        _require(isinstance(value, float) or abs(value) <= _LARGEST, "a number that is too large")
-        _require(isfinite(value), "a number that is too large")
+    _require(not isinstance(value, int) or abs(value) <= _LARGEST, "a number that is too large")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check(part, level + 1)
 
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise ValueError(message)
-
-
-def _reject(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 from zlib import crc32
+
+import msgspec
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument, RetrieveError, printable, shortened
@@ -43,8 +44,6 @@ _NEARLY = 0.75
 """Share of the memory limit above which a crash is reported as running out of memory."""
 _WALL_PER_CPU, _WALL_S = 4, 30.0
 """Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
-_HEAD = {"form": str, "number": int, "last": bool}
-"""Types of the head of an answer."""
 _SENSELESS = "an answer that makes no sense"
 _NO_MEMORY = "memory allocation of"
 """Beginning of the last line of a library in Rust that asked for more memory than the limit."""
@@ -116,13 +115,13 @@ class Process:
                 return messages.unpacked(content) if request.drawing is None else checked_picture(content)
             if form != messages.REJECTED:
                 raise ValueError("an unknown form")
-            *said, foreign = json.loads(content)
+            *said, foreign = msgspec.json.decode(content, type=tuple[str, str, bool])
             message, hint = (shortened(printable(part), _REASON) for part in said)
         except (ValueError, TypeError, RecursionError) as error:
             self.close()  # a document may have taken it over
             what = f": {shortened(str(error))}" if form == request.form else ""
             raise self._ended(f"{_SENSELESS}{what}") from error
-        raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
+        raise (NotADocument if foreign else BadDocument)(message, hint=hint)
 
     def _answer(self, request: ParseRequest) -> tuple[str, bytes]:
         """Return the form and the content of the next answer."""
@@ -135,19 +134,17 @@ class Process:
 
         try:
             head, content = self._worker.receive(head=messages.LONGEST_HEAD, body=request.longest, look=look)
-            answer = json.loads(head)
-            if not isinstance(answer, dict) or {key: type(part) for key, part in answer.items()} != _HEAD:
-                raise ValueError("no answer")
-            self.last = answer["last"]
-            more = answer["form"] != messages.ROWS and self._worker.has_more
-            if answer["number"] != self._begun or more:
+            answer = msgspec.json.decode(head, type=messages.AnswerHead)
+            self.last = answer.last
+            more = answer.form != messages.ROWS and self._worker.has_more
+            if answer.number != self._begun or more:
                 raise ValueError("an answer to no request")
         except Gone:
             raise self._gone(request.limits.cpu_s) from None
         except (ValueError, RecursionError) as error:
             self.close()
             raise self._ended(_SENSELESS) from error
-        return answer["form"], content
+        return answer.form, content
 
     def _gone(self, cpu_s: float) -> BadDocument | NotBegun:
         """Return the error for a process that ended by itself."""
