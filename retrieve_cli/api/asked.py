@@ -21,7 +21,7 @@ from retrieve_cli.search.plan import check
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.untrusted.nearest import nearest
 
-_EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
+_EXAMPLE = 'for example: {"query": "segment lungs in CT"}, or "filters" alone for a list'
 _EXAMPLES = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}
 _ALIKE = 0.8
 """Least similarity at which an unknown key counts as a misspelt one: `filtr` does, `fields` (of `filter`) does not."""
