@@ -54,5 +54,5 @@ def _are_rare(words: list[str], index: Any) -> bool:
     terms = [(index.analyzer.terms(word) or [""])[0] for word in words]
     places = [index.place_of(term) for term in terms]
     most = max(_RARE * len(index), 5)
-    rare = sum(place is None or index.rows_with(place) <= most for place in places)
+    rare: int = sum(place is None or index.rows_with(place) <= most for place in places)
     return 2 * rare >= len(words)
