@@ -133,7 +133,7 @@ class RequestReader:
 
         indexes: Mapping[str, Any] = self._indexes or {}
         lexical = (indexes[name] for name in indexes if retriever(name).role == "lexical")
-        rows = named_records(view, text, next(lexical, None))
+        rows = named_records(view, text, partial(next, lexical, None))
         return rows if records is None else tuple(row for row in rows if records[row])
 
     def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:
