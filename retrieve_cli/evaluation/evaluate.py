@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -309,31 +310,22 @@ def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> lis
     Raises:
         UsageError: none of them can be read.
     """
-    searcher = Searcher(opened)
-    requests = [Request(topic.text, topic.id, files=topic.files) for topic in topics]
-    try:
-        questions = searcher.read(requests)
-    except UsageError as error:
-        questions, unreadable = _readable(searcher, requests)
+    searcher, questions, unreadable = Searcher(opened), list[Question](), dict[str, UsageError]()
+    for topic in topics:
+        try:
+            questions += searcher.read([Request(topic.text, topic.id, files=topic.files)])
+        except UsageError as error:
+            unreadable[topic.id] = error
+    if unreadable:
+        failure = next(iter(unreadable.values()))
         if not questions:
-            raise
+            raise failure
         number = figures.count(len(unreadable), "query", "queries")
-        named = ", ".join(unreadable[:_NAMED]) + ", …" * (len(unreadable) > _NAMED)
-        notes.append(f"{number} cannot be read, without results: {named} ({error.message})")
+        named = ", ".join(islice(unreadable, _NAMED)) + ", …" * (len(unreadable) > _NAMED)
+        notes.append(f"{number} cannot be read, without results: {named} ({failure.message})")
     corrected = {each.notice for question in questions for each in question.corrections}
     notes += dict.fromkeys(each for question in questions for each in question.notices if each not in corrected)
     if corrected:
         queries = figures.count(sum(bool(question.corrections) for question in questions), "query", "queries")
         notes.append(f"{queries} with a word that no record has: others are searched for (search.exact_words: false)")
     return [question.query for question in questions]
-
-
-def _readable(searcher: Searcher, requests: Iterable[Request]) -> tuple[list[Question], list[str]]:
-    """Return what the requests that can be understood come to, and the ids of the others."""
-    questions, unreadable = list[Question](), list[str]()
-    for request in requests:
-        try:
-            questions += searcher.read([request])
-        except UsageError:
-            unreadable.append(request.id)
-    return questions, unreadable

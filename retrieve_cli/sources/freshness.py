@@ -71,7 +71,7 @@ class _FileState:
 
 
 class Unwatched:
-    """`contracts.Watched` of a source that only a plug-in can read: sync checks it, queries do not."""
+    """`contracts.Watched` of a source that only a plug-in can read, with nothing to cache: queries do not check it."""
 
     def stale(self) -> str:
         """Return an empty string: unknown."""
@@ -90,7 +90,7 @@ class Unwatched:
 
 
 @dataclass(slots=True)
-class WatchedFolder:
+class WatchedFolder(Unwatched):
     """`contracts.Watched` of a folder of documents."""
 
     path: Path
@@ -146,9 +146,6 @@ class WatchedFolder:
         same = document_digest(source, self.id_prefix, card, sha1, sidecar) == digest
         return DocumentFile(place, sha1, sidecar) if same else None
 
-    def remember(self) -> None:
-        """Do nothing: checking a document is cheap."""
-
     def _limit(self, card: Card) -> int:
         return int((self.parsed_max_mb if card else self.max_mb) * files.MB)
 
@@ -166,7 +163,7 @@ class WatchedFolder:
 
 
 @dataclass
-class WatchedCatalog:
+class WatchedCatalog(Unwatched):
     """`contracts.Watched` of a file of JSON Lines, or of the last answer of an endpoint.
 
     A file with the marks of the build is fresh. In any other file, the SHA-1 of the hit's own line decides:
@@ -198,19 +195,15 @@ class WatchedCatalog:
     def stale(self) -> str:
         """Return the change if the file has other marks; a file that was only touched counts until the next sync."""
         try:
-            return "" if self.stamp == _stamp(self.path.stat()) else "its file changed"
+            return "" if self.stamp == list(marks_of(self.path.stat())[2:]) else "its file changed"
         except OSError:
             return "its file is gone"
-
-    def grown(self) -> str:
-        """Return an empty string: the file would have to be read."""
-        return ""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Return the freshness of the record's line."""
         try:
             status = self.path.stat()
-            if self.stamp == _stamp(status):
+            if self.stamp == list(marks_of(status)[2:]):
                 return "fresh"
             with self._lock:
                 if self._state is None or not self._state.holds(status):
@@ -233,7 +226,7 @@ class WatchedCatalog:
             OSError: the catalog cannot be read, or the offsets cannot be written.
         """
         status = self.path.stat()
-        unchanged = status.st_size > _SMALL and self.stamp == _stamp(status)
+        unchanged = status.st_size > _SMALL and self.stamp == list(marks_of(status)[2:])
         if unchanged and self.starts.marks() != marks_of(status) and not _kind(self.path):
             self.starts.keep(self.path)
 
@@ -331,7 +324,3 @@ def _rows(path: Path, layout: TableLayout) -> list[bytes]:
     if len(rows) == _ROWS:
         raise OSError(path)
     return rows
-
-
-def _stamp(status: os.stat_result) -> list[int]:
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -22,7 +22,7 @@ from retrieve_cli.sources.catalogs.linked_catalog import (
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.catalogs.tables import Row, TableLayout, is_csv, lines_of, table_of
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, lines_of, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
 from retrieve_cli.storage.manifest import canonical
@@ -145,11 +145,11 @@ class CatalogSource:
         Raises:
             OSError: it cannot be read.
         """
-        size = self.path.stat().st_size
+        table, size = table_of(self.path, self._layout), self.path.stat().st_size
+        if table is not None and (table.packed or table.kind != "csv"):
+            return None
         with files.open_regular(self.path) as file:
             head = file.read(_COUNTED)
-        if not head.strip().partition(b"\n")[0].rstrip().endswith(b"}") and not is_csv(head, self.path):
-            return None
         lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
         return lines if len(head) >= size else round(lines * size / len(head))
 

@@ -305,11 +305,6 @@ def _kind_of(head: bytes, path: Path) -> TableKind | None:
     return "json" if start.startswith(b"[") else None
 
 
-def is_csv(head: bytes, path: Path) -> bool:
-    """Return True if a file that begins with `head` is CSV and not compressed."""
-    return not head.startswith(_GZIP) and _kind_of(head, path) == "csv"
-
-
 def _suffix_of(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
