@@ -56,5 +56,5 @@ def _are_rare(words: list[str], view: RecordView, index: Any) -> bool:
     terms = [(index.analyzer_of(own).terms(word) or [""])[0] for word in words]
     places = [index.place_of(term) for term in terms]
     most = max(_RARE * (len(index) if own is None else int(own.sum())), 5)
-    rare = [place is None or index.rows_with(place, own) <= most for place in places]
-    return 2 * sum(rare) >= len(words)
+    rare = [place is None or bool(index.rows_with(place, own) <= most) for place in places]
+    return 2 * rare.count(True) >= len(words)
