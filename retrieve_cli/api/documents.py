@@ -22,7 +22,7 @@ from retrieve_cli.contracts import Json, Record
 from retrieve_cli.contracts.terms import tenants
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, printable, quoted, shortened
-from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import open_sound, path_of
 from retrieve_cli.untrusted.foreign_json import is_deeper
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentReader
+    from retrieve_cli.storage.inbox import InboxEntry
     from retrieve_cli.storage.inbox_files import StoredFile, Upload
-    from retrieve_cli.storage.inbox_log import InboxEntry
     from retrieve_cli.storage.store import Store
 
 
@@ -81,7 +81,7 @@ class Documents:
         self._store = store
         self._settings = settings
         self._reader = reader_of(settings)
-        self.inbox = inbox_of(store.path)
+        self.inbox = Inbox(store.path)
         self.sequences = Sequences(store)
 
     # ------------------------------------------------------------------------------------------ changes

@@ -23,7 +23,7 @@ from retrieve_cli.errors import IndexCorrupt, NotYet, RetrieveError, UsageError,
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.durable import marks_of
 from retrieve_cli.storage.generations import MANIFEST
-from retrieve_cli.storage.inbox import inbox_of, name_of, sequence_of
+from retrieve_cli.storage.inbox import Inbox, name_of, sequence_of
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
@@ -322,7 +322,7 @@ def reached(live: LiveIndex, sequences: Sequences, sequence: int) -> bool:
         if sequences.included() >= sequence:
             live.refresh()
             return sequences.included(live.index.generation) >= sequence
-    if sequence > inbox_of(live.store.path).sequence:
+    if sequence > Inbox(live.store.path).sequence:
         raise UsageError(f"no document has the sequence {sequence}", hint="take it from the answer of POST /documents")
     return False
 

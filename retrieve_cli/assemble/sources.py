@@ -17,7 +17,7 @@ from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.http.addresses import shown
-from retrieve_cli.storage.inbox import FOLDER, KIND, Inbox
+from retrieve_cli.storage.inbox import KIND, Inbox
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.untrusted import files
 
@@ -40,7 +40,7 @@ _OF_LINES = ("catalog", "http", "sparql")
 
 def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched: Path) -> list[Source]:
     """Return the sources, in order. Remote catalogs are stored in the folder `fetched`; the entry of an inbox has its
-    folder as `path`, see `with_inbox`.
+    artifacts folder as `path`, see `with_inbox`.
 
     Raises:
         UsageError: an entry is not valid for its kind.
@@ -73,7 +73,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
 def with_inbox(entries: Sequence[SourceSetting], artifacts: Path) -> list[SourceSetting]:
     """Return the sources with the inbox of an artifacts folder: in its place if it is listed, else last as soon as a
     document was added to it."""
-    place = (artifacts / FOLDER).absolute()
+    place = artifacts.absolute()
     placed = [replace(entry, path=place) if entry.kind == KIND else entry for entry in entries]
     if all(entry.kind != KIND for entry in entries) and Inbox(place).sequence:
         names = {entry.name for entry in entries}

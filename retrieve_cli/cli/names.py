@@ -64,8 +64,8 @@ RELATED_WORDS: Mapping[str, str] = {
     "version": "--version",
     "help": "--help",
     "completion": "--install-completion",
-    "repair": "doctor --repair",
-    "inbox": "doctor --repair",
+    "repair": "doctor",
+    "inbox": "doctor",
 }
 """Words that people try for a command, and the command that does it."""
 

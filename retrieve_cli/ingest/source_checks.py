@@ -24,7 +24,7 @@ from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, SourceFailed
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.durable import marks_of, settled
-from retrieve_cli.storage.inbox import KIND, inbox_of, sequence_of
+from retrieve_cli.storage.inbox import KIND, Inbox, sequence_of
 from retrieve_cli.storage.manifest import LISTING, Manifest, SourceEntry, sha1
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
@@ -63,11 +63,13 @@ def check_inbox(store: Store, last: Manifest | None) -> None:
     Raises:
         SourceFailed: it was lost, or is an older one.
     """
-    included, there = sequence_of(last) if last else 0, inbox_of(store.path).sequence
+    inbox = Inbox(store.path)
+    included, there = sequence_of(last) if last else 0, inbox.sequence
     if there < included:
         raise SourceFailed(
             f"the inbox is behind the index (change {there} of {included}); nothing was published",
-            hint=f"restore the folder {inbox_of(store.path).folder}, or a snapshot: retrieve snapshot restore FILE; "
+            hint=f"restore {inbox.path} and {inbox.folder}, or a snapshot: "
+            "retrieve snapshot restore FILE; "
             "to lose its documents: retrieve build with the other sources",
         )
 

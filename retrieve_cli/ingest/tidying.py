@@ -15,7 +15,7 @@ from retrieve_cli.ingest.embedding import TERM_LAYOUT
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import content_cache, vector_cache
 from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.inbox import inbox_of, name_of, sequence_of
+from retrieve_cli.storage.inbox import Inbox, name_of, sequence_of
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.recipe import Recipe, of_passages
 from retrieve_cli.storage.store import Store
@@ -49,14 +49,10 @@ def remove_old(store: Store, keep: int, progress: Progress) -> None:
 
 
 def tidy_inbox(store: Store) -> None:
-    """Remove files of the inbox that no document and no kept generation needs.
-
-    Raises:
-        OSError, RetrieveError: they cannot be removed now.
-    """
+    """Remove files of the inbox that are not needed any more. Raises: OSError, RetrieveError."""
     manifests = [kept.manifest for kept in store.kept()]
-    oldest = min((sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None), default=None)
-    inbox_of(store.path).tidy(oldest)
+    numbers = (sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None)
+    Inbox(store.path).tidy(min(numbers, default=None))
 
 
 def tidy_unchanged(store: Store, progress: Progress) -> None:

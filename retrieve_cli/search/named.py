@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts.terms.words import has_words
@@ -22,15 +23,15 @@ _RARE = 0.01
 """Share of the rows up to which a word is rare: without commas, at least half of the words of a list are."""
 
 
-def named_records(view: RecordView, text: str, index: Any) -> tuple[int, ...]:
+def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tuple[int, ...]:
     """Return the rows of the visible records that a text lists by their names, in its order.
 
-    Empty if it has other words, or only one name; `index` is the lexical index, if there is one.
+    Empty if it has other words, or only one name; `lexical` opens the index of words, if there is one.
     """
     words = _WORD.findall(text)
     separated = _SEPARATED.search(text.strip(" ,;\n")) is not None
     fewest = 2 if separated else _FEWEST
-    if not fewest <= len(words) <= _MOST_WORDS or not (separated or _are_rare(words, index)):
+    if not fewest <= len(words) <= _MOST_WORDS or not (separated or _are_rare(words, lexical())):
         return ()
     rows: dict[int, None] = {}
     start = names = 0
@@ -54,5 +55,5 @@ def _are_rare(words: list[str], index: Any) -> bool:
     terms = [(index.analyzer.terms(word) or [""])[0] for word in words]
     places = [index.place_of(term) for term in terms]
     most = max(_RARE * len(index), 5)
-    rare = sum(place is None or index.rows_with(place) <= most for place in places)
+    rare: int = sum(place is None or index.rows_with(place) <= most for place in places)
     return 2 * rare >= len(words)

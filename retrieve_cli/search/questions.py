@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.bounds import LONGEST_TEXT
@@ -131,8 +131,9 @@ class RequestReader:
         """Return the rows of the records that a text lists by their names, if they may be found."""
         from retrieve_cli.search.named import named_records
 
-        lexical = (self._indexes[name] for name in self._indexes or () if retriever(name).role == "lexical")
-        rows = named_records(view, text, next(lexical, None))
+        indexes: Mapping[str, Any] = self._indexes or {}
+        lexical = (indexes[name] for name in indexes if retriever(name).role == "lexical")
+        rows = named_records(view, text, partial(next, lexical, None))
         return rows if records is None else tuple(row for row in rows if records[row])
 
     def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:

@@ -31,9 +31,8 @@ from retrieve_cli.sources.catalogs.catalog import CatalogReading, read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
-from retrieve_cli.storage.inbox import KIND, Inbox
+from retrieve_cli.storage.inbox import KIND, Inbox, InboxEntry, InboxSnapshot
 from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
-from retrieve_cli.storage.inbox_log import InboxEntry, LogSnapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -63,7 +62,7 @@ class InboxSource:
         self._parsing = parsing
         self._fields = fields
         self._id_prefix = id_prefix
-        self._snapshot: LogSnapshot | None = None
+        self._snapshot: InboxSnapshot | None = None
         self._derived = False
         self._documents: bool | None = None
 
@@ -80,7 +79,7 @@ class InboxSource:
         """Kinds of its records: `docs` only if one was sent as a file, or may have a text of several lines."""
         self._derived = self._derived or self._snapshot is None
         if self._documents is None:
-            self._documents = bool(self._taken.files) or any(_lines(entry.document) for entry in self._taken)
+            self._documents = any(entry.file or _lines(entry.document) for entry in self._taken)
         return ("catalog", "docs") if self._documents else ("catalog",)
 
     def fetch(self) -> None:
@@ -137,7 +136,7 @@ class InboxSource:
         yield Refused(self.name, entry.sequence, record, document.file.name)
 
     @property
-    def _taken(self) -> LogSnapshot:
+    def _taken(self) -> InboxSnapshot:
         if self._snapshot is None:
             self._snapshot = self._inbox.snapshot()
         return self._snapshot

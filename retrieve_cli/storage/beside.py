@@ -10,7 +10,7 @@ from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
-from retrieve_cli.storage.inbox import inbox_of
+from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.inbox_files import expect_sound, sent_files
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, read_text
@@ -53,7 +53,8 @@ def keys_file(entries: list[Json]) -> dict[str, Json]:
 
 def beside(artifacts: Path) -> Mapping[str, Callable[[], object]]:
     """Return the files beside the generations that are there, by their paths in the folder, and what reads each."""
-    log, keys = inbox_of(artifacts), artifacts / KEYS
-    reads: dict[Path, Callable[[], object]] = {log.path: log.snapshot, keys: lambda: read_keys(keys)}
-    reads |= {path: partial(expect_sound, path) for path in sent_files(log.folder)}
+    inbox, keys = Inbox(artifacts), artifacts / KEYS
+    reads: dict[Path, Callable[[], object]] = {}
+    reads[inbox.path], reads[keys] = inbox.verify, lambda: read_keys(keys)
+    reads |= {path: partial(expect_sound, path) for path in sent_files(inbox.folder)}
     return {str(path.relative_to(artifacts)): read for path, read in reads.items() if path.exists()}

@@ -18,12 +18,12 @@ PIECE = 1 << 18
 """Bytes written to a file at a time."""
 
 
-def replace(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Replace the file by `text` in one step: a reader sees the old or the new content, never a part.
+def replace(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+    """Replace the file in one step: a reader sees the old or the new content, never a part.
 
-    `mode` is its permissions, before a byte of the text is in it; None: according to the umask.
+    `mode` is its permissions, before a byte is in it; None: according to the umask.
     """
-    _put_in_place(path, text, os.fsync, mode)
+    _put_in_place(path, content, os.fsync, mode)
     sync(path.parent)
 
 

@@ -1,40 +1,36 @@
-"""The inbox: documents that were added one at a time, kept beside the index until `build` and `sync` read them.
+"""The inbox: documents that were added one at a time, kept beside the index until a sync.
 
-    artifacts/inbox/documents.jsonl   the log, see inbox_log.py
-    artifacts/inbox/files/            documents that were sent as files, see inbox_files.py
-    artifacts/inbox/lock              held while the log is written
+    artifacts/inbox.db        the documents, see database.py
+    artifacts/inbox/files/    documents that were sent as files, see inbox_files.py
 
-A later entry of an id replaces the earlier one, a tombstone removes it: the last state is the source that builds and
-syncs read. Each entry has a number, one above the last: the sequence. A change is acknowledged once it is on the disk,
-file and folder. Any number of processes may write: one at a time, under the lock, each reading on before it writes.
+Each change has a number, one above the last: the sequence. A later document of an id replaces the
+earlier one. The state after the last change is the source that builds and syncs read. A document
+is stored with its SHA-1, because the inbox is its only copy. Any number of processes may write,
+one at a time.
 """
 
 from __future__ import annotations
 
-import os
-import time
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock
-from typing import BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError, unwritable
-from retrieve_cli.storage import durable, inbox_files, inbox_log, lock
-from retrieve_cli.storage.inbox_files import Upload
-from retrieve_cli.storage.inbox_log import Damage, InboxEntry, LogSnapshot, LogState
-from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.untrusted.files import open_regular, regular_descriptor
+from retrieve_cli.errors import UsageError
+from retrieve_cli.storage import database, durable, inbox_files
+from retrieve_cli.storage.inbox_files import StoredFile, Upload
+from retrieve_cli.storage.lock import now
+from retrieve_cli.storage.manifest import Manifest, canonical
+from retrieve_cli.untrusted.files import LINE
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 KIND = "inbox"
 FOLDER = "inbox"
-_LOG, _LOCK = "documents.jsonl", "lock"
-_WAIT = 10.0
-"""Seconds to wait for another writer, which holds the lock for the time of one write."""
 Kind = Literal["added", "replaced", "unchanged", "removed", "missing", "taken"]
-_MOST_DEAD = 1000
-"""Entries without effect that a log keeps, however few documents it has."""
 
 
 class Change(NamedTuple):
@@ -53,307 +49,299 @@ class InboxOutcome(NamedTuple):
     """The effect of a change."""
 
     kind: Kind
-    """`missing`: the tenant has no document of this id to remove; `taken`: the id belongs to another owner."""
+    """`missing`: the tenant has no document of this id; `taken`: the id is of another owner."""
     sequence: int = 0
-    """Number of the entry that holds the state; 0 if nothing was changed."""
+    """Number of the change that made the state; 0 if nothing was changed."""
 
 
-class Repair(NamedTuple):
-    """Result of a repair."""
+class InboxEntry(NamedTuple):
+    """A document of the inbox."""
 
-    damaged: tuple[Damage, ...]
-    kept: int
-    """Documents that the inbox still has."""
-    aside: Path
-    """File with the damaged lines."""
+    sequence: int
+    id: str
+    tenant: str | None
+    at: str
+    """Time of the change."""
+    document: bytes
+    """The document as JSON; of a file, the metadata from its sender."""
+    file: StoredFile | None = None
+    """The file that is the document."""
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> InboxEntry | None:
+        """Return the document of a row, which may come from anybody; None if it is damaged."""
+        sequence, name, tenant, at, document, file, sha1 = row
+        texts = isinstance(name, str) and isinstance(at, str) and isinstance(tenant, str | None)
+        if not (texts and isinstance(document, bytes) and isinstance(sequence, int)):
+            return None
+        stored = None if file is None else StoredFile.of(_object(file))
+        entry = cls(sequence, name, tenant, at, document, stored)
+        sound = sha1 == entry.sha1 and (stored is None) == (file is None)
+        return entry if sound and _object(document) is not None else None
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """The values of the table's columns."""
+        file = json.dumps(self.file.to_json()) if self.file else None
+        return *self[:5], file, self.sha1
+
+    @property
+    def sha1(self) -> str:
+        """SHA-1 of all parts."""
+        head = canonical([*self[:4], list(self.file or ())])
+        return hashlib.sha1(head + self.document, usedforsecurity=False).hexdigest()
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the number and the time."""
+        return self.id, self.tenant, self.document, self.file
+
+
+class InboxSnapshot:
+    """The documents of one moment, in the order of their numbers."""
+
+    def __init__(self, path: Path, connection: Connection | None) -> None:
+        self._path, self._connection = path, connection
+        self.sequence = _last(path, connection) if connection else 0
+        """Number of the last change that is included."""
+
+    def __len__(self) -> int:
+        if self._connection is None:
+            return 0
+        (number,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
+        return int(number)
+
+    def __iter__(self) -> Iterator[InboxEntry]:
+        """Yield the documents. Raises: IndexCorrupt: one is damaged."""
+        if self._connection is not None:
+            with database.translated(self._path):
+                yield from _entries(self._path, self._connection)
+
+    def entry(self, name: str) -> InboxEntry | None:
+        """Return the document of an id, None without one. Raises: IndexCorrupt: it is damaged."""
+        return _find(self._path, self._connection, name)
+
+    def __del__(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 class Inbox:
-    """The inbox in a folder. Threads may share one; the constructor creates nothing."""
+    """The inbox of an artifacts folder. Threads may share one; the constructor creates nothing."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / _LOG
-        self._state: LogState | None = None
-        self._lock = RLock()
+    def __init__(self, artifacts: Path) -> None:
+        self.path = artifacts / database.FILE
+        self.folder = artifacts / FOLDER
+        """The folder of documents that were sent as files."""
 
     @property
     def sequence(self) -> int:
-        """Number of the last entry; 0 if there never was one."""
-        with self._lock:
-            return state.sequence if (state := self._read()) else 0
+        """Number of the last change; 0 if there never was one. Raises: IndexCorrupt."""
+        with database.reading(self.path) as connection:
+            return _last(self.path, connection) if connection else 0
 
     def entry(self, name: str) -> InboxEntry | None:
-        """Return the document of an id, None if it is not in the inbox."""
-        with self._lock, suppress(FileNotFoundError), open_regular(self.path) as file:
-            state = self._current(file)
-            place = state.places.get(name) if state else None
-            return inbox_log.entry_at(file.fileno(), name, place) if place else None
-        return None
+        """Return the document of an id, None without one. Raises: IndexCorrupt: it is damaged."""
+        with database.reading(self.path) as connection:
+            return _find(self.path, connection, name)
 
-    def snapshot(self) -> LogSnapshot:
-        """Return the documents of this moment, all of them on the disk."""
-        with self._lock:
-            try:
-                # Under the lock: a number that is not on the disk yet may be given again after a power failure.
-                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT, shared=True):
-                    file = open_regular(self.path)
-                    size = os.fstat(file.fileno()).st_size
-            except FileNotFoundError:
-                return LogSnapshot(None, None)
-            try:
-                return LogSnapshot(file, self._current(file, size))
-            except BaseException:
-                file.close()
-                raise
+    def snapshot(self) -> InboxSnapshot:
+        """Return the documents of this moment. Raises: IndexCorrupt: the file is damaged."""
+        connection = database.open_to_read(self.path)
+        if connection is None:
+            return InboxSnapshot(self.path, None)
+        with database.translated(self.path):
+            snapshot = InboxSnapshot(self.path, connection)
+            (state,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if state != "ok":
+                raise database.damaged(self.path, str(state))
+        return snapshot
+
+    def verify(self) -> int:
+        """Read every document, and return their number. Raises: IndexCorrupt: one is damaged."""
+        return sum(1 for _ in self.snapshot())
 
     def write(self, changes: Sequence[Change]) -> list[InboxOutcome]:
         """Apply changes in order, and return their effects once they are on the disk.
 
         Raises:
             Locked: other writers did not let this one in.
-            IndexCorrupt: the log is not one of an inbox.
+            IndexCorrupt: the file is not one of an inbox.
+            UsageError: a document is too large.
             RetrieveError: the disk is full, or the folder cannot be written.
         """
-        with self._lock:
-            try:
-                durable.make_folder(self.folder)
-                self._read()  # what can be read before the lock is taken
-                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (log, state):
-                    lines, outcomes = self._lines(log, state, changes)
-                    for change, outcome in zip(changes, outcomes, strict=True):
-                        if change.upload is not None and outcome.sequence:
-                            change.upload.keep()  # a file has its name before an entry names it
-                    if lines:
-                        self._append(log, state, lines)
-                    return outcomes
-            except OSError as error:
-                raise unwritable(self.path, error) from error
+        with database.writing(self.path) as connection:
+            return [self._apply(connection, change) for change in changes]
+
+    def _apply(self, connection: Connection, change: Change) -> InboxOutcome:
+        former = _find(self.path, connection, change.id)
+        foreign = former and change.tenant is not None and change.tenant != former.tenant
+        if change.document is None and (former is None or foreign):
+            return InboxOutcome("missing")
+        if foreign:
+            return InboxOutcome("taken")
+        sequence = _last(self.path, connection) + 1
+        if change.document is None:
+            connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
+            _set_last(connection, sequence)
+            return InboxOutcome("removed", sequence)
+        owner = former.tenant if former else change.tenant  # a tenant's document stays its own
+        document = _normalized(change.id, change.document)
+        entry = InboxEntry(sequence, change.id, owner, now(), document)
+        if change.upload is not None:
+            change.upload.keep()  # a file has its name before a document names it
+            entry = entry._replace(file=change.upload.stored)
+        if former and entry.content == former.content:
+            return InboxOutcome("unchanged", former.sequence)
+        _insert(connection, entry)
+        _set_last(connection, sequence)
+        return InboxOutcome("replaced" if former else "added", sequence)
+
+    def copy_to(self, artifacts: Path) -> Inbox:
+        """Return a copy in another folder, without the files. Raises: IndexCorrupt."""
+        copy = Inbox(artifacts)
+        with database.writing(copy.path) as connection:
+            _replace(connection, self.snapshot())
+        return copy
 
     def take_over(self, other: Inbox, *, same: bool) -> None:
-        """Replace this inbox by another one, which a snapshot had, in one step; it keeps its files.
+        """Take the documents of an inbox that a snapshot had, in place of all, and its files.
 
-        Nothing happens if the other one is empty, or if this one is the `same` inbox at a later moment.
+        Nothing happens if the other one is empty, or if this one is the `same` at a later moment.
 
         Raises:
             UsageError: a document would be lost.
             Locked: other writers did not let this one in.
             RetrieveError: the disk is full, or the folder cannot be written.
         """
-        if not other.sequence or (same and self.sequence >= other.sequence):
+        theirs = other.snapshot()
+        if not theirs.sequence or (same and self.sequence >= theirs.sequence):
             return
-        with self._lock:
-            try:
-                durable.make_folder(self.folder)
-                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT):
-                    self._expect_among(other)
-                    for path in inbox_files.sent_files(other.folder):
-                        durable.make_folder(self.folder / inbox_files.FOLDER)
-                        path.replace(self.folder / inbox_files.FOLDER / path.name)
-                        durable.sync(self.folder / inbox_files.FOLDER)
-                    other.path.replace(self.path)
-                    durable.sync(self.folder)
-                    self._state = None
-            except OSError as error:
-                raise unwritable(self.path, error) from error
+        with database.writing(self.path) as connection:
+            self._expect_among(theirs, connection)
+            for path in inbox_files.sent_files(other.folder):
+                durable.make_folder(self.folder / inbox_files.FOLDER)
+                path.replace(self.folder / inbox_files.FOLDER / path.name)
+                durable.sync(self.folder / inbox_files.FOLDER)
+            _replace(connection, theirs)
 
-    def _expect_among(self, other: Inbox) -> None:
-        """Raises: UsageError: a document of this inbox is not in another one, or is another one there."""
-        if (state := self._read()) is None or not state.places:
-            return
-        theirs = {entry.id: entry for entry in other.snapshot()}
-        with open_regular(self.path) as file:
-            mine = [inbox_log.entry_at(file.fileno(), name, place) for name, place in state.places.items()]
-        lost = sum(1 for entry in mine if _content(entry) != _content(theirs.get(entry.id)))
+    def _expect_among(self, theirs: InboxSnapshot, connection: Connection) -> None:
+        """Raises: UsageError: another inbox lacks a document of this one, or has another."""
+        lost = 0
+        for entry in _entries(self.path, connection):
+            other = theirs.entry(entry.id)
+            lost += other is None or other.content != entry.content
         if lost:
             them = f"{lost} documents" if lost > 1 else "a document"
-            message = f"the snapshot lacks {them} of the inbox {self.folder}; nothing was restored"
-            hint = f"restore into another folder: --artifacts DIR; or move the inbox away first: mv {self.folder} DIR"
-            raise UsageError(message, hint=hint)
+            message = f"the snapshot lacks {them} of the inbox {self.path}; nothing was restored"
+            away = f"or move the inbox away first: mv {self.path} DIR"
+            raise UsageError(message, hint=f"restore into another folder: --artifacts DIR; {away}")
 
     def tidy(self, oldest: int | None) -> None:
-        """Remove files that no document and no kept generation needs; `oldest` is the lowest number that one of these
-        includes, None if none includes an inbox.
+        """Remove files that no document and no kept generation needs, and abandoned ones.
 
-        Raises:
-            Locked: other writers did not let this one in.
-            OSError: a file cannot be removed.
+        `oldest` is the lowest number that one of the generations includes, None if none includes
+        an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
-        with self._lock:
-            if not (self.folder / inbox_files.FOLDER).is_dir():
-                return
-            with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (_, state):
-                named = {place.file for place in state.places.values() if place.file}
-                inbox_files.tidy(self.folder, named, sequence=state.sequence, oldest=oldest)
-
-    def _read(self) -> LogState | None:
-        try:
-            with open_regular(self.path) as file:
-                return self._current(file)
-        except FileNotFoundError:
-            self._state = None
-            return None
-
-    def _current(self, file: BinaryIO, size: int | None = None) -> LogState | None:
-        """Return the state of the log up to a size, which must not be less than the size read before."""
-        size = os.fstat(file.fileno()).st_size if size is None else size
-        state = self._state
-        if state is None or inbox_log.read_header(file) != state.header or size < state.end:
-            state = LogState.begin(file, self.path)
-        if state is not None:
-            state.read_on(file, size)
-            state.expect_sound(self.path)
-        self._state = state
-        return state
-
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[int, LogState]]:
-        """Open the log for appending, without what a killed writer left incomplete."""
-        log = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
-        try:
-            with open(log, "rb", closefd=False) as file:
-                state = self._current(file)
-            if state is None:
-                header = inbox_log.header_line(0)
-                os.ftruncate(log, 0)
-                _write_all(log, header, 0)
-                os.fsync(log)
-                durable.sync(self.folder)
-                state = self._state = LogState(header, 0)
-            if os.fstat(log).st_size > state.end:
-                os.ftruncate(log, state.end)
-            yield log, state
-        finally:
-            os.close(log)
-
-    def _lines(self, log: int, state: LogState, changes: Sequence[Change]) -> tuple[list[bytes], list[InboxOutcome]]:
-        lines: list[bytes] = []
-        outcomes: list[InboxOutcome] = []
-        added: dict[str, tuple[str | None, bool]] = {}
-        last = state.last
-        for name, tenant, given, upload in changes:
-            document = None if given is None else inbox_log.normalized(given)
-            sent = upload.stored if upload else None
-            place = state.places.get(name)
-            owner, exists = added.get(name, (place.tenant, True) if place else (None, False))
-            foreign = exists and tenant is not None and tenant != owner
-            if foreign or (document is None and not exists):
-                outcomes.append(InboxOutcome("missing" if document is None else "taken"))
-                continue
-            if place and name not in added and document is not None:
-                entry = inbox_log.entry_at(log, name, place)
-                if (entry.document, entry.file) == (document, sent):
-                    outcomes.append(InboxOutcome("unchanged", place.sequence))
+        inbox_files.remove_abandoned(self.folder)
+        files = inbox_files.sent_files(self.folder)
+        if not files or not self.path.exists():
+            return  # the documents of a lost inbox may come back
+        # No other process writes meanwhile: no file has its name and waits for its document.
+        with database.writing(self.path) as connection:
+            entries = _entries(self.path, connection, "WHERE file IS NOT NULL")
+            named = {entry.file.sha1 for entry in entries if entry.file}
+            last = _last(self.path, connection)
+            over = "DELETE FROM unused WHERE sha1 = ? AND (? IS NULL OR sequence <= ?)"
+            for path in files:
+                if path.name in named:
                     continue
-            sequence = state.sequence + len(lines) + 1
-            keeper = owner if exists else tenant  # the document of a tenant stays its own
-            lines.append(inbox_log.sealed(inbox_log.entry_line(sequence, name, keeper, document, sent), last))
-            last = inbox_log.sum_of(lines[-1])
-            added[name] = keeper, document is not None
-            kind: Kind = "removed" if document is None else "replaced" if exists else "added"
-            outcomes.append(InboxOutcome(kind, sequence))
-        return lines, outcomes
-
-    def _append(self, log: int, state: LogState, lines: Sequence[bytes]) -> None:
-        """Write all lines to the disk, or no line; then shorten a log of which most entries have no effect."""
-        try:
-            _write_all(log, b"".join(lines), state.end)
-            os.fsync(log)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(log, state.end)
-            raise
-        for line in lines:
-            state.take(line, len(line))
-        if state.entries - len(state.places) > max(_MOST_DEAD, len(state.places)):
-            with suppress(OSError, IndexCorrupt):  # a failure leaves the log as it is
-                self._rewrite(log, state)
-
-    def _rewrite(self, log: int, state: LogState) -> None:
-        """Put a log with the documents of this one alone in its place. Raises: OSError, IndexCorrupt."""
-        new = durable.unfinished(self.path)
-        new.unlink(missing_ok=True)
-        with new.open("xb") as target:
-            line = inbox_log.header_line(state.sequence)
-            target.write(line)
-            for name, place in state.places.items():
-                head = inbox_log.head_of(inbox_log.line_at(log, name, place))
-                line = inbox_log.sealed(head, inbox_log.sum_of(line))
-                target.write(line)
-            target.flush()
-            os.fsync(target.fileno())
-        new.replace(self.path)
-        durable.sync(self.folder)
-
-    def repair(self) -> Repair | None:
-        """Move damaged lines into a separate file beside the log; None if no line is damaged.
-
-        Raises:
-            Locked: other writers held the lock for too long.
-            IndexCorrupt: the log is not one of an inbox.
-            RetrieveError: the disk is full, or the folder cannot be written.
-        """
-        with self._lock:
-            try:
-                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), open_regular(self.path) as file:
-                    return self._repaired(file)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                raise unwritable(self.path, error) from error
-
-    def _repaired(self, file: BinaryIO) -> Repair | None:
-        try:
-            state = LogState.begin(file, self.path)
-        except IndexCorrupt:
-            state = LogState.without_header(file)
-            state.read_on(file, os.fstat(file.fileno()).st_size)
-            if not state.places:
-                raise
-        else:
-            if state is not None:
-                state.read_on(file, os.fstat(file.fileno()).st_size)
-        if state is None or not state.damaged:
-            return None
-        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
-        with aside.open("xb") as target:
-            target.writelines(os.pread(file.fileno(), damage.length, damage.start) for damage in state.damaged)
-            target.flush()
-            os.fsync(target.fileno())
-        self._rewrite(file.fileno(), state)
-        self._state = None
-        return Repair(tuple(state.damaged), len(state.places), aside)
+                row = (path.name, last)
+                connection.execute("INSERT OR IGNORE INTO unused VALUES (?, ?)", row)
+                if connection.execute(over, (path.name, oldest, oldest)).rowcount:
+                    path.unlink(missing_ok=True)
 
 
-def _content(entry: InboxEntry | None) -> tuple[object, ...] | None:
-    return None if entry is None else (entry.tenant, entry.document, entry.file)
+def _last(path: Path, connection: Connection) -> int:
+    """Return the number of the last change. Raises: IndexCorrupt: a document has a higher one."""
+    (highest,) = connection.execute("SELECT max(sequence) FROM documents").fetchone()
+    row = connection.execute("SELECT value FROM state WHERE name = 'sequence'").fetchone()
+    last = row[0] if row else 0
+    if not isinstance(last, int) or last < (highest or 0):
+        raise database.damaged(path, "the number of its last change is damaged")
+    return last
 
 
-def inbox_of(artifacts: Path) -> Inbox:
-    """Return the inbox of an artifacts folder."""
-    return Inbox(artifacts / FOLDER)
+def _set_last(connection: Connection, sequence: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO state VALUES ('sequence', ?)", (sequence,))
+
+
+def _entries(path: Path, connection: Connection, where: str = "", *values: str) -> Iterator[InboxEntry]:
+    """Yield documents in the order of their numbers. Raises: IndexCorrupt: one is damaged."""
+    query = f"SELECT * FROM documents {where} ORDER BY sequence"  # noqa: S608  `where` is ours
+    for row in connection.execute(query, values):
+        entry = InboxEntry.of(row)
+        if entry is None:
+            raise database.damaged(path, f"the document {row[1]!r} is damaged")
+        yield entry
+
+
+def _find(path: Path, connection: Connection | None, name: str) -> InboxEntry | None:
+    return next(_entries(path, connection, "WHERE id = ?", name), None) if connection else None
+
+
+def _insert(connection: Connection, entry: InboxEntry) -> None:
+    query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
+    connection.execute(query, entry.row)
+    if entry.file is not None:
+        connection.execute("DELETE FROM unused WHERE sha1 = ?", (entry.file.sha1,))
+
+
+def _replace(connection: Connection, documents: InboxSnapshot) -> None:
+    """Put others in the place of all documents. Raises: IndexCorrupt: one is damaged."""
+    connection.execute("DELETE FROM documents")
+    for entry in documents:
+        _insert(connection, entry)
+    _set_last(connection, documents.sequence)
+
+
+def _object(text: str | bytes) -> Json:
+    """Return an object of JSON; None if the text is something else."""
+    import orjson
+
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _normalized(name: str, document: bytes) -> bytes:
+    """Return a document in the spelling of the inbox. Raises: UsageError: it is too large."""
+    import orjson
+
+    text = orjson.dumps(orjson.loads(document))
+    if len(text) > LINE:
+        size = f"{len(text) / 2**20:,.1f} MB; the limit is {LINE >> 20} MB"
+        hint = "send its text as a file, or in parts"
+        raise UsageError(f"the document {name!r} has {size}", hint=hint)
+    return text
 
 
 def sequence_of(manifest: Manifest) -> int:
-    """Return the number of the last entry of the inbox that a generation includes; 0 if it includes none."""
+    """Return the number of the last change that a generation includes; 0 without an inbox."""
     stamp = _built(manifest).get("stamp")
     return int(stamp[0]) if stamp else 0
 
 
 def name_of(manifest: Manifest) -> str | None:
-    """Return the name of the inbox among the sources of a generation; None if it is not one of them."""
+    """Return the name of the inbox among the sources of a generation; None if it is not there."""
     name = _built(manifest).get("origin", {}).get("name")
     return name if isinstance(name, str) else None
 
 
 def _built(manifest: Manifest) -> Mapping[str, Json]:
-    """Return the circumstances of the inbox in a manifest, whose types were checked; empty if it has none."""
+    """Return the circumstances of the inbox in a manifest, whose types were checked, if any."""
     sources: Sequence[Mapping[str, Json]] = manifest.built.get("sources", ())
-    return next((source for source in sources if source.get("origin", {}).get("kind") == KIND), {})
-
-
-def _write_all(descriptor: int, content: bytes, start: int) -> None:
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(descriptor, view, start)
-        view, start = view[written:], start + written
+    kinds = ((source.get("origin", {}).get("kind"), source) for source in sources)
+    return next((source for kind, source in kinds if kind == KIND), {})

@@ -1,11 +1,10 @@
 """Files of the inbox: documents that were sent as files, by the SHA-1 of their bytes.
 
-    artifacts/inbox/files/<sha1>           a file that an entry of the log names, or named
-    artifacts/inbox/files/<sha1>.unused    the number of the log at which no entry named it any more
+    artifacts/inbox/files/<sha1>           a file that a document of the inbox names, or named
     artifacts/inbox/files/.<random>.part   a file that is being received; its writer holds a lock on it
 
-A file is complete on the disk before it has its name, and has its name before an entry of the log names it. It is
-removed once no entry names it and no generation is kept that was built before that.
+A file is complete on the disk before it has its name, and has its name before a document names it.
+It is removed once no document names it and no generation is kept that was built before that.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -21,11 +19,11 @@ from typing import BinaryIO, NamedTuple
 from retrieve_cli.contracts import HEAD, Json
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import durable, lock
-from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text
+from retrieve_cli.untrusted.files import open_regular
 
 FOLDER = "files"
 _SHA1 = re.compile(r"[0-9a-f]{40}")
-_PART, _UNUSED = ".part", ".unused"
+_PART = ".part"
 _LONGEST_NAME = 1000
 
 
@@ -91,10 +89,8 @@ class Upload:
         os.fsync(self._descriptor)
 
     def keep(self) -> None:
-        """Give it its name; the lock of the inbox must be held until an entry names it. Raises: OSError."""
-        target = self._folder / self.stored.sha1
-        self._path.replace(target)
-        target.with_name(target.name + _UNUSED).unlink(missing_ok=True)
+        """Give it its name, while this process alone may write to the inbox. Raises: OSError."""
+        self._path.replace(self._folder / self.stored.sha1)
         durable.sync(self._folder)
 
     def close(self) -> None:
@@ -140,50 +136,13 @@ def sent_files(inbox: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if _SHA1.fullmatch(path.name)) if folder.is_dir() else []
 
 
-def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | None) -> list[str]:
-    """Remove unneeded files, and return their names; the lock of the inbox must be held.
-
-    `named` are the files that entries name at number `sequence`; `oldest` is the lowest number that a kept generation
-    includes, None if no generation includes an inbox.
-
-    Raises:
-        OSError: a file cannot be removed.
-    """
-    folder = inbox / FOLDER
-    removed = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        sha1, marker = path.name.removesuffix(_UNUSED), path.with_name(path.name + _UNUSED)
-        if path.name.endswith(_PART):
-            _remove_if_abandoned(path)
-        elif path.name.endswith(_UNUSED):
-            if sha1 in named or not path.with_name(sha1).exists():
+def remove_abandoned(inbox: Path) -> None:
+    """Remove files that killed writers left: their locks are free. Raises: OSError."""
+    for path in (inbox / FOLDER).glob(f".*{_PART}"):
+        try:
+            descriptor = lock.take(path)
+        except OSError:
+            continue
+        if descriptor is not None:
+            with os.fdopen(descriptor, "rb"):
                 path.unlink(missing_ok=True)
-        elif _SHA1.fullmatch(sha1) and sha1 not in named:
-            since = _number(marker)
-            if since is None:
-                durable.replace_later(marker, str(sequence))
-                since = sequence
-            if oldest is None or oldest >= since:
-                path.unlink(missing_ok=True)
-                marker.unlink(missing_ok=True)
-                removed.append(sha1)
-    return removed
-
-
-def _remove_if_abandoned(path: Path) -> None:
-    """Remove a file whose writer is gone: its lock is free."""
-    try:
-        descriptor = lock.take(path)
-    except OSError:
-        return
-    if descriptor is not None:
-        with os.fdopen(descriptor, "rb"):
-            path.unlink(missing_ok=True)
-
-
-def _number(marker: Path) -> int | None:
-    try:
-        text = read_text(marker, limit=CONFIG, errors="replace").strip()
-    except OSError:
-        return None
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

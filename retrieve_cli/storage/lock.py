@@ -107,31 +107,19 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None], mod
 
 
 @contextmanager
-def hold_briefly(file: Path, *, wait: float, shared: bool = False) -> Iterator[None]:
-    """Hold `file` while a few bytes beside it are read or written: alone, or together with other readers.
-
-    The file is never removed. A reader that may not write, or finds no file, goes on without the lock.
+def hold_briefly(file: Path, *, wait: float) -> Iterator[None]:
+    """Hold `file`, which is never removed, while a few bytes beside it are read or written.
 
     Raises:
         Locked: another process still holds it after `wait` seconds.
         OSError: the file cannot be opened for writing.
     """
-    try:
-        descriptor = regular_descriptor(file, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
-    except FileNotFoundError:
-        if not shared:
-            raise
-        yield
-        return
+    descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT)
     until, pause = time.monotonic() + wait, _SHORTEST
     try:
-        while True:  # asks more and more rarely
-            try:
-                fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise Locked(f"another process holds {file}", hint="try again in a moment") from None
+        while not _unhindered(descriptor, fcntl.LOCK_EX):  # asks more and more rarely
+            if time.monotonic() >= until:
+                raise Locked(f"another process holds {file}", hint="try again in a moment")
             time.sleep(pause)
             pause = min(2 * pause, _POLL)
         yield

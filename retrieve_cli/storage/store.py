@@ -6,9 +6,10 @@
     artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/catalogs/line_starts.py
     artifacts/sources/                    files fetched from remote sources
-    artifacts/inbox/                      documents that were added one at a time, see inbox.py
+    artifacts/inbox.db                    documents that were added one at a time, and tasks of servers
+    artifacts/inbox/files/                documents that were sent as files, see inbox_files.py
     artifacts/web.sqlite                  answers of web and literature providers, see websearch/cache.py
-    artifacts/tasks/                      tasks of servers, see tasks.py
+    artifacts/tasks/                      locks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected

@@ -1,12 +1,10 @@
-"""Tasks of servers, as small files: every worker process can tell the state of each.
+"""Tasks and syncs of servers: every worker process can tell the state of each.
 
-    artifacts/tasks/<task>.json          the request, its caller and its outcome
+    artifacts/inbox.db                   request, caller and outcome of a task; the state of syncs
     artifacts/tasks/<worker>.worker      held by a worker process as long as it lives
     artifacts/tasks/syncing              held by the worker whose sync is running
-    artifacts/tasks/running.json         the state of the running sync
-    artifacts/tasks/syncs.json           the last syncs
 
-They may be lost in a power failure, and then the task is unknown; the documents are in the inbox.
+Of a damaged file, no task is known.
 """
 
 from __future__ import annotations
@@ -20,16 +18,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.storage import durable, lock
-from retrieve_cli.untrusted import files
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.storage import database, lock
 
 FOLDER = "tasks"
 MOST = 1000
 """Tasks that are kept: the latest."""
-_SLACK = 100
-"""Tasks above that number before the oldest are removed."""
-_LARGEST = 16 * files.MB
-_TASK = re.compile(r"[0-9a-f]{24}")
 _WORKER = re.compile(r"[0-9a-f]{16}")
 
 
@@ -38,44 +32,36 @@ class Tasks:
 
     def __init__(self, artifacts: Path) -> None:
         self.folder = artifacts / FOLDER
-        self._saved = 0
+        self._path = artifacts / database.FILE
 
     def new_id(self) -> str:
         """Return the id of a new task: later ids are greater, and an id cannot be guessed."""
         return f"{time.time_ns():016x}{secrets.token_hex(4)}"
 
-    def save(self, task: Mapping[str, Json]) -> None:
-        """Write a task. Raises: OSError."""
-        self._write(f"{task['task']}.json", task)
-        self._saved += 1
-        if self._saved % _SLACK == 1:
-            self.prune()
+    def save(self, task: Mapping[str, Json], *, most: int = MOST) -> None:
+        """Write a task, and remove the oldest above a number. Raises: RetrieveError."""
+        older = "DELETE FROM tasks WHERE task NOT IN (SELECT task FROM tasks ORDER BY task DESC LIMIT ?)"
+        with database.writing(self._path) as connection:
+            row = (task["task"], json.dumps(task))
+            connection.execute("INSERT OR REPLACE INTO tasks VALUES (?, ?)", row)
+            connection.execute(older, (most,))
 
     def load(self, task: str) -> dict[str, Json] | None:
         """Return a task, None if the id is unknown."""
-        value = self._read(f"{task}.json") if _TASK.fullmatch(task) else None
-        return value if isinstance(value, dict) else None
+        return next(self._objects("SELECT value FROM tasks WHERE task = ?", task), None)
 
     def latest(self) -> Iterator[dict[str, Json]]:
         """Yield the tasks, the latest first."""
-        for name in sorted(self._ids(), reverse=True):
-            if (task := self.load(name)) is not None:
-                yield task
-
-    def prune(self, most: int = MOST) -> None:
-        """Remove the oldest tasks above a number, and what workers that have ended left."""
-        with suppress(OSError):
-            for name in sorted(self._ids())[:-most]:
-                (self.folder / f"{name}.json").unlink(missing_ok=True)
-            for path in self.folder.glob("*.worker"):
-                if not lock.is_held(path):
-                    path.unlink(missing_ok=True)
+        return self._objects("SELECT value FROM tasks ORDER BY task DESC")
 
     # ------------------------------------------------------------------------------------------ workers
 
     def enter(self, worker: str) -> AbstractContextManager[None]:
-        """Hold the file of a worker. Raises: OSError."""
+        """Hold the file of a worker, and remove the files of ended ones. Raises: OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.glob("*.worker"):
+            if not lock.is_held(path):
+                path.unlink(missing_ok=True)
         return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0, say=lambda _: None)
 
     def alive(self, worker: Json) -> bool:
@@ -92,43 +78,37 @@ class Tasks:
 
     def running(self) -> dict[str, Json] | None:
         """Return the state of the running sync; None if no sync is running."""
-        value = self._read("running.json")
-        return value if isinstance(value, dict) and self.alive(value.get("worker")) else None
+        value = next(self._objects("SELECT value FROM state WHERE name = 'running'"), None)
+        return value if value is not None and self.alive(value.get("worker")) else None
 
     def set_running(self, value: Mapping[str, Json] | None) -> None:
         """Write the state of the sync that is running; None at its end. Only for the worker that was elected."""
-        with suppress(OSError):
-            if value is None:
-                (self.folder / "running.json").unlink(missing_ok=True)
-            else:
-                self._write("running.json", value)
+        self._set("running", value)
 
     def syncs(self) -> Sequence[Mapping[str, Json]]:
         """Return the last syncs, the latest first."""
-        value = self._read("syncs.json")
-        return [sync for sync in value if isinstance(sync, dict)] if isinstance(value, list) else []
+        value = next(self._objects("SELECT value FROM state WHERE name = 'syncs'"), {})
+        syncs = value.get("last")
+        return [sync for sync in syncs if isinstance(sync, dict)] if isinstance(syncs, list) else []
 
     def note_sync(self, sync: Mapping[str, Json], *, most: int = 10) -> None:
         """Add a sync to the last ones. Only for the worker that was elected."""
-        with suppress(OSError):
-            self._write("syncs.json", [sync, *self.syncs()][:most])
+        self._set("syncs", {"last": [sync, *self.syncs()][:most]})
 
-    def _ids(self) -> list[str]:
-        try:
-            names = [path.name for path in self.folder.iterdir()]
-        except OSError:
-            return []
-        return [name.removesuffix(".json") for name in names if _TASK.fullmatch(name.removesuffix(".json"))]
+    def _set(self, name: str, value: Mapping[str, Json] | None) -> None:
+        """Write a state; what cannot be written is not reported."""
+        with suppress(RetrieveError), database.writing(self._path) as connection:
+            row = (name, json.dumps(value))
+            connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", row)
 
-    def _read(self, name: str) -> Json:
-        try:
-            return json.loads(files.read_text(self.folder / name, limit=_LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return None
-
-    def _write(self, name: str, value: Json) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        durable.replace_later(self.folder / name, json.dumps(value))
+    def _objects(self, query: str, *values: str) -> Iterator[dict[str, Json]]:
+        """Yield the objects of a query; none if the file is damaged or cannot be read."""
+        unsound = suppress(RetrieveError, ValueError, TypeError, RecursionError)
+        with unsound, database.reading(self._path) as connection:
+            for (text,) in connection.execute(query, values) if connection else ():
+                value = json.loads(text)
+                if isinstance(value, dict):
+                    yield value
 
 
 def new_worker() -> str:

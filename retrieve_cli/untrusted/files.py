@@ -34,6 +34,7 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISLNK, "a symbolic link"),
 )
 
 
@@ -82,9 +83,20 @@ def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> in
     file_mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(file_mode):
         os.close(descriptor)
-        kind = next((name for test, name in _KINDS if test(file_mode)), "something else")
-        raise UnreadableFile(path, f"it is {kind}, not a regular file")
+        raise _of_another_kind(path, file_mode)
     return descriptor
+
+
+def expect_regular(path: Path) -> None:
+    """Check the kind of a file without opening it. Raises: OSError: it is a link or no file."""
+    file_mode = path.lstat().st_mode
+    if not stat.S_ISREG(file_mode):
+        raise _of_another_kind(path, file_mode)
+
+
+def _of_another_kind(path: Path | str, file_mode: int) -> UnreadableFile:
+    kind = next((name for test, name in _KINDS if test(file_mode)), "something else")
+    return UnreadableFile(path, f"it is {kind}, not a regular file")
 
 
 def read_bytes(path: Path | str, *, limit: int) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 from hostile import prepared
 from samples import Program
 
-from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import Upload
 
 COMMANDS = (
@@ -40,9 +40,9 @@ def folder(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -
     assert retrieve("build").code == 0
     for name in ("nose", "ear"):
         document = json.dumps({"id": name, "title": name, "text": f"Segments the {name}.", "license": "MIT"})
-        inbox_of(Path("artifacts")).write([Change(name, "acme" if name == "ear" else None, document.encode())])
+        Inbox(Path("artifacts")).write([Change(name, "acme" if name == "ear" else None, document.encode())])
     assert retrieve("sync").code == 0
-    own = inbox_of(Path("artifacts"))
+    own = Inbox(Path("artifacts"))
     eye = Upload(own.folder, "eye.md")
     eye.write(b"# Eye\n\nSegments eyes.\n")
     eye.settle()

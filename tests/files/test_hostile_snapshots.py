@@ -268,5 +268,5 @@ def test_a_calibration_or_an_inbox_that_is_none_is_not_taken_over(parts: Members
     for content in (b"{}", b"[" * 100_000, b"\xff"):
         bad = packed(with_member(parts, "calibration.json", content))
         assert "calibration.json" in refused(bad, verified=True)
-    for content in (b"{}\n", b"\xff\n", b'{"inbox":2,"sequence":9}\n'):
-        refused(packed(with_member(parts, "inbox/documents.jsonl", content)), verified=True)
+    for content in (b"{}\n", b"\xff\n", b"SQLite format 3\0" * 500):
+        refused(packed(with_member(parts, "inbox.db", content)), verified=True)

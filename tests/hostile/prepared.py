@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.server.auth.keys import KeyFile
-from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import Upload
 
 CONTROL = ("query", "segment lungs in CT", "--json", "-k", "8", "--config", "control.yaml")
@@ -75,8 +75,8 @@ def add_own(artifacts: Path) -> None:
     """Add documents and keys of callers to an index."""
     for number in range(6):
         document = json.dumps({"id": f"own{number}", "title": f"Own {number}", "text": f"Segments noses, {number}."})
-        inbox_of(artifacts).write([Change(f"own{number}", ("acme", None)[number % 2], document.encode())])
-    own = inbox_of(artifacts)
+        Inbox(artifacts).write([Change(f"own{number}", ("acme", None)[number % 2], document.encode())])
+    own = Inbox(artifacts)
     sent = Upload(own.folder, "sent.md")
     sent.write(SENT)
     sent.settle()

@@ -14,7 +14,6 @@ from samples import ROOT, TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.names import ALIASES
-from retrieve_cli.storage.inbox import Change, inbox_of
 
 _COMMAND = re.compile(r"\bretrieve ((?:[a-z]+ ?)+)((?:--?[a-z][a-z-]*(?:[ =][A-Z]+)? ?)*)")
 _PROSE = set("a and as at for has in is it makes or prints reads that to with".split())
@@ -105,16 +104,6 @@ def stale(retrieve: Program) -> Sequence[str]:
     return ("query", "brain", "--strict-fresh")
 
 
-def broken_inbox(retrieve: Program) -> Sequence[str]:
-    built(retrieve)
-    log = inbox_of(Path("artifacts"))
-    log.write(
-        [Change("a", None, b'{"title": "a", "text": "lungs"}'), Change("b", None, b'{"title": "b", "text": "x"}')]
-    )
-    log.path.write_bytes(log.path.read_bytes().replace(b"lungs", b"lings", 1))
-    return ("sync",)
-
-
 def untrusted(retrieve: Program) -> Sequence[str]:
     Path("../edges.jsonl").resolve().write_text('{"source": "brain", "target": "lungs", "kind": "x"}\n')
     Path("config.yaml").write_text("graph: {files: [../edges.jsonl]}\n")
@@ -159,7 +148,6 @@ PROVOKERS = (
     Provoker("build", damaged),
     Provoker("build", gone_generation),
     Provoker("sync", stale),
-    Provoker("doctor --repair", broken_inbox),
     Provoker("trust", untrusted),
     Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
     Provoker("engines push", lost_rows, engines=True),

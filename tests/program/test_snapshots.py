@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from program.asking import answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import Upload
 
 QUERIES = ("segment lungs", "brain [INCLUDE:align]", "count cells in microscopy", "format:DICOM tools")
@@ -95,7 +94,7 @@ def test_a_calibration_comes_along(retrieve: Program, tmp_path: Path) -> None:
 
 def posted(artifacts: Path, count: int, *, first: int = 0) -> None:
     """Add documents one at a time, as a server does, one of them as a file."""
-    inbox = inbox_of(artifacts)
+    inbox = Inbox(artifacts)
     upload = Upload(inbox.folder, "nose.md")
     upload.write(b"# Nose\n\nSegments noses.\n")
     upload.settle()
@@ -119,7 +118,7 @@ def test_posted_documents_survive_a_restore_elsewhere_under_a_configuration_that
     posted(index, 30)
     assert retrieve("sync", "--json").json["added"] == 30
     snapshot = created(retrieve)
-    assert "inbox/documents.jsonl" in snapshot["members"]
+    assert "inbox.db" in snapshot["members"]
     Path("config.yaml").write_text(json.dumps({"sources": [{"kind": "catalog", "path": str(catalog)}]}))
     place = ("--artifacts", tmp_path / "elsewhere")
     assert reported(retrieve, "restore", snapshot["file"], *place)["documents"] == 30
@@ -141,7 +140,7 @@ def test_an_inbox_behind_the_index_stops_a_sync_in_every_configuration(
     if listed:
         Path("config.yaml").write_text(json.dumps({"sources": [{"kind": "catalog", "path": str(catalog)}]}))
     before = (index / "current").read_text()
-    shutil.rmtree(index / "inbox")
+    (index / "inbox.db").unlink()
     for flags in ((), ("--dry-run",)):
         done = retrieve("sync", *flags)
         assert done.code == 1
@@ -166,7 +165,7 @@ def test_a_restore_keeps_what_was_posted_since_and_refuses_to_lose_documents_of_
     done = retrieve("snapshot", "restore", file, "--artifacts", other)
     assert (done.code, "lacks a document of the inbox" in done.err) == (2, True), done.err
     assert (other / "current").read_text() == before
-    assert [entry.id for entry in inbox_of(other).snapshot()] == ["post7"]
+    assert [entry.id for entry in Inbox(other).snapshot()] == ["post7"]
 
 
 def test_an_archive_is_read_by_the_usual_tools(index: Path, retrieve: Program, tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_help_loads_no_heavy_package_no_configuration_no_store_and_no_command(ar
 def test_a_query_loads_no_other_command_and_nothing_that_it_does_not_use(index: Path) -> None:
     unused = [f"retrieve_cli.{name}" for name in ("output.console_tables", "evaluation.calibrate", "sources.fields")]
     others = commands("query", "answering", "printing", "notes")
-    assert loaded_by("query", "brain", "--json", among=[*others, *unused, "rich", "asyncio", "ssl"]) == set()
+    assert loaded_by("query", "brain", "--json", among=[*others, *unused, "rich", "asyncio", "ssl", "sqlite3"]) == set()
 
 
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])

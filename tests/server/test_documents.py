@@ -257,6 +257,5 @@ def test_the_artifacts_hold_a_bounded_number_of_tasks(tmp_path: Path) -> None:
     tasks = Tasks(tmp_path)
     names = [tasks.new_id() for _ in range(30)]
     for name in names:
-        tasks.save({"task": name})
-    tasks.prune(10)
+        tasks.save({"task": name}, most=10)
     assert [task["task"] for task in tasks.latest()] == sorted(names)[:-11:-1]

@@ -25,7 +25,8 @@ LOADED = ("faiss", "numpy", "retrieve_cli.cli.main", "retrieve_cli.ingest.build"
           "retrieve_cli.models.encoders.splade_queries", "sync.tasks")  # fmt: skip
 """What children need and would otherwise import one by one; onnxruntime starts a thread when it is imported."""
 
-CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock"}
+CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock",
+           "sqlite3.connect"}  # fmt: skip
 """Audit events of what changes the disk, beside `open` for writing and `os.fsync`, which has none."""
 
 

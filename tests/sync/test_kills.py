@@ -13,7 +13,7 @@ from samples import Program, write_catalog
 from sync.forks import Fault, Forks
 from sync.state import Publish, live, mounted, records, versions
 
-from retrieve_cli.storage.inbox import inbox_of
+from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.store import Store
 
 PARTS = 6 if NIGHTLY else 2
@@ -95,7 +95,7 @@ def killed_before_each_step(
 
 def documents(artifacts: Path) -> set[str]:
     """The ids of the documents of the inbox."""
-    return {entry.id for entry in inbox_of(artifacts).snapshot()}
+    return {entry.id for entry in Inbox(artifacts).snapshot()}
 
 
 @steps_in_parts

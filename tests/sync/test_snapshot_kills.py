@@ -12,7 +12,7 @@ from sync.forks import Fault, Forks
 from sync.state import Publish, live
 from sync.test_kills import chosen, killed_before_each_step, small_disk, steps_in_parts
 
-from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import Upload
 
 __all__ = ["small_disk"]
@@ -23,7 +23,7 @@ POSTED = ("nose", "ear", "eye")
 
 def posted(artifacts: Path, names: Sequence[str], *, file: bool = False) -> None:
     """Add documents one at a time, as a server does; the last one as a file."""
-    inbox = inbox_of(artifacts)
+    inbox = Inbox(artifacts)
     for name in names:
         upload = Upload(inbox.folder, f"{name}.md") if file and name == names[-1] else None
         if upload:
@@ -59,6 +59,7 @@ def test_a_restore_killed_before_any_of_its_steps(
 def test_a_restore_of_a_lost_inbox_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
+    (artifacts / "inbox.db").unlink()
     shutil.rmtree(artifacts / "inbox")
     assert "the inbox is behind the index" in retrieve("sync").err
     command, former = ("snapshot", "restore", snapshot), artifacts.rename(tmp_path / "former")
@@ -136,7 +137,7 @@ def test_files_that_may_not_grow_are_no_snapshot(artifacts: Path, snapshot: Path
         codes = (made.wait(), restored.wait())
         assert set(codes) <= {0, 1}, (made.err, restored.err)
         for child, code in zip((made, restored), codes, strict=True):
-            assert code == 0 or "File too large" in child.err
+            assert code == 0 or "File too large" in child.err or "No usable temporary directory" in child.err
         assert (tmp_path / "x.tar.zst").exists() is (codes[0] == 0)
         assert (tmp_path / "new").exists() is (codes[1] == 0)
         assert not list(tmp_path.glob(".*.new"))

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from retrieve_cli.config.loading import read_yaml
@@ -26,16 +27,15 @@ from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.http.addresses import shown
 from retrieve_cli.operations.snapshots import restore as reading
 from retrieve_cli.operations.snapshots.restore import SCHEMA_VERSION, SnapshotHeader, read_header
-from retrieve_cli.storage import durable, lock
+from retrieve_cli.storage import database, durable, lock
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
-from retrieve_cli.storage.inbox import inbox_of
+from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.inbox_files import path_of
-from retrieve_cli.storage.manifest import FileEntry, sha1
+from retrieve_cli.storage.manifest import FileEntry, sha1, sha1_file
 from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.inbox_log import LogSnapshot
     from retrieve_cli.storage.store import Store
 
 _SUFFIX = ".tar.zst"
@@ -74,41 +74,47 @@ def create(
         RetrieveError: it cannot be written.
     """
     folder, manifest, hold = store.open(generation)
+    with TemporaryDirectory() as scratch:
+        beside = _beside(store, config, Path(scratch))
+        header = SnapshotHeader(
+            generation=manifest.id,
+            created=datetime.now(UTC).isoformat(),
+            version=__version__,
+            store=reading.origin_of(store.path),
+            records=manifest.rows(RECORDS) or 0,
+            chunks=manifest.rows(CHUNKS) or 0,
+            index_bytes=sum(entry.bytes for entry in manifest.files.values()),
+            members={name: entry for name, (entry, _) in beside.items()},
+        )
+        path = target
+        if target.is_dir():
+            _sweep(target)
+            digests = {name: entry.sha1 for name, entry in header.members.items()}
+            path = target / f"{header.generation}-{sha1([digests, header.store])[:6]}{_SUFFIX}"
+            if path.exists() and not force:
+                reading.read(path)
+                return Created(path, read_header(path), "unchanged", path.stat().st_size)
+        public = replace(manifest, built=without_secrets(dict(manifest.built)))
+        described = ((reading.HEADER, header), (reading.MANIFEST, public))
+        first = {
+            name: _plain((json.dumps(each.to_json(), indent=1, sort_keys=True) + "\n").encode())
+            for name, each in described
+        }
+        entries = sorted(manifest.files.items())
+        files = {reading.FOLDER + name: (entry, partial(_opened, folder / name)) for name, entry in entries}
+        with _in_place_of(path, force=force) as file:
+            _write(file, {**first, **files, **beside})
+        del hold
+        return Created(path, header, "written", path.stat().st_size)
+
+
+def _beside(store: Store, config: Path | None, scratch: Path) -> dict[str, Member]:
+    """Return the members outside of the generation; copies are written into a folder."""
     beside = {} if config is None else {reading.CONFIG_FILE: _plain(config_text(config))}
     if os.path.lexists(store.calibration):
         with _opened(store.calibration) as content:
             beside[reading.CALIBRATION] = _plain(content.read())
-    documents = inbox_of(store.path).snapshot()  # its file is open as long as it is referred to
-    beside |= _documents(store, documents)
-    header = SnapshotHeader(
-        generation=manifest.id,
-        created=datetime.now(UTC).isoformat(),
-        version=__version__,
-        store=reading.origin_of(store.path),
-        records=manifest.rows(RECORDS) or 0,
-        chunks=manifest.rows(CHUNKS) or 0,
-        index_bytes=sum(entry.bytes for entry in manifest.files.values()),
-        members={name: entry for name, (entry, _) in beside.items()},
-    )
-    path = target
-    if target.is_dir():
-        _sweep(target)
-        digests = {name: entry.sha1 for name, entry in header.members.items()}
-        path = target / f"{header.generation}-{sha1([digests, header.store])[:6]}{_SUFFIX}"
-        if path.exists() and not force:
-            reading.read(path)
-            return Created(path, read_header(path), "unchanged", path.stat().st_size)
-    public = replace(manifest, built=without_secrets(dict(manifest.built)))
-    described = ((reading.HEADER, header), (reading.MANIFEST, public))
-    first = {
-        name: _plain((json.dumps(each.to_json(), indent=1, sort_keys=True) + "\n").encode()) for name, each in described
-    }
-    entries = sorted(manifest.files.items())
-    files = {reading.FOLDER + name: (entry, partial(_opened, folder / name)) for name, entry in entries}
-    with _in_place_of(path, force=force) as file:
-        _write(file, {**first, **files, **beside})
-    del hold, documents
-    return Created(path, header, "written", path.stat().st_size)
+    return beside | _documents(Inbox(store.path), scratch)
 
 
 Member = tuple[FileEntry, Callable[[], BinaryIO]]
@@ -149,23 +155,15 @@ class _Hashed(io.RawIOBase):
         return piece
 
 
-def _documents(store: Store, documents: LogSnapshot) -> dict[str, Member]:
-    """Return the log of the inbox at one moment, and the files that it names."""
-    if (log := documents.file) is None:
+def _documents(inbox: Inbox, scratch: Path) -> dict[str, Member]:
+    """Return a copy of the inbox in a folder, and the files that its documents name."""
+    if not inbox.sequence:
         return {}
-
-    def first() -> BinaryIO:
-        log.seek(0)
-        return os.fdopen(os.dup(log.fileno()), "rb")
-
-    digest, left = hashlib.sha1(usedforsecurity=False), documents.end
-    with first() as file:
-        while left and (piece := file.read(min(left, 1 << 20))):
-            digest.update(piece)
-            left -= len(piece)
-    members: dict[str, Member] = {reading.LOG: (FileEntry(digest.hexdigest(), documents.end), first)}
-    for name in documents.files:
-        path = path_of(store.inbox, name)
+    copy = inbox.copy_to(scratch)
+    digest = FileEntry(sha1_file(copy.path), copy.path.stat().st_size)
+    members: dict[str, Member] = {database.FILE: (digest, partial(_opened, copy.path))}
+    for name in sorted({entry.file.sha1 for entry in copy.snapshot() if entry.file}):
+        path = path_of(inbox.folder, name)
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
         members[f"inbox/files/{name}"] = (FileEntry(name, size), partial(_opened, path))

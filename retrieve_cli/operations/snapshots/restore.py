@@ -3,7 +3,7 @@
     snapshot.json               first: its description, with SHA-1 and size of all members outside of generation/
     generation/manifest.json    second: as beside the files, addresses without possible secrets
     generation/<file>           the files of the generation, whose SHA-1 and size are in the manifest
-    inbox/documents.jsonl       the documents that were added one at a time, and
+    inbox.db                    the documents that were added one at a time, and
     inbox/files/<sha1>          documents that were sent as files
     calibration.json            if scores were calibrated
     config.yaml                 the configuration file, if there was one
@@ -31,9 +31,9 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageE
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.retrieval import calibration
-from retrieve_cli.storage import durable
+from retrieve_cli.storage import database, durable, inbox_files
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, open_unpublished
-from retrieve_cli.storage.inbox import Inbox, inbox_of
+from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, sha1
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, open_regular
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.store import Store
 
 SCHEMA_VERSION = 1
-HEADER, FOLDER, LOG = "snapshot.json", "generation/", "inbox/documents.jsonl"
+HEADER, FOLDER = "snapshot.json", "generation/"
 MANIFEST, CALIBRATION, CONFIG_FILE = FOLDER + "manifest.json", "calibration.json", "config.yaml"
 _FORMAT = {"format": "retrieve-snapshot", "schema_version": 1}
-_MEMBER = re.compile(r"calibration\.json|config\.yaml|inbox/(documents\.jsonl|files/[0-9a-f]{40})")
+_MEMBER = re.compile(r"calibration\.json|config\.yaml|inbox\.db|inbox/files/[0-9a-f]{40}")
 _WINDOW = 1 << 23
 """The most unpacked bytes that the unpacker keeps (RFC 8878 asks decoders for 8 MB)."""
 _HEAD = 1 << 20
@@ -101,7 +101,8 @@ class SnapshotHeader(Frozen):
     def summary(self) -> dict[str, Json]:
         """Return the description for people and programs."""
         named = ("generation", "created", "records", "chunks", "index_bytes")
-        members = [name for name in (CALIBRATION, CONFIG_FILE, LOG) if name in self.members]
+        more = (CALIBRATION, CONFIG_FILE, database.FILE)
+        members = [name for name in more if name in self.members]
         return {**{name: getattr(self, name) for name in named}, "members": members}
 
 
@@ -301,8 +302,8 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         sound = False
         with suppress(IndexCorrupt):
             sound = not store.verify(generation)[1]
-        there, config = Inbox(beside / "inbox"), beside / CONFIG_FILE
-        (there.folder / "files").mkdir(parents=True)
+        there, config = Inbox(beside), beside / CONFIG_FILE
+        (there.folder / inbox_files.FOLDER).mkdir(parents=True)
 
         def place(name: str) -> Path | None:
             if name.startswith(FOLDER):
@@ -314,7 +315,7 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         if not sound:
             _check_tables(path, scratch, manifest, settings)
         documents = _documents(path, there)
-        inbox_of(store.path).take_over(there, same=header.store == origin_of(store.path))
+        Inbox(store.path).take_over(there, same=header.store == origin_of(store.path))
         if sound:
             store.roll_back(manifest.id)
         else:
@@ -349,9 +350,10 @@ def _calibrations(path: Path, file: Path) -> Sequence[Calibration]:
 def _documents(path: Path, inbox: Inbox) -> int:
     """Return the number of documents of an unpacked inbox. Raises: IndexCorrupt: they are damaged."""
     try:
-        return sum(1 for _ in inbox.snapshot())
+        return inbox.verify()
     except IndexCorrupt as error:
-        raise _damaged(path, f"its inbox is damaged ({error.message.replace(f'{inbox.folder}/', '')})") from error
+        why = error.message.replace(f"{inbox.path.parent}/", "")
+        raise _damaged(path, f"its inbox is damaged ({why})") from error
 
 
 def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
@@ -371,7 +373,8 @@ def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settin
 @contextmanager
 def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[None]:
     """Hold the store for one writer; a new one is removed after an error."""
-    fresh, no_inbox = not store.generations.exists(), not store.inbox.exists()
+    fresh, inbox = not store.generations.exists(), Inbox(store.path)
+    no_inbox = not (inbox.folder.exists() or inbox.path.exists())
     new = [folder for folder in (store.path, *store.path.parents) if not folder.exists()]
     try:
         with store.writer(wait=settings.sync.wait, say=progress.say):
@@ -380,8 +383,10 @@ def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[N
             except BaseException:
                 if fresh and store.live() is None:
                     # The lock is held: a waiting process makes another one.
-                    for folder in (store.generations, *([store.inbox] if no_inbox else ())):
+                    for folder in (store.generations, *([inbox.folder] if no_inbox else ())):
                         shutil.rmtree(folder, ignore_errors=True)
+                    for path in store.path.glob(f"{database.FILE}*") if no_inbox else ():
+                        path.unlink()
                     durable.unfinished(store.path / "current").unlink(missing_ok=True)
                     with suppress(OSError):
                         if [path.name for path in store.path.iterdir()] == [store.lock.name]:

@@ -12,7 +12,9 @@ from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, hits
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Hit, Query, Rows, Vectors
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Hit, Mask, Query, Rows
 
 
 class Listed(Frozen, eq=False):
@@ -109,7 +111,7 @@ class Sort(Described):
     """Stages that rescore or drop its hits."""
     written: str
     """The field, with `:desc` if the greatest value comes first."""
-    places: Vectors
+    places: NDArray[np.float64]
     """(records,) float64: the place of each record in the order; infinite without the field."""
     layout: ChunkLayout
     unit: Unit
@@ -143,7 +145,7 @@ class Sort(Described):
         kept = tuple(found[: self.keep])
         return Ranking(ranking.query, kept, ranking.trace, ranking.matches)
 
-    def _blocks(self, ranking: Ranking) -> Iterator[Rows]:
+    def _blocks(self, ranking: Ranking) -> Iterator[Mask]:
         """Yield masks of matching records, (records,) bool, in their order: at most `depth` rows, or all of a place."""
         if ranking.matches is None:  # a language model tells nothing but its choice
             records = np.array([hit.record for hit in ranking.hits], np.int64)

@@ -209,7 +209,7 @@ class Syncing:
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         job.end(report=outcome.report, error=outcome.error)
-        with suppress(OSError):
+        with suppress(RetrieveError):
             self.tasks.save(job.to_json())
         job.over.set()
 

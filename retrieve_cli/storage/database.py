@@ -1,0 +1,187 @@
+"""The SQLite file of an artifacts folder: added documents, and tasks of servers.
+
+A change is on the disk before it is acknowledged (WAL, synchronous=FULL). Each use has its own
+connection: the file may be moved away at any moment, and a process may fork. The file may come
+from anybody: it must have these tables and nothing else, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, unwritable
+from retrieve_cli.storage import durable
+from retrieve_cli.untrusted.files import LINE, UnreadableFile, expect_regular
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FILE = "inbox.db"
+_COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, file, sha1"
+_SCHEMA = (
+    f"CREATE TABLE documents ({_COLUMNS})",
+    "CREATE TABLE state (name TEXT PRIMARY KEY, value)",
+    "CREATE TABLE tasks (task TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE unused (sha1 TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
+)
+_SAFE = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA synchronous = FULL")
+_WAL = bytes((2, 2))
+"""Versions of the format in WAL mode: SQLite can change the mode only without readers."""
+_WAIT_S = 10.0
+"""Seconds to wait for another writer, which holds the file for the time of one change."""
+_ROOM = 1 << 16
+"""Bytes of a disk below which it is full."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Make all changes of this context or, after an error, none; they are on the disk when it ends.
+
+    Raises:
+        Locked: other writers did not let this one in.
+        IndexCorrupt: it is damaged, or another file is in its place.
+        RetrieveError: the disk is full, or the folder cannot be written.
+    """
+    with translated(path):
+        if not os.path.lexists(path):
+            _create(path)
+        with closing(_connected(path, "mode=rw", "BEGIN IMMEDIATE")) as database:
+            yield database
+            database.execute("COMMIT")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Yield a connection that sees one moment of the file; None if there is no file yet.
+
+    Raises:
+        IndexCorrupt: it is damaged, or another file is in its place.
+        RetrieveError: it cannot be read.
+    """
+    database = open_to_read(path)
+    if database is None:
+        yield None
+        return
+    with closing(database), translated(path):
+        yield database
+
+
+def open_to_read(path: Path) -> sqlite3.Connection | None:
+    """Return a connection for the same; the caller closes it. Raises: as `reading`."""
+    if not os.path.lexists(path):
+        return None
+    import sqlite3
+
+    with translated(path):
+        try:
+            return _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
+        except sqlite3.OperationalError as error:
+            log = path.with_name(f"{path.name}-wal")
+            if _code(error) not in _UNABLE or (log.exists() and log.stat().st_size):
+                raise
+            # There is no place for the two files of a reader: then there is no writer either.
+            return _connected(path, "immutable=1", "BEGIN")
+
+
+def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:
+    import sqlite3
+
+    expect_regular(path)
+    address = f"{path.absolute().as_uri()}?{access}"
+    database = sqlite3.connect(address, timeout=_WAIT_S, check_same_thread=False, uri=True)
+    try:
+        database.isolation_level = None
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * LINE)
+        for statement in (*_SAFE, *begin):
+            database.execute(statement)
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name LIMIT 9"
+        if tuple(sql for (sql,) in database.execute(query)) != _SCHEMA:
+            raise damaged(path, "it has other tables")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _create(path: Path) -> None:
+    """Put a file with empty tables in its place, complete, unless another process does."""
+    import sqlite3
+
+    with closing(sqlite3.connect(":memory:")) as database:
+        for table in _SCHEMA:
+            database.execute(table)
+        content = bytearray(database.serialize())
+    content[18:20] = _WAL
+    durable.make_folder(path.parent)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not os.path.lexists(path):
+            durable.replace(path, bytes(content))
+    finally:
+        os.close(folder)
+
+
+def damaged(path: Path, why: str) -> IndexCorrupt:
+    """Return the error for a file that is damaged, or is something else."""
+    away = f"move it away (mv {path} DIR) with the files {path.name}-*"
+    again = "restore a snapshot (retrieve snapshot restore FILE) or add its documents again"
+    return IndexCorrupt(f"{path} is not a sound inbox: {why}", hint=f"{away}, then {again}")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite and of the system as errors of this program."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _as_ours(path, error) from error
+    except UnicodeDecodeError as error:  # of a text in the file, or in SQLite's message
+        raise damaged(path, "it has a text that is not UTF-8") from error
+    except UnreadableFile as error:
+        raise damaged(path, str(error.strerror)) from error
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+_BUSY = (5, 6)
+"""SQLITE_BUSY and SQLITE_LOCKED."""
+_UNABLE = (3, 8, 10, 13, 14)
+"""SQLITE_PERM, READONLY, IOERR, FULL and CANTOPEN."""
+_FULL, _SHORT_READ = 13, 522
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return the number of an error without its details; of a file that ends too early, none."""
+    number = int(getattr(error, "sqlite_errorcode", 0))
+    return 0 if number == _SHORT_READ else number & 0xFF
+
+
+def _as_ours(path: Path, error: sqlite3.Error) -> RetrieveError:
+    code = _code(error)
+    if code in _BUSY:
+        return Locked(f"another process holds {path}", hint="try again in a moment")
+    if code not in _UNABLE:
+        return damaged(path, str(error))
+    number = errno.ENOSPC if code == _FULL else _reason(path)
+    return unwritable(path, OSError(number, os.strerror(number)))
+
+
+def _reason(path: Path) -> int:
+    """Return the error of the system that made SQLite fail, which does not name it."""
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        return errno.EFBIG
+    disk = os.statvfs(path.parent)
+    if disk.f_bavail * disk.f_frsize < _ROOM:
+        return errno.ENOSPC
+    allowed = os.access(path.parent, os.W_OK) and os.access(path, os.R_OK | os.W_OK)
+    return errno.EIO if allowed else errno.EACCES
