@@ -14,7 +14,7 @@ from retrieve_cli.sources.values import strings
 
 LOOKED_AT = 1000
 """Records from which a mapping is inferred."""
-_MOST_KEYS, _LONGEST = 1000, 1000
+MOST_KEYS, _LONGEST = 1000, 1000
 """Keys, and characters of a value, that are looked at."""
 _HEAD: Final = ("name", "description")
 _FIRST_WORD: Final = 2
@@ -132,8 +132,8 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
     number = 0
     for item in islice(items, LOOKED_AT):
         number += 1
-        for key, value in islice(item.items(), _MOST_KEYS):
-            if (key in values or len(values) < _MOST_KEYS) and strings(value):
+        for key, value in islice(item.items(), MOST_KEYS):
+            if (key in values or len(values) < MOST_KEYS) and strings(value):
                 values.setdefault(key, []).append(value)
         if all(any(path in values for path in SPELLINGS[field]) for field in _HEAD):
             return {}

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.sources.catalogs.inferred import is_of_another, parts_of
+from retrieve_cli.sources.catalogs.inferred import MOST_KEYS, is_of_another, parts_of
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id
 from retrieve_cli.sources.values import first, first_at, strings
 from retrieve_cli.storage.manifest import sha1
@@ -144,8 +145,8 @@ def sentences(items: Sequence[Mapping[str, Json]], fields: FieldMap, key: Catalo
 
 def _candidates(item: Mapping[str, Json], fields: FieldMap) -> list[str]:
     """Return the columns that may be the key, best first."""
-    ranks = {name: _rank(name, fields) for name in item}
-    return sorted((name for name in item if ranks[name] is not None), key=lambda name: ranks[name] or 0)
+    ranks = {name: _rank(name, fields) for name in islice(item, MOST_KEYS)}
+    return sorted((name for name in ranks if ranks[name] is not None), key=lambda name: ranks[name] or 0)
 
 
 def _rank(name: str, fields: FieldMap) -> int | None:

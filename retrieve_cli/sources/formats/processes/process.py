@@ -208,7 +208,7 @@ def table_lines(path: Path, kind: str, sheet: str, *, limits: ParsingLimits) -> 
         raise BadDocument(message, hint="parsing.max_mb sets the limit")
     sha1 = files.sha1_of(path, limit=limits.max_bytes)
     module = "retrieve_cli.sources.catalogs.table_formats"
-    request = ParseRequest(module, path, sha1, path.name, limits, limits.max_bytes, table=(kind, sheet))
+    request = ParseRequest(module, path, sha1, "table", limits, limits.max_bytes, table=(kind, sheet))
     process = Process(limits.memory_bytes)
     try:
         yield from process.lines(request)
