@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.contracts.terms.words import has_words
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import Tagged, has_operator, read_tags
 from retrieve_cli.search.access import Access, of_tenant, of_tenant_or_none, only
@@ -131,9 +132,13 @@ class RequestReader:
         """Return the rows of the records that a text lists by their names, if they may be found."""
         from retrieve_cli.search.named import named_records
 
-        indexes: Mapping[str, Any] = self._indexes or {}
-        lexical = (indexes[name] for name in indexes if retriever(name).role == "lexical")
-        rows = named_records(view, text, partial(next, lexical, None))
+        def lexical() -> Any:
+            indexes: Mapping[str, Any] = self._indexes or {}
+            with suppress(*STEP_FAILURES):  # which the retriever reports
+                return next((indexes[name] for name in indexes if retriever(name).role == "lexical"), None)
+            return None
+
+        rows = named_records(view, text, lexical)
         return rows if records is None else tuple(row for row in rows if records[row])
 
     def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:
