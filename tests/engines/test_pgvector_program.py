@@ -42,7 +42,7 @@ def answers(retrieve: Program, monkeypatch: pytest.MonkeyPatch, *words: str) -> 
     found = []
     for place in ("pgvector", "local"):
         monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", place)
-        done = succeeds(retrieve("query", "segment lungs word3", "-k", "20", "--json", *words))
+        done = succeeds(retrieve("query", "segment lungs", "-k", "20", "--json", *words))
         found.append(said(done.json))
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
     return found[0], found[1]
@@ -121,7 +121,7 @@ def test_a_query_over_a_lost_table_ends_with_5_and_the_hint(
     source: Path, retrieve: Program, postgres: PostgresServer, database: str
 ) -> None:
     postgres.run(f"DROP TABLE retrieve_{live(Path('artifacts'))}.embeddings_dense CASCADE", database=database)
-    fails(retrieve("query", "segment lungs word3"), 5, "retrieve engines push")
+    fails(retrieve("query", "segment lungs"), 5, "retrieve engines push")
 
 
 def test_a_server_that_dies_is_named_and_answers_after_its_restart(

@@ -20,7 +20,7 @@ from sync.state import live, records, versions
 
 MAIN = "engines.injected:main"
 KILLS = int(os.environ.get("RETRIEVE_KILLS", "0"))
-QUERY = ("query", "segment lungs word3", "-k", "20", "--json")
+QUERY = ("query", "segment lungs", "-k", "20", "--json")
 MANY = KILLS or 12
 SIZE = 24
 """Records of a version."""

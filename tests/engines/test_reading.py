@@ -20,7 +20,7 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.storage.store import Store
 
 SIZE = 24
-TEXT = "segment lungs word3"
+TEXT = "segment lungs"
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_an_answer_says_that_more_match_than_an_engine_counts(reader: Index, mon
 
 
 def test_eval_compares_an_engine_with_the_local_files(servers: Servers, built: str, retrieve: Program) -> None:
-    Path("gold.jsonl").write_text('{"query": "segment lungs word3", "relevant": ["t3"]}\n', "utf-8")
+    Path("gold.jsonl").write_text('{"query": "segment lungs", "relevant": ["t3"]}\n', "utf-8")
     done = retrieve("eval", "--gold", "gold.jsonl", "--mode", "dense", "--with", "engines.dense=local", "--json")
     (run,) = succeeds(done).json["runs"]
     assert run["run"] == "engines.dense=local"
