@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-_PRINTED = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?")
-_TYPED = re.compile(r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
-_AMOUNT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_DATE = re.compile(
+# Patterns, which are compiled when they are met first: most queries need none of them.
+_PRINTED = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?"
+_TYPED = r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?"
+_AMOUNT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_DATE = (
     r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
     r"(?:[Tt ]([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?"
 )
@@ -60,7 +61,7 @@ def meanings(text: str) -> tuple[str, ...]:
     """Return the canonical forms that a person means by a value in a request."""
     forms = [canonical(text)]
     plain = text.strip()
-    if len(plain) <= _LONGEST and _TYPED.fullmatch(plain) and any(map(str.isdigit, plain)):
+    if len(plain) <= _LONGEST and re.fullmatch(_TYPED, plain) and any(map(str.isdigit, plain)):
         number = float(plain)
         forms += [canonical(repr(number))] if isfinite(number) else []
     return tuple(dict.fromkeys(forms))
@@ -68,14 +69,14 @@ def meanings(text: str) -> tuple[str, ...]:
 
 def number_of(text: str) -> float | None:
     """Return the number by which a value is ordered: also of `1.10` and `007`; None if it is not a number."""
-    number = float(text) if len(text) <= _LONGEST and _AMOUNT.fullmatch(text) else None
+    number = float(text) if len(text) <= _LONGEST and re.fullmatch(_AMOUNT, text) else None
     return number if number is not None and isfinite(number) else None
 
 
 def period_of(text: str) -> tuple[str, str] | None:
     """Return the canonical forms between which the dates of a year, a month, a day or a time are; None if the text is
     none of them: `2024-01` has those from `2024-01-` up to but not including `2024-01-\\x7f`."""
-    match = _DATE.fullmatch(text.strip())
+    match = re.fullmatch(_DATE, text.strip())
     if match is None:
         return None
     year, month, day, time = match.group(1, 2, 3, 4)
@@ -92,7 +93,7 @@ def period_of(text: str) -> tuple[str, str] | None:
 
 def is_date(text: str) -> bool:
     """Return True if a value is written as a whole date."""
-    match = _DATE.fullmatch(text)
+    match = re.fullmatch(_DATE, text)
     return match is not None and match[3] is not None
 
 
@@ -129,7 +130,7 @@ _STARTS = frozenset("-0123456789")
 
 def _number_text(text: str) -> str | None:
     """Return the canonical form of a number; None if the text is not what a program prints for one."""
-    if not _PRINTED.fullmatch(text):
+    if not re.fullmatch(_PRINTED, text):
         return None
     if "." not in text and "e" not in text:
         return "0" if text == "-0" else text
@@ -141,7 +142,7 @@ def _number_text(text: str) -> str | None:
 
 def _date_text(text: str) -> str | None:
     """Return the canonical form of a whole date: padded, its time in UTC, none if that is midnight."""
-    match = _DATE.fullmatch(text)
+    match = re.fullmatch(_DATE, text)
     if match is None or match[3] is None:
         return None
     from datetime import date, datetime

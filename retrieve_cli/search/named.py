@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,7 @@ from retrieve_cli.contracts.terms.words import has_words
 if TYPE_CHECKING:
     from retrieve_cli.storage.records.view import RecordView
 
-_SEPARATED = re.compile(r"[,;\n]|\sand\s|\s&\s")
-_WORD = re.compile(r"[^\s,;]+")
+_SEPARATORS = (",", ";", "\n", " and ", " & ")
 _BETWEEN = frozenset({"and", "&", "or"})
 _FEWEST = 3
 """Names of a list that has blanks alone between them."""
@@ -20,7 +18,7 @@ _MOST_WORDS = 100
 _LONGEST = 6
 """Words of a name."""
 _RARE = 0.01
-"""Share of the rows up to which a word is rare: without commas, at least half of the words of a list are."""
+"""Share of the rows up to which a word is rare: without commas, most of the words of a list are."""
 
 
 def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tuple[int, ...]:
@@ -28,8 +26,9 @@ def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tu
 
     Empty if it has other words, or only one name; `lexical` opens the index of words, if there is one.
     """
-    words = _WORD.findall(text)
-    separated = _SEPARATED.search(text.strip(" ,;\n")) is not None
+    words = text.replace(",", " ").replace(";", " ").split()
+    listed = text.strip(" ,;\n")
+    separated = any(separator in listed for separator in _SEPARATORS)
     fewest = 2 if separated else _FEWEST
     if not fewest <= len(words) <= _MOST_WORDS or not (separated or _are_rare(words, view, lexical())):
         return ()
@@ -49,12 +48,13 @@ def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tu
 
 
 def _are_rare(words: list[str], view: RecordView, index: Any) -> bool:
-    """Return True if at least half of the words are in few rows, which saves most queries a look at the names."""
+    """Return True if most of the words are in few rows, which saves most queries a look at the names."""
     if not hasattr(index, "place_of"):
         return True
     own = view.rows_by(index.unit)
-    terms = [(index.analyzer_of(own).terms(word) or [""])[0] for word in words]
+    analyzer = index.analyzer_of(own)
+    terms = [found[0] for word in words if (found := analyzer.terms(word))]  # none of a stop word
     places = [index.place_of(term) for term in terms]
     most = max(_RARE * (len(index) if own is None else int(own.sum())), 5)
     rare = [place is None or bool(index.rows_with(place, own) <= most) for place in places]
-    return 2 * rare.count(True) >= len(words)
+    return 2 * rare.count(True) > len(words)

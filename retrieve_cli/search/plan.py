@@ -217,9 +217,11 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
     present = registry.ordered(generation.manifest.recipe.retrievers)
     if options.hybrid and not options.retrievers:
         registry.check_required(present, settings)
-    by_words = tuple(name for name in present if retriever(name).role == "lexical")
-    if options.sort is not None and options.hybrid and not options.retrievers and by_words:
-        return by_words  # words match or do not; vectors are near to every record
+    sorts = options.sort is not None and options.hybrid and not options.retrievers
+    # Words match or do not; vectors are near to every record.
+    by_words = tuple(one.name for one in registry.loadable(present if sorts else ()) if one.role == "lexical")
+    if by_words:
+        return by_words
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
     if not (found := similar_names(generation)):

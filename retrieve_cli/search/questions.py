@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.assemble.registry import loadable
 from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
@@ -135,7 +135,7 @@ class RequestReader:
         def lexical() -> Any:
             indexes: Mapping[str, Any] = self._indexes or {}
             with suppress(*STEP_FAILURES):  # which the retriever reports
-                return next((indexes[name] for name in indexes if retriever(name).role == "lexical"), None)
+                return next((indexes[one.name] for one in loadable(indexes) if one.role == "lexical"), None)
             return None
 
         rows = named_records(view, text, lexical)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -178,6 +177,8 @@ def _as_ours(path: Path, error: sqlite3.Error) -> RetrieveError:
 
 def _reason(path: Path) -> int:
     """Return the error of the system that made SQLite fail, which does not name it."""
+    import resource  # a query does without it
+
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         return errno.EFBIG
     disk = os.statvfs(path.parent)

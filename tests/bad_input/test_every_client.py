@@ -87,8 +87,9 @@ SILENT = {
 
 
 def test_every_address_of_the_configuration_is_one_of_these() -> None:
-    keys = {f"{key.section}.{key.name}" for key in reaching_keys() if key.way == "address"}
-    keys |= {f"sources.{field.name}" for field in keys_of(SourceSetting) if way_of(field) == "address"}
+    asked = ("address", "download")
+    keys = {f"{key.section}.{key.name}" for key in reaching_keys() if key.way in asked}
+    keys |= {f"sources.{field.name}" for field in keys_of(SourceSetting) if way_of(field) in asked}
     assert keys == {name.partition(" ")[0] for name in CLIENTS} | ELSEWHERE.keys() | SILENT.keys()
 
 

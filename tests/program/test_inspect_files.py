@@ -30,8 +30,9 @@ def test_each_document_stands_with_its_sha1_and_all_of_its_chunks(docs: Path, re
     listed = retrieve("inspect", "files", "--json").json
     assert [file["file"] for file in listed["files"]] == ["berlin/berlin.md", "munich/munich.md", "readme.txt"]
     for file in listed["files"]:
-        named = json.dumps(["file", file["file"], ""], separators=(",", ":"))
-        assert file["sha1"] == hashlib.sha1((named + TEXTS[file["file"]]).encode()).hexdigest()
+        content = hashlib.sha1(TEXTS[file["file"]].encode()).hexdigest()
+        named = json.dumps(["document", file["file"], "", {}, content, ""], separators=(",", ":"))
+        assert file["sha1"] == hashlib.sha1(named.encode()).hexdigest()
         record = retrieve("inspect", "record", file["file"], "--json").json
         assert file["chunk_ids"] == [chunk["id"] for chunk in record["chunks"]]
         assert (file["records"], file["chunks"]) == (1, len(file["chunk_ids"]))

@@ -193,11 +193,11 @@ class TextAnalyzer:
         wanted |= {term for token in self.tokens(query, known=bool) for other in token.others for term in other}
         dropped = self._certain_stop_words(text, places)
         words = [(start, end, text[start:end]) for start, end in places]
-        shared = [
-            (start, end, word)
-            for start, end, word in words
-            if any(wanted.intersection(terms) for terms in self.read_word(word))
-        ]
+        shared = []
+        for start, end, word in words:
+            terms, others = self.read_word(word)
+            if not wanted.isdisjoint(terms) or not wanted.isdisjoint(others):
+                shared.append((start, end, word))
         content = [(start, end) for start, end, word in shared if word.lower() not in dropped]
         around = [(start, end) for start, end, form in self.forms_of_text(text) if form in wanted]
         content = content or [(start, end) for start, end, _ in shared]
@@ -214,11 +214,17 @@ class TextAnalyzer:
         read = self._cache.get(word)
         if read is None:
             terms = self._terms(word if word.isascii() else clean(word))
-            forms = dict.fromkeys(map(self.term_of_part, _forms(clean(word)))) if terms else stop_terms(word)
+            forms = self._other_forms(word) if terms else stop_terms(word)
             read = terms, tuple(form for form in forms if form and form not in terms)
             if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = read
         return read
+
+    def _other_forms(self, word: str) -> Collection[str]:
+        """Return the terms of the forms of a compound or a name; none of a plain word, or of one in capitals."""
+        if word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper()):
+            return ()
+        return dict.fromkeys(map(self.term_of_part, _forms(clean(word))))
 
     def forget(self) -> None:
         """Clear the caches of words."""
@@ -394,7 +400,7 @@ def known_language(name: str) -> str:
 def _forms(word: str) -> list[str]:
     """Return a compound without its joints, empty if it has none, followed by the parts of a name, if they look like
     words: AB-1234 is AB1234; listApiKeys is list, Api and Keys; 10um is 10 and um; but 3D and NIfTI are one."""
-    if word.isalpha() and word[1:].islower():
+    if word.isalpha() and (word[1:].islower() or word.isupper()):
         return [""]
     pieces = [piece for piece in _JOINT.split(word.rpartition(":")[2]) if piece]
     parts = [part for piece in pieces for part in re.split(_BOUNDARY, piece)]

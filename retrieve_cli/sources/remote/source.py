@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError
+from retrieve_cli.contracts import Item, Json, Notice, Refused
+from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.remote.transfer import sweep
@@ -44,3 +44,9 @@ class RemoteSource(CatalogSource):
             self._fetcher.fetch(self.path)
         except RetrieveError as error:
             raise type(error)(f"{self.name}: {error.message}", hint=error.hint) from error
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        try:
+            yield from super().scan()
+        except UsageError as error:  # which names the local file
+            raise UsageError(f"{self.name}: {error.message}", hint=error.hint) from error
