@@ -25,8 +25,9 @@ def kept(settings: Settings) -> dict[str, dict[str, Any]]:
 def indexed(settings: Settings) -> dict[str, Any]:
     """Return the keys that shape an index, marked with * in config.yaml, as JSON; without those at their default."""
     found: dict[str, Any] = {}
+    defaults = Settings()
     for section, keys in index_keys().items():
-        own, default = getattr(settings, section), getattr(Settings(), section)
+        own, default = getattr(settings, section), getattr(defaults, section)
         changed = {key: getattr(own, key) for key in keys if getattr(own, key) != getattr(default, key)}
         found |= {f"{section}.{key}": plain(value) for key, value in changed.items()}
     return found

@@ -196,8 +196,11 @@ def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: 
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         return False
-    by_default = options.hybrid and options.sort is None
-    return not options.dense_only and (by_default if options.expand is None else options.expand)
+    if options.sort is not None:
+        if options.expand:
+            say("no linked records: `sort` orders the results")
+        return False
+    return not options.dense_only and (options.hybrid if options.expand is None else options.expand)
 
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
@@ -298,9 +301,8 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
             raise UsageError(f"{name} is empty", hint="for example: segment lungs in CT")
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
-    if options.sort is not None and (options.rerank or options.expand):
-        other = "a reranker orders" if options.rerank else "linked records come"
-        raise UsageError(f"{other} by score, and `sort` by a field", hint="remove one of them")
+    if options.sort is not None and options.rerank:
+        raise UsageError("a reranker orders by score, and `sort` by a field", hint="remove one of them")
     if options.min_score is not None and any(query.also for query in queries):
         message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
         raise UsageError(message, hint="remove min_score, or the variants (--also)")

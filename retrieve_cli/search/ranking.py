@@ -142,10 +142,15 @@ def rank(
     )
 
 
+_OF_SCORES = ("rerank", "expand", "boosts", "min_score", "min_confidence", "grade")
+"""Options that mean nothing for a list without scores."""
+
+
 def _listed(opened: Opened, queries: Sequence[Query], options: SearchOptions) -> Ranked:
     """The rankings of queries without words: all records that they may find, none of them scored."""
     begun = time.perf_counter()
     pipeline = listing_of(seen_by_any(opened.generation, queries), opened, options)
+    ignored = ", ".join(name for name in _OF_SCORES if getattr(options, name))
     steps = list(pipeline.run(list(map(Ranking, queries))))
     deadline = Deadline(options.deadline_ms, queries=len(queries), spent=opened.seconds, durations=opened.durations)
     return Ranked(
@@ -161,7 +166,7 @@ def _listed(opened: Opened, queries: Sequence[Query], options: SearchOptions) ->
         asked=(),
         done=(),
         deadline=deadline,
-        notices=(),
+        notices=(f"a list without a query has no scores: not applied: {ignored}",) if ignored else (),
         skip_kinds={},
     )
 

@@ -58,7 +58,7 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield a connection that sees one moment of the file; None if there is no file yet.
+    """Yield a connection to a snapshot of the file; None if there is no file yet.
 
     Raises:
         IndexCorrupt: it is damaged, or another file is in its place.

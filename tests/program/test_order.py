@@ -68,7 +68,7 @@ def test_dates_and_years_are_in_the_order_of_time(tmp_path: Path) -> None:
     assert ids(index.search("", sort="day")) == ["1", "4", "2", "0", "3", "5"]
 
 
-def test_filters_alone_list_what_they_keep(retrieve: Program) -> None:
+def test_filters_alone_list_what_they_keep(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     indexed(retrieve, [{**row, "license": "MIT" if row["id"] < "r03" else "GPL-3.0"} for row in ROWS])
     listed = ["r00", "r01", "r02"]
     for words in (["--filter", "license=mit"], ["license:MIT"], ["[FILTER:license=MIT]"]):
@@ -84,6 +84,10 @@ def test_filters_alone_list_what_they_keep(retrieve: Program) -> None:
     assert "the query is empty" in refused(retrieve, "query")
     assert "did you mean `year`" in refused(retrieve, "query", "pump", "--sort", "yeer:desc")
     assert "sort" in refused(retrieve, "query", "pump", "--sort", "year", "--rerank")
+    unscored = answered(retrieve, "--filter", "license=MIT", "--min-score", 5, "--expand")
+    assert unscored["notices"] == ["a list without a query has no scores: not applied: expand, min_score"]
+    monkeypatch.setenv("RETRIEVE_EXPANSION__ENABLED", "true")  # of the configuration, which refuses no order
+    assert answered(retrieve, "pump", "--sort", "year")["notices"] == ["no linked records: `sort` orders the results"]
 
 
 def test_a_threshold_drops_records_and_not_the_others_of_the_order(index: retrieve_cli.Index) -> None:

@@ -137,9 +137,9 @@ def test_only_the_upper_floors_see_the_settings() -> None:
 
 
 WITH_COLUMNS = ("ingest/", "operations/doctor/", "operations/status.py", "cli/printing.py", "storage/records/view.py")
-"""What writes columns, what tells the operator of all of them, and the view by which everything else reads them."""
+"""Modules that write columns or show all of them to the operator, and the view by which all others read them."""
 OF_ALL = ["evaluation/evaluate.py", "operations/views.py", "search/access.py", "server/page/view.py"]
-"""What makes a view of all records: for callers without a tenant, and for the operator."""
+"""Modules that make a view of all records: for callers without a tenant, and for the operator."""
 
 
 def test_requests_read_columns_by_way_of_the_view_of_a_caller_alone() -> None:

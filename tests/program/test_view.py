@@ -87,7 +87,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Door
 
 
 def told(index: Index, asked: Row) -> Any:
-    """What an answer tells, besides scores and the order that they decide; or the error."""
+    """Return an answer without its scores and the order that they decide; or the error."""
     try:
         choices = {"text": asked["query"], **asked, "tenant": "acme"}
         choices.pop("query")
