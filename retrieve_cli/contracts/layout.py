@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Literal, NamedTuple
 
-Kind = Literal["heading", "paragraph", "list", "table", "code", "caption"]
+Kind = Literal["heading", "paragraph", "list", "table", "code", "caption", "quote"]
 ContentType = Literal["text", "table", "code", "list", "figure"]
 """Kind of most of a stretch of text; a figure is known by its caption."""
 _CONTENT: dict[Kind, ContentType] = {"table": "table", "code": "code", "list": "list", "caption": "figure"}
@@ -30,6 +30,8 @@ class Block(NamedTuple):
     """Level of a heading, from 1 (outermost) to 6."""
     anchor: str = ""
     """Name that a link can lead to, without `#`."""
+    title: str = ""
+    """Words of a heading whose text has marks as well; empty: its text has none."""
 
 
 class DocumentPage(NamedTuple):
@@ -46,6 +48,19 @@ class DocumentPage(NamedTuple):
     end: int
     image_only: bool = False
     """True if the page has no text layer."""
+    alone: bool = False
+    """True for a slide or a form, whose text belongs together: no chunk goes across its edges."""
+
+
+class Dropped(NamedTuple):
+    """Text of a document that its reader left out, as far as it is counted and shown."""
+
+    reason: str
+    """Kind of text, in the singular: `running head`, `navigation block`."""
+    text: str
+    """Its words, shortened."""
+    page: int = 0
+    """Page that it stood on, from 1; 0 if the document has no pages."""
 
 
 class Place(NamedTuple):

@@ -14,7 +14,7 @@ from retrieve_cli.frozen import Described, Frozen
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from retrieve_cli.contracts.layout import Layout, Mark, Place
+    from retrieve_cli.contracts.layout import Dropped, Layout, Mark, Place
 
 
 class Field(Frozen):
@@ -144,6 +144,8 @@ class Parsed(Frozen):
     """Title found in the text, for documents whose metadata has none."""
     body_start: int = 0
     notices: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    """Text that is not part of the document, such as running heads: counted when it is read, and shown on demand."""
 
 
 class DocumentFile(NamedTuple):

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout, Mark, Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Dropped, Kind, Layout, Mark, Words
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import framed
@@ -137,8 +137,9 @@ _Name = Annotated[str, Meta(max_length=1000)]
 _FARTHEST = 1e7
 """Largest coordinate, in points: the edge of a page of 3.5 km."""
 _Side = Annotated[float, Meta(ge=0, le=_FARTHEST)]
-_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=6)], _Name]
-_Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool]
+_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=6)], _Name, _Name]
+_Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool, bool]
+_Dropped = tuple[_Name, _Name, _Offset]
 
 
 class _Structure(Struct):
@@ -148,6 +149,7 @@ class _Structure(Struct):
     metadata: dict[str, Any]
     body_start: _Offset
     notices: list[str]
+    dropped: list[_Dropped]
     words: bool
     blocks: list[_Block] | None
     pages: list[_Page]
@@ -166,6 +168,7 @@ def packed(parsed: Parsed) -> bytes:
         "metadata": dict(parsed.metadata),
         "body_start": parsed.body_start,
         "notices": list(parsed.notices),
+        "dropped": parsed.dropped,
         "blocks": None if layout is None else layout.blocks,
         "pages": () if layout is None else layout.pages,
         "words": words is not None,
@@ -205,7 +208,8 @@ def unpacked(content: bytes) -> Parsed:
         layout = Layout(tuple(_blocks(found.blocks, len(text))), pages, placed)
     if layout is None or layout.words is None:
         _require(not words, "words without a layout")
-    return Parsed(text, layout, found.metadata, found.title, found.body_start, tuple(found.notices))
+    dropped = tuple(Dropped(*row) for row in found.dropped)
+    return Parsed(text, layout, found.metadata, found.title, found.body_start, tuple(found.notices), dropped)
 
 
 def _blocks(rows: list[_Block], size: int) -> Iterable[Block]:

@@ -48,33 +48,33 @@ def is_rejected(content: bytes) -> bool:
     return False
 
 
-BLOCK, PAGE = [0, 5, "heading", 1, ""], [1, "", 1.0, 1.0, 0, 19, False]
+BLOCK, PAGE = [0, 5, "heading", 1, "", ""], [1, "", 1.0, 1.0, 0, 19, False, False]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"blocks": [[0, 20, "paragraph", 0, ""]]},
-        {"blocks": [[-1, 5, "paragraph", 0, ""]]},
-        {"blocks": [[5, 0, "paragraph", 0, ""]]},
-        {"blocks": [[0.0, 5, "paragraph", 0, ""]]},
-        {"blocks": [[True, 5, "paragraph", 0, ""]]},
+        {"blocks": [[0, 20, "paragraph", 0, "", ""]]},
+        {"blocks": [[-1, 5, "paragraph", 0, "", ""]]},
+        {"blocks": [[5, 0, "paragraph", 0, "", ""]]},
+        {"blocks": [[0.0, 5, "paragraph", 0, "", ""]]},
+        {"blocks": [[True, 5, "paragraph", 0, "", ""]]},
         {"blocks": [BLOCK, BLOCK]},
-        {"blocks": [[0, 5, "picture", 0, ""]]},
-        {"blocks": [[0, 5, [], 0, ""]]},
-        {"blocks": [[0, 5, "heading", 7, ""]]},
-        {"blocks": [[0, 5, "heading", 1, "a" * 2000]]},
+        {"blocks": [[0, 5, "picture", 0, "", ""]]},
+        {"blocks": [[0, 5, [], 0, "", ""]]},
+        {"blocks": [[0, 5, "heading", 7, "", ""]]},
+        {"blocks": [[0, 5, "heading", 1, "a" * 2000, ""]]},
         {"blocks": [[0, 5, "heading", 1]]},
         {"blocks": {}},
         {"blocks": None},
-        {"pages": [[1, "", 1.0, 1.0, 0, 20, False]]},
+        {"pages": [[1, "", 1.0, 1.0, 0, 20, False, False]]},
         {"pages": [PAGE, PAGE]},
-        {"pages": [[0, "", 1.0, 1.0, 0, 19, False]]},
-        {"pages": [[2**60, "", 1.0, 1.0, 0, 19, False]]},
-        {"pages": [[1, None, 1.0, 1.0, 0, 19, False]]},
-        {"pages": [[1, "", -1.0, 1.0, 0, 19, False]]},
-        {"pages": [[1, "", 1e300, 1.0, 0, 19, False]]},
-        {"pages": [[1, "", 1.0, 1.0, 0, 19, 0]]},
+        {"pages": [[0, "", 1.0, 1.0, 0, 19, False, False]]},
+        {"pages": [[2**60, "", 1.0, 1.0, 0, 19, False, False]]},
+        {"pages": [[1, None, 1.0, 1.0, 0, 19, False, False]]},
+        {"pages": [[1, "", -1.0, 1.0, 0, 19, False, False]]},
+        {"pages": [[1, "", 1e300, 1.0, 0, 19, False, False]]},
+        {"pages": [[1, "", 1.0, 1.0, 0, 19, 0, False]]},
         {"pages": [PAGE]},
         {"pages": "none"},
         {"words": False},
