@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pypdfium2.raw as pdfium
 
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.page import PageText
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument

@@ -1,6 +1,4 @@
-"""Lines of a column, in the order in which they are read.
-
-Segments of a page: words that follow one another on one line without a wide gap.
+"""Lines of a column, and the segments of a page that they are made of: words on one line without a wide gap.
 
 The layout of a page is found on segments instead of words: there are five times fewer, and none of them reaches over
 the gap between two columns.
@@ -8,7 +6,7 @@ the gap between two columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
 from operator import attrgetter
@@ -17,20 +15,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.sources.formats.pdf.raw import RTL, reading_boxes
+from retrieve_cli.sources.formats.pdf.words import RTL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.sources.formats.pdf.page_words import PageWords
+    from retrieve_cli.sources.formats.pdf.words import Boxes, PageWords
 
-
+_GAP = 0.8
+"""Gap between two words, in font sizes, that ends a segment: more than a word space, less than a gap of columns."""
+_OVERLAP_OF_WORDS = 0.35
+"""Share of the lower word's height by which two words of one line overlap at least."""
+_JUMP = 1.6
+"""Ratio of font sizes above which two words are not of one segment: an initial beside its line."""
 _OVERLAP = 0.5
 """Share of the lower segment's height by which two segments of one line overlap."""
 _GLUE = 0.1
 """Gap in font sizes below which two segments are parts of one word, such as the letters of a logo drawn one by one."""
 _INITIAL = 1.6
 """Height of an initial, in heights of its line; it is beside several lines and belongs to the first one."""
+
+
+class Segment(NamedTuple):
+    """Words `first` to `last - 1` of a page; places as its reader sees them, see `reading_boxes`."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    first: int
+    last: int
+    size: float
+    bold: bool
+    fixed: bool
+    chars: int
+    rtl: bool = False
+    table: int = -1
+    """Number of the table that it replaces; -1 for text."""
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
 
 
 class Line(NamedTuple):
@@ -142,42 +167,14 @@ def _leftward(row: Sequence[Segment]) -> Iterator[Segment]:
         yield from stretch if rtl else reversed(stretch)
 
 
-_GAP = 0.8
-"""Gap between two words, in font sizes, that ends a segment: more than a word space, less than a gap of columns."""
-_OVERLAP_OF_WORDS = 0.35
-"""Share of the lower word's height by which two words of one line overlap at least."""
-_JUMP = 1.6
-"""Ratio of font sizes above which two words are not of one segment: an initial beside its line."""
+def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None = None) -> dict[int, list[Segment]]:
+    """Return the segments of a page by the turn of their text, without the words that are `taken` by tables.
 
-
-class Segment(NamedTuple):
-    """Words `first` to `last - 1` of a page; places as its reader sees them, see `directions.reading_boxes`."""
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    first: int
-    last: int
-    size: float
-    bold: bool
-    fixed: bool
-    chars: int
-    rtl: bool = False
-    table: int = -1
-    """Number of the table that it replaces; -1 for text."""
-
-    @property
-    def height(self) -> float:
-        return self.y1 - self.y0
-
-
-def segments_of(words: PageWords, taken: NDArray[np.bool_] | None = None) -> Mapping[int, Sequence[Segment]]:
-    """Return the segments of a page by the turn of their text, without the words that are `taken` by tables."""
+    `boxes` are the reading boxes of the words.
+    """
     count = len(words.texts)
     if not count:
         return {}
-    boxes = reading_boxes(words.boxes, words.turns)
     rtl = np.array([bool(RTL.search(text)) for text in words.texts]) if RTL.search(" ".join(words.texts)) else None
     starts = np.flatnonzero(np.concatenate([[True], _breaks(words, boxes, rtl, taken)]))
     lengths = np.array(list(map(len, words.texts)))
@@ -205,7 +202,7 @@ def segments_of(words: PageWords, taken: NDArray[np.bool_] | None = None) -> Map
 
 
 def _breaks(
-    words: PageWords, boxes: NDArray[np.float32], rtl: NDArray[np.bool_] | None, taken: NDArray[np.bool_] | None
+    words: PageWords, boxes: Boxes, rtl: NDArray[np.bool_] | None, taken: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
     """Return for each word but the first one if it begins a segment, (n - 1,)."""
     before, after = boxes[:-1], boxes[1:]

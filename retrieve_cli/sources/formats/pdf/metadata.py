@@ -31,11 +31,12 @@ _TITLE_LINES = 4
 
 def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:
     """Return the metadata that the file itself has; `name` is its file name."""
-    values = {key: _value(document, key) for key in ("Title", "Author", "Keywords", "CreationDate")}
+    values = {key: _value(document, key) for key in ("Title", "Author", "Subject", "Keywords", "CreationDate")}
     words = re.split(r"[;,]", values["Keywords"])
     found: dict[str, Json] = {
         "title": values["Title"] if _is_title(values["Title"], name) else "",
         "author": "" if _PROGRAM.fullmatch(values["Author"]) else values["Author"],
+        "description": values["Subject"],
         "created": _iso_date(values["CreationDate"]),
         "keywords": list(dict.fromkeys(word.strip() for word in words if word.strip()))[:_MOST_KEYWORDS],
         "language": _language(document),

@@ -81,12 +81,12 @@ class Draft:
     """Numbers of the lines that begin an item of a list."""
 
 
-def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle) -> Iterator[list[Draft]]:
-    """Yield the blocks that each page begins; the last one may continue on the next page and then is its first."""
+def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle, *, alone: bool) -> Iterator[list[Draft]]:
+    """Yield the blocks that each page begins; unless pages stand alone, the last one may continue on the next page."""
     waiting: list[Draft] = []
     for item in flow:
         drafts = _of_page(item, headings.get(item.page.index, ()), body)
-        if waiting and drafts and _continues(waiting[-1], drafts[0]):
+        if waiting and drafts and not alone and _continues(waiting[-1], drafts[0]):
             waiting[-1].lines += drafts.pop(0).lines
             if not drafts:
                 continue

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 
 from retrieve_cli.contracts.layout import Block, Kind, Words
-from retrieve_cli.sources.formats.markdown import GrowingText
 from retrieve_cli.sources.formats.pdf.headings import PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.page import PageText
 from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -23,16 +23,26 @@ _WIDEST_INDENT = 40
 """Spaces at the beginning of a line of code, and between two of its words, at most."""
 
 
-class PdfTextWriter(GrowingText):
+class PdfTextWriter:
     """Writes blocks one after the other, with a blank line between them."""
 
     def __init__(self, source: Sequence[PageText]) -> None:
-        super().__init__()
+        self.blocks: list[Block] = []
+        self.length = 0
+        self._pieces: list[str] = []
         self._source = source
         self._starts, self._ends, self._pages = array("I"), array("I"), array("I")
         self._boxes = array("f")
         self.extents: dict[int, tuple[int, int]] = {}
         """First character of each page with text, and the one after its last."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def _put(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.length += len(piece)
 
     @property
     def words(self) -> Words:
@@ -155,13 +165,17 @@ class PdfTextWriter(GrowingText):
         if word[-1] == "\xad":
             return True
         stem, rest = _LETTERS.match(word[-2::-1]), _LETTERS.match(following)
-        return bool(stem and rest and rest[0][0].islower() and (stem[0][::-1] + rest[0]).casefold() in self._stems)
+        if not (stem and rest and rest[0][0].islower()):
+            return False
+        halves = stem[0][::-1].casefold(), rest[0].casefold()
+        return "".join(halves) in self._stems or self._stems[halves[0]] < 1 or self._stems[halves[1]] < 2
 
     @cached_property
-    def _stems(self) -> frozenset[str]:
-        """The words of the whole document, without marks."""
+    def _stems(self) -> Counter[str]:
+        """Counts of the words of the whole document, without marks and divided words' first parts."""
         texts = chain.from_iterable(page.words.texts for page in self._source)
-        return frozenset(chain.from_iterable(map(_LETTERS.findall, (text.casefold() for text in texts))))
+        whole = (text.casefold() for text in texts if not text.endswith(_HYPHENS))
+        return Counter(chain.from_iterable(map(_LETTERS.findall, whole)))
 
     def _code(self, draft: Draft) -> None:
         """Write lines with the indentation and the gaps that they have on the page."""
