@@ -44,7 +44,7 @@ def parsed_record(
 
 
 def with_summary(parsed: Parsed, title: str) -> tuple[str, Layout | None]:
-    """Return the text of a document below what its metadata say of it, as its first paragraph, and its layout.
+    """Return the text of a document below the prose of its metadata, as its first paragraph, and its layout.
 
     The lines of that paragraph take the place of blank lines at the top, as front matter leaves them, so that the lines
     below keep their numbers.

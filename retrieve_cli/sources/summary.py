@@ -1,4 +1,4 @@
-"""Text of a document's metadata that belongs to what is searched: its description, other names, and keywords."""
+"""Searched text from the metadata of a document: its description, other names, and keywords."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 4000
 
 def summary_of(metadata: Mapping[str, Json], *, title: str = "") -> list[str]:
     """Return lines of text: descriptions, then names, keywords and tags with a label. A value that is the title, or
-    stands in another line, is not repeated."""
+    part of another line, is not repeated."""
     lines: list[str] = []
     shown = [title or " ".join(strings(metadata.get("title")))]
     for key, label in (*((key, "") for key in _PROSE), *_LABELLED):

@@ -19,7 +19,7 @@ _LARGEST = 2**53
 def front_matter(text: str) -> tuple[dict[str, Json], int, int, str]:
     """Return the metadata at the top of a text, the start and end of their lines, and a complaint if they are invalid.
 
-    Values are those of a catalog: a number is one that JSON prints the same way, a date is a text. Without front
+    Values are as in a catalog: a number is one that JSON prints the same way, a date is a text. Without front
     matter the end is 0, as if it is a text between two rules. Blank lines and HTML comments may be above it. `text` has
     "\n" as its line ends.
     """

@@ -36,7 +36,7 @@ _LONGEST = 800
 """Characters of a heading that are read, and of a line in bold that acts as one."""
 _BOLD_LEVEL = 8
 """Below all headings with marks, and below lines that are listed titles (7)."""
-_ATTRIBUTES = re.compile(r"\s*\{([#.:][^{}]*)\}\s*$")
+_ATTRIBUTES = re.compile(r"\{([#.:][^{}]*)\}$")
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=[^\s*_])([^*\n]{1,200})(?<=[^\s*_])\1[ \t]*\n?")
 _NO_HEADING = ".,;:!?。，；：！？"
 """Marks that end a sentence or introduce the next text."""
@@ -124,7 +124,7 @@ def heading_words(heading: str) -> tuple[str, str]:
     """Return the words of a heading without marks, pictures, comments and the addresses of links, and its anchor."""
     heading = heading[:_LONGEST]
     anchor = ""
-    attributes = _ATTRIBUTES.search(heading)
+    attributes = _ATTRIBUTES.search(heading.rstrip())
     if attributes is not None:
         heading = heading[: attributes.start()]
         names = [name[1:] for name in attributes[1].split() if name.startswith("#")]

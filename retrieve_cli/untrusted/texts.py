@@ -23,7 +23,7 @@ def read_user_text(path: Path | str, *, limit: int) -> str:
     """Return a text of a person in any encoding, see `user_text`.
 
     Raises:
-        OSError: it cannot be read, is larger than `limit`, or is not a text; `strerror` says why.
+        OSError: it cannot be read, is larger than `limit`, or is not a text; `strerror` has the reason.
     """
     decoded = user_text(files.read_bytes(path, limit=limit))
     if decoded is None:
@@ -46,7 +46,7 @@ def user_text(content: bytes) -> tuple[str, str] | None:
 
 
 def decode(content: bytes) -> tuple[str, str] | None:
-    """Return a text as it is and the name of its encoding; None if the bytes are not a text.
+    """Return a text, unchanged, and the name of its encoding; None if the bytes are not a text.
 
     Bytes that are not in the encoding of the beginning make the whole text `latin-1`; in UTF-16
     they become U+FFFD.

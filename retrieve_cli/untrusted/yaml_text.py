@@ -34,7 +34,9 @@ Number = Callable[[str], int | float | None]
 
 
 def core_number(text: str) -> int | float | None:
-    """Return the number that a plain scalar is in the core schema of YAML 1.2; None if it is none."""
+    """Return the number that a plain scalar is in the core schema of YAML 1.2; None for other texts."""
+    if text.lower().lstrip("+-") in (".inf", ".nan"):
+        return float(text.replace(".", ""))
     if re.fullmatch(_INTEGER, text):
         return int(text)
     return float(text) if re.fullmatch(_FLOAT, text) else None

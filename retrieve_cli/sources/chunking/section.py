@@ -121,8 +121,8 @@ class Section(Frozen):
 
 
 def sections_of(blocks: Iterable[TextBlock]) -> Iterator[Section]:
-    """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section. The
-    text of a slide or a form does not share a section with that of another page."""
+    """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section. A
+    slide or a form shares no section with another page."""
     for _, page in groupby(blocks, key=lambda block: block.page if block.alone else None):
         waiting: list[TextBlock] = []
         for path, members in groupby(page, key=lambda block: block.path):

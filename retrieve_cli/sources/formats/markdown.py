@@ -1,4 +1,4 @@
-"""Markdown and plain text, which stay as they are but for three things.
+"""Markdown and plain text, in which three things change.
 
 Lines of front matter are blank, pictures in base64 are cut, and other encodings and line ends are read by the one
 decoder. Lines keep their numbers.
@@ -72,7 +72,7 @@ def markdown_document(
 
 
 def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
-    """Return the text with the data of its pictures cut, line by line as it was, and what was cut."""
+    """Return the text without the data of its pictures, and these pictures; lines keep their numbers."""
     if ";base64," not in text:
         return text, ()
     dropped: list[Dropped] = []
