@@ -109,7 +109,7 @@ bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside othe
 	$(BIN)/python -m benchmarks.serve $(FLAGS)
 	$(BIN)/python -m benchmarks.serve_swaps
 
-bench-documents: $(READY)  ## What documents' readers find of made files, and pages per second (FLAGS="--against ../before --kinds pdf-2,docx")
+bench-documents: $(READY)  ## Words, order, headings and tables that are read of made documents, and pages per second (FLAGS="--against ../before --kinds pdf-2,docx")
 	$(BIN)/python -m benchmarks.documents $(FLAGS)
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints

@@ -1,4 +1,4 @@
-"""One reader of documents over a list of files: what it reads, and its CPU seconds from bytes to chunks or to text.
+"""One reader of documents over a list of files: their contents, and its CPU seconds from bytes to chunks or to text.
 
 python benchmarks/document_readers.py NAME FILE... prints one line of JSON. `retrieve` is the package on PYTHONPATH,
 which may be that of another checkout; the peers go from a file to its text.

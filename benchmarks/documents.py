@@ -1,4 +1,4 @@
-"""`make bench-documents`: what the readers of documents find of made files whose contents are known, and how fast.
+"""`make bench-documents`: how much of made files, whose contents are known, is read, and how fast.
 
 python -m benchmarks.documents [--against CHECKOUT] [--kinds pdf-1,pdf-2,docx] [--documents 6] [--rounds 1]
 [--folder DIR] [--copies 0]
@@ -7,7 +7,7 @@ For each kind of file: the F1 of its words, the share of pairs of words that are
 the rows of its tables, and pages (or documents) per CPU second from bytes to chunks. With another checkout, its figures
 stand in brackets, and each document counts as won or lost in each measure by more than half a hundredth; losses are
 named. PDF stands beside pdf_oxide and pypdfium2. The files of a folder, whose contents are not known, are compared with
-what the other checkout reads of them. With copies, `retrieve build` reads all files so many times: its peak memory must
+the reading of the other checkout. With copies, `retrieve build` reads all files so many times: its peak memory must
 not grow. Nothing is fetched.
 """
 

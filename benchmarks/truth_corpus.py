@@ -54,7 +54,7 @@ class Truth(NamedTuple):
 
 
 def truth_of(nodes: Sequence[Node]) -> Truth:
-    """Return what a reader should find."""
+    """Return the contents that a reader should find."""
     rows = [row for node in nodes for row in node.rows]
     texts = [" ".join((node.text, *node.items, *(cell for row in node.rows for cell in row))) for node in nodes]
     return Truth("\n".join(texts), [node.text for node in nodes if node.kind == "heading"], rows)
@@ -314,7 +314,7 @@ def _notebook(made: Made) -> bytes:
     cells: list[dict[str, object]] = []
     for node in made.nodes:
         if node.kind == "code":
-            empty = {"execution_count": None, "metadata": {}, "outputs": []}
+            empty: dict[str, object] = {"execution_count": None, "metadata": {}, "outputs": []}
             cells.append({"cell_type": "code", "source": node.text, **empty})
         else:
             cells.append({"cell_type": "markdown", "source": _block(node), "metadata": {}})
