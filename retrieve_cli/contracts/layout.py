@@ -53,14 +53,14 @@ class DocumentPage(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Text of a document that its reader left out, as far as it is counted and shown."""
+    """Text of a document that its reader left out; it is counted and shown."""
 
     reason: str
     """Kind of text, in the singular: `running head`, `navigation block`."""
     text: str
     """Its words, shortened."""
     page: int = 0
-    """Page that it stood on, from 1; 0 if the document has no pages."""
+    """Page of that text, from 1; 0 if the document has no pages."""
 
 
 class Place(NamedTuple):
