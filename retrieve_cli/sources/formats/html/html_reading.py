@@ -160,7 +160,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _codec(label: str) -> str:
-    """Return the codec that browsers use for a label; empty if they know no such label."""
+    """Return the codec that browsers use for a label; empty for an unknown label."""
     try:
         codec = codecs.lookup(_OTHER_LABELS.get(label.lower(), label)).name
     except LookupError:
