@@ -57,7 +57,7 @@ def html_document(
 ) -> Parsed:
     """Return the text, the blocks and the metadata of a page; `metadata` replaces its own.
 
-    With `main_content`, navigation and all that is beside a marked main part are left out. `xhtml`:
+    With `main_content`, navigation and all that is beside a marked main part are skipped. `xhtml`:
     an element may be empty in the way of XML, as in `<a/>`.
 
     Raises:

@@ -1,7 +1,7 @@
 """Choice of the main part of a page: an element, of which every block is kept but its navigation.
 
 A page may mark its main part; otherwise it is the whole page. Navigation is known by its element or
-role, or by a name for it on a part that has mainly links. Texts that are left out are counted.
+role, or by a name for it on a part that has mainly links. Texts that are skipped are counted.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Measures:
 def main_part(tree: Tree) -> PagePart:
     """Return the main part of a page; everything, with a notice, if it would be empty.
 
-    Texts that are left out are added to `tree.dropped`.
+    Texts that are skipped are added to `tree.dropped`.
     """
     measures = _Measures(tree)
     root = _marked(tree, measures)

@@ -69,7 +69,7 @@ def pipe_table(tree: Tree, table: int, *, skipped: AbstractSet[int]) -> str:
     """Return a table as lines of cells between `|`; a merged cell is in every place that it covers.
 
     The first row is the header if it is in `<thead>`, if all its cells are headers or in bold type,
-    or if the table says that it is one; otherwise the header is empty.
+    or if the table has its role as an attribute; otherwise the header is empty.
     """
     rows = [list(_cells(tree, row, skipped)) for row in _rows(tree, table)]
     grid = [row for row in _grid(tree, rows, skipped) if any(row)]

@@ -76,7 +76,7 @@ class Tree:
                 inner += 1
 
     def drop(self, reason: str, text: str) -> None:
-        """Count a text that is left out; the first ones are kept to be shown."""
+        """Count a text that is skipped; the first ones are kept to be shown."""
         if any(char.isalnum() for char in text) and len(self.dropped) < _MOST_DROPPED:
             self.dropped.append(Dropped(reason, shortened(text)))
 

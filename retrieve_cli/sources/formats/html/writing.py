@@ -137,7 +137,7 @@ class HtmlText:
         return flat(self._tree, node, skipped=self._skipped | marks if marks else self._skipped)
 
     def _whole(self, node: int, name: str) -> bool:
-        """Write an element that is a block of its own; return False for any other element."""
+        """Write an element that is a separate block; return False for any other element."""
         if name in HEADINGS or self._tree.value(node, "role") == "heading":
             self._heading(node, name)
         elif name in CODE:
