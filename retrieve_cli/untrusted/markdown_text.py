@@ -53,7 +53,7 @@ _TAG = re.compile(r"<[^<>]{0,1000}>")
 def structure(text: str, start: int = 0) -> tuple[Layout, str]:
     """Return the blocks of `text[start:]`, and the words of its first heading or `<h1>`.
 
-    Every character is in a block but for white space, rules, and what has neither letters nor digits.
+    Every character is in a block but for white space, rules, and marks without letters and digits.
     """
     source = text[start:] if start else text
     starts = [start, *(start + match.end() for match in re.finditer(r"\r\n?|\n", source))]

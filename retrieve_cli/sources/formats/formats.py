@@ -68,7 +68,7 @@ FORMATS: Mapping[str, DocumentFormat] = {
             "html",
             (".htm", ".html", ".xhtml"),
             f"{_HERE}.html.html_reading",
-            ("selectolax", "trafilatura", "lxml_html_clean"),
+            ("selectolax",),
             rules=1,
             apart=True,
         ),
