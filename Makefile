@@ -109,8 +109,7 @@ bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside othe
 	$(BIN)/python -m benchmarks.serve $(FLAGS)
 	$(BIN)/python -m benchmarks.serve_swaps
 
-bench-documents: $(READY)  ## Pages per second from PDF to chunks beside other readers (FLAGS="--rounds 3 --only retrieve,pypdf")
-	test -d build/bench/peers/markitdown || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers pypdf pdfplumber 'markitdown[pdf]'
+bench-documents: $(READY)  ## Words, order, headings and tables that are read of made documents, and pages per second (FLAGS="--against ../before --kinds pdf-2,docx")
 	$(BIN)/python -m benchmarks.documents $(FLAGS)
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints

@@ -1,200 +1,205 @@
-"""`make bench-documents`: pages per second and core from bytes to chunks, beside other readers of PDF, in one run.
+"""`make bench-documents`: how much of made files, whose contents are known, is read, and how fast.
 
-python -m benchmarks.documents [--rounds 3] [--papers 12] [--pages 1500] [--documents 300] [--only retrieve,pypdf]
-[--copies 40]
+python -m benchmarks.documents [--against CHECKOUT] [--kinds pdf-1,pdf-2,docx] [--documents 6] [--rounds 1]
+[--folder DIR] [--copies 0]
 
-The first corpus is made with reportlab: papers with two columns, tables and charts. The second are the manuals of
-Debian packages, fetched with `apt-get download`; without apt it is skipped, and the reason printed. The third are the
-HTML pages of these packages, whose figures are documents per second. A reader runs over a corpus in a process of its
-own, one after the other, round by round; only its CPU seconds count, without imports. A figure is the median over the
-rounds, a ratio the median of the ratios within a round. The peers are in build/bench/peers.
-`retrieve` goes on to chunks, the peers stop at the text. At last `retrieve build` reads the generated papers, and many
-copies of them: its peak memory must not grow with their number.
+For each kind of file: the F1 of its words, the share of pairs of words that are in order, the F1 of its headings and of
+the rows of its tables, and pages (or documents) per CPU second from bytes to chunks. With another checkout, its figures
+stand in brackets, and each document counts as won or lost in each measure by more than half a hundredth; losses are
+named. PDF stands beside pdf_oxide and pypdfium2. The files of a folder, whose contents are not known, are compared with
+the reading of the other checkout. With copies, `retrieve build` reads all files so many times: its peak memory must
+not grow. Nothing is fetched.
 """
 
 import argparse
 import json
 import os
-import shutil
+import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.made_papers import write_papers
-from benchmarks.process import ROOT, WORK, run
+from benchmarks.document_readers import Read
+from benchmarks.process import ENVIRONMENT, ROOT, WORK, run
+from benchmarks.truth_corpus import WRITERS, write_corpus
 
 FOLDER = WORK / "documents"
-PROGRAM = ROOT / "benchmarks" / "document_readers.py"
-READERS = ("retrieve", "pypdf", "pdfplumber", "markitdown", "trafilatura")
-PDF_READERS, HTML_READERS = READERS[:4], ("retrieve", "markitdown", "trafilatura")
-PACKAGES = (
-    "bash-doc",
-    "debian-policy",
-    "developers-reference",
-    "glpk-doc",
-    "gnuplot-doc",
-    "libcfitsio-doc",
-    "python-reportlab-doc",
-    "r-doc-pdf",
-)
-"""Packages with manuals in PDF: TeX, Texinfo, Sphinx, DocBook, LibreOffice and reportlab made them."""
-PAGES_PER_SECOND = 150.0
+MEASURES = ("words", "order", "headings", "rows")
+PEERS = ("pdf_oxide", "pypdfium2")
+NOTABLE = 0.005
+"""Difference of a measure that counts as won or lost."""
 GROWTH_MIB = 64.0
 """Most MiB by which the peak of a build may grow with the number of documents."""
-_LIMIT_S = 900.0
+_LIMIT_S = 1800.0
+_TOKEN = re.compile(r"\w+")
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of the readers: no network, the packages of the peers last."""
-    paths = [str(ROOT), str(WORK / "peers")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+class Run(NamedTuple):
+    """Figures of one reader: by file, the four measures, and CPU seconds."""
+
+    contents: Mapping[str, Read | str]
+    seconds: Mapping[str, float]
 
 
-def fetch_packages(folder: Path) -> tuple[list[Path], str]:
-    """Return the PDF and HTML files of the packages with the packages' names, or the reason why there are none."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        return [], "apt-get and dpkg-deb are not installed"
-    archives, tree = folder / "archives", folder / "tree"
-    archives.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in PACKAGES if not list(archives.glob(f"{name}_*.deb"))]
-    if missing:
-        command = ["apt-get", "download", "-q", *missing]
-        done = subprocess.run(command, cwd=archives, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+def read(name: str, files: Sequence[Path], *, tree: Path = ROOT, rounds: int = 1) -> Run:
+    """Read files with a reader in a process of its own; seconds are medians over the rounds."""
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(tree), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(ROOT / "benchmarks" / "document_readers.py"), name, *map(str, files)]
+    reports = []
+    for _ in range(rounds):
+        done = subprocess.run(
+            command, env=environment, cwd="/", capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
         if done.returncode:
-            return [], (done.stderr.strip() or "apt-get download failed").splitlines()[-1]
-    names = []
-    for archive in sorted(archives.glob("*.deb")):
-        name, version, *_ = archive.stem.split("_")
-        names.append(f"{name} {version}")
-        if not (tree / name).exists():
-            (tree / name).mkdir(parents=True)
-            subprocess.run(["dpkg-deb", "-x", str(archive), str(tree / name)], check=True, timeout=_LIMIT_S)
-    packed = [path for path in tree.rglob("*.pdf.gz") if path.is_file() and not path.with_suffix("").exists()]
-    if packed:
-        subprocess.run(["gunzip", "-k", *map(str, packed)], check=True, timeout=_LIMIT_S)
-    paths = (*sorted(tree.rglob("*.pdf")), *sorted(tree.rglob("*.html")))
-    files = [path for path in paths if path.is_file() and not path.is_symlink()]
-    return files, ", ".join(names)
+            raise SystemExit(f"{name} of {tree}: {done.stderr[-2000:]}")
+        reports.append(json.loads(done.stdout.splitlines()[-1]))
+    timed = {name: statistics.median(report["seconds"][name] for report in reports) for name in reports[0]["seconds"]}
+    found = reports[0]["contents"].items()
+    return Run({name: value if isinstance(value, str) else Read(*value) for name, value in found}, timed)
 
 
-def count_pages(files: Sequence[Path], most: int) -> dict[Path, int]:
-    """Return the files with their pages, from the smallest, until there are `most` pages."""
+def measured(truth: Read, found: Read | str) -> tuple[float, ...]:
+    """Return the four measures of a document; all are 0 if it cannot be read."""
+    if isinstance(found, str):
+        return (0.0,) * len(MEASURES)
+    words = [_words(part.text) for part in (truth, found)]
+    headings = [[" ".join(_words(text)) for text in part.headings] for part in (truth, found)]
+    rows = [[tuple(" ".join(_words(cell)) for cell in row) for row in part.rows] for part in (truth, found)]
+    return f1(*words), in_order(*words), f1(*headings), f1(*rows)
+
+
+def _words(text: str) -> list[str]:
+    """Return words without the numbers of lists, references and pages, which the corpus has below 100 only."""
+    return [word for word in _TOKEN.findall(text.lower()) if not (word.isdigit() and len(word) < 3)]
+
+
+def f1(expected: Sequence[Hashable], found: Sequence[Hashable]) -> float:
+    """Return the harmonic mean of precision and recall of two multisets."""
+    common = sum((Counter(expected) & Counter(found)).values())
+    return 2 * common / (len(expected) + len(found)) if expected or found else 1.0
+
+
+def in_order(expected: Sequence[str], found: Sequence[str]) -> float:
+    """Return the share of pairs of words that are in order, of the words that occur once on both sides (Kendall)."""
+    counts = Counter(expected), Counter(found)
+    places = {word: place for place, word in enumerate(found) if counts[0][word] == counts[1][word] == 1}
+    seen: list[int] = []
+    right = 0
+    for word in expected:
+        if (place := places.get(word)) is not None:
+            right += bisect_left(seen, place)
+            insort(seen, place)
+    pairs = len(seen) * (len(seen) - 1) / 2
+    return right / pairs if pairs else 0.0
+
+
+def show(kind: str, truths: Mapping[str, Read], ours: Run, other: Run | None, *, pages: int) -> None:
+    """Print the figures of one kind of file, those of the other checkout in brackets, and the losses by name."""
+    mine = {name: measured(truth, ours.contents[name]) for name, truth in truths.items()}
+    theirs = {name: measured(truth, other.contents[name]) for name, truth in truths.items()} if other else {}
+    cells = []
+    for place, _ in enumerate(MEASURES):
+        before = f" ({_mean(theirs, place):.3f})" if theirs else ""
+        cells.append(f"{_mean(mine, place):.3f}{before}")
+    speed = _speed(ours, truths, pages)
+    ratio = f" {speed / (_speed(other, truths, pages) or 1e9):.2f} x" if other else ""
+    wins: list[str] = []
+    losses: list[str] = []
+    for name in theirs:
+        for place, measure in enumerate(MEASURES):
+            change = mine[name][place] - theirs[name][place]
+            line = f"{Path(name).name} {measure} {theirs[name][place]:.3f} -> {mine[name][place]:.3f}"
+            (wins if change > NOTABLE else losses if change < -NOTABLE else []).append(line)
+    balance = f"  won {len(wins)}, lost {len(losses)}" if theirs else ""
+    print(f"{kind:10} {'  '.join(f'{cell:13}' for cell in cells)} {speed:7.1f}/s{ratio}{balance}", flush=True)
+    for line in losses:
+        print(f"           lost: {line}")
+    failed = sorted({text for text in ours.contents.values() if isinstance(text, str)})
+    for text in failed:
+        print(f"           cannot be read: {text}")
+
+
+def _mean(figures: Mapping[str, tuple[float, ...]], place: int) -> float:
+    return statistics.mean(row[place] for row in figures.values())
+
+
+def _speed(reading: Run, names: Mapping[str, Read], pages: int) -> float:
+    """Return pages per CPU second; 0 if a file cannot be read."""
+    if not all(name in reading.seconds for name in names):
+        return 0.0
+    return pages / sum(reading.seconds[name] for name in names)
+
+
+def count_pages(files: Sequence[Path]) -> int:
+    """Return the pages of PDF files; any other file counts as one."""
     from pypdfium2 import PdfDocument
 
-    counts: dict[Path, int] = {}
-    for path in sorted(files, key=lambda path: (path.stat().st_size, path.name)):
-        with PdfDocument(path) as document:
-            count = len(document)
-        if sum(counts.values()) + count <= most:
-            counts[path] = count
-    return counts
+    return sum(len(PdfDocument(path)) if path.suffix == ".pdf" else 1 for path in files)
 
 
-def choose_pages(files: Sequence[Path], most: int) -> dict[Path, int]:
-    """Return at most `most` HTML files, spread over the packages; each is one document."""
-    step = max(1, -(-len(files) // most))
-    return dict.fromkeys(files[::step], 1)
+def compare(folder: Path, tree: Path, rounds: int) -> None:
+    """Print the files of a folder that both checkouts read differently: the other one's reading is the truth."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    ours, other = read("retrieve", files, rounds=rounds), read("retrieve", files, tree=tree, rounds=rounds)
+    truths = {name: found for name, found in other.contents.items() if not isinstance(found, str)}
+    lost = [name for name in truths if isinstance(ours.contents[name], str)]
+    added = [name for name, found in ours.contents.items() if name not in truths and not isinstance(found, str)]
+    print(f"{folder}: {len(files)} files; {len(added)} more are read; no longer read: {', '.join(lost) or 'none'}")
+    both = {name: truth for name, truth in truths.items() if name not in lost}
+    if both:
+        pages = count_pages([path for path in files if str(path) in both])
+        show("as before", both, ours, other, pages=pages)
 
 
-def measure(readers: Sequence[str], pages: Mapping[Path, int], rounds: int) -> dict[str, list[float]]:
-    """Return the pages per CPU second of each reader, round by round; a reader that does not run is skipped."""
-    total = sum(pages.values())
-    rates: dict[str, list[float]] = {}
-    for number in range(rounds):
-        for name in readers:
-            if number and name not in rates:
-                continue
-            command = [sys.executable, str(PROGRAM), name, *map(str, pages)]
-            done = subprocess.run(
-                command, env=environment(), capture_output=True, text=True, timeout=_LIMIT_S, check=False
-            )
-            if done.returncode:
-                print(f"  {name}: skipped: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
-                continue
-            report = json.loads(done.stdout.splitlines()[-1])
-            if report["failed"] and not number:
-                print(f"  {name}: {len(report['failed'])} files cannot be read: {report['failed'][0]}")
-            rates.setdefault(name, []).append(total / report["cpu"])
-    return rates
-
-
-def show(
-    title: str, pages: Mapping[Path, int], rates: Mapping[str, Sequence[float]], *, least: float = PAGES_PER_SECOND
-) -> bool:
-    """Print the rates of one corpus; return True if `retrieve` reads at least `least`; 0: each page is a document."""
-    unit = "pages" if least else "documents"
-    print(f"{title}: {len(pages)} files, {sum(pages.values())} {unit}")
-    ours = rates.get("retrieve", [])
-    for name, values in rates.items():
-        ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, values, strict=False)) if ours else 0.0
-        print(f"  {name:12} {statistics.median(values):8.1f} {unit}/s per core   {ratio:6.2f} x")
-    reached = bool(ours) and statistics.median(ours) >= least
-    if least:
-        print(f"  retrieve at least {least:.0f} pages/s: {'ok' if reached else 'BELOW'}", flush=True)
-    return reached
-
-
-def memory(papers: Sequence[Path], copies: int) -> bool:
-    """Print the peak memory of builds without vectors over the papers, and over many copies of them."""
+def memory(files: Sequence[Path], copies: int) -> bool:
+    """Print the peak memory of builds without vectors over the files, and over many copies of them."""
     peaks = []
     for count in (1, copies):
         folder, artifacts = FOLDER / f"copies-{count}", FOLDER / f"artifacts-{count}"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(artifacts, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for number in range(count):
-            for path in papers:
+            for path in files:
                 (folder / f"{number:04}-{path.name}").write_bytes(path.read_bytes() + b"\n%% %d\n" % number)
-        command = (
-            sys.executable,
-            "-m",
-            "retrieve_cli",
-            "build",
-            "--docs-dir",
-            str(folder),
-            "--artifacts",
-            str(artifacts),
-        )
-        done = run((*command, "--json"), environment={**environment(), "RETRIEVE_DENSE__ENABLED": "false"})
-        report = json.loads(done.output)
+        command = (sys.executable, "-m", "retrieve_cli", "build", "--docs-dir", str(folder))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "RETRIEVE_DENSE__ENABLED": "false"}
+        done = run((*command, "--artifacts", str(artifacts), "--json"), environment=environment)
         peaks.append(done.mebibytes)
-        print(
-            f"  build of {report['records']} papers: {done.seconds:.1f} s, peak of one process {done.mebibytes:.0f} MiB"
-        )
+        records = json.loads(done.output)["records"]
+        print(f"build of {records} documents: {done.seconds:.1f} s, peak of one process {done.mebibytes:.0f} MiB")
     flat = peaks[1] - peaks[0] <= GROWTH_MIB
-    print(f"  memory grows by at most {GROWTH_MIB:.0f} MiB: {'ok' if flat else 'BELOW'}")
+    print(f"memory grows by at most {GROWTH_MIB:.0f} MiB: {'ok' if flat else 'NO'}")
     return flat
 
 
 def main() -> None:
-    """Measure both corpora and the memory; exit with 1 if a figure is below what it is held to."""
+    """Print the figures; exit with 1 if the memory grows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--papers", type=int, default=12, help="generated papers")
-    parser.add_argument("--pages", type=int, default=1500, help="most pages of the packages")
-    parser.add_argument("--documents", type=int, default=300, help="most HTML pages of the packages")
-    parser.add_argument("--copies", type=int, default=40, help="copies of the papers whose build must stay flat")
-    parser.add_argument("--only", default=",".join(READERS), help="readers, separated by commas")
+    parser.add_argument("--against", type=Path, help="folder of another checkout")
+    parser.add_argument("--kinds", default=",".join(WRITERS), help="kinds of files, separated by commas")
+    parser.add_argument("--documents", type=int, default=6, help="documents of each kind")
+    parser.add_argument("--rounds", type=int, default=1, help="runs whose median seconds count")
+    parser.add_argument("--folder", type=Path, help="files to compare with the reading of the other checkout")
+    parser.add_argument("--copies", type=int, default=0, help="copies of the PDF files whose build must stay flat")
     arguments = parser.parse_args()
-    chosen = arguments.only.split(",")
-    readers = [name for name in PDF_READERS if name in chosen]
-    papers = write_papers(FOLDER / "papers", arguments.papers)
-    pages = count_pages(papers, arguments.pages)
-    reached = [show("generated papers", pages, measure(readers, pages, arguments.rounds))]
-    files, packages = fetch_packages(FOLDER / "debian")
-    if files:
-        print(f"packages: {packages}")
-        pages = count_pages([path for path in files if path.suffix == ".pdf"], arguments.pages)
-        reached.append(show("manuals of Debian packages", pages, measure(readers, pages, arguments.rounds)))
-        pages = choose_pages([path for path in files if path.suffix == ".html"], arguments.documents)
-        rates = measure([name for name in HTML_READERS if name in chosen], pages, arguments.rounds)
-        show("HTML pages of these packages", pages, rates, least=0.0)
-    else:
-        print(f"manuals of Debian packages: skipped: {packages}")
-    reached.append(memory(papers, arguments.copies))
-    raise SystemExit(0 if all(reached) else 1)
+    corpus = write_corpus(FOLDER, arguments.documents, arguments.kinds.split(","))
+    print(f"{'':10} {'  '.join(f'{name:13}' for name in MEASURES)}")
+    for kind in arguments.kinds.split(","):
+        truths = {path: Read(*truth) for path, truth in corpus.items() if path.name.startswith(f"{kind}_")}
+        files, named = list(truths), {str(path): truth for path, truth in truths.items()}
+        ours, pages = read("retrieve", files, rounds=arguments.rounds), count_pages(files)
+        tree = arguments.against
+        show(kind, named, ours, tree and read("retrieve", files, tree=tree, rounds=arguments.rounds), pages=pages)
+        for name in PEERS if kind.startswith("pdf") else ():
+            show(f" {name}", named, read(name, files), None, pages=pages)
+    if arguments.folder and arguments.against:
+        compare(arguments.folder, arguments.against, arguments.rounds)
+    copied = [path for path in corpus if path.suffix == ".pdf"]
+    raise SystemExit(0 if not arguments.copies or memory(copied, arguments.copies) else 1)
 
 
 if __name__ == "__main__":
