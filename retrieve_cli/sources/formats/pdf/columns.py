@@ -1,8 +1,8 @@
 """Columns of a page in the order in which they are read.
 
 A page is cut recursively along gutters: white strips with lines of text on both sides. What crosses a gutter, such as
-a heading over both columns or a drawn line, ends the strip; so the parts above, beside and below are read in turn. A
-gutter that is free over the height of a block of lines wins before any cut across, however the lines are spaced.
+a heading over both columns, ends the strip; so the parts above, beside and below are read in turn. A gutter that is
+free over the height of a block of lines wins before any cut across, however the lines are spaced.
 """
 
 from __future__ import annotations
@@ -10,56 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from statistics import fmean, median
-from typing import NamedTuple
 
 from retrieve_cli.sources.formats.pdf.lines import Segment
 
-_DEEPEST = 12
+_DEEPEST, _MOST_BINS, _MOST_GUTTERS = 12, 2000, 4
 _BIN = 2.0
 """Width in points of a bin of the profile in which gutters are looked for."""
-_MOST_BINS = 2000
-_MOST_GUTTERS = 4
-_FEWEST_LINES = 3
-_MANY_LINES, _AS_WIDE = 6, 0.8
-"""Lines of a column beside which a shorter one of this share of its width may have fewer lines than three."""
+_FEWEST_LINES, _MANY_LINES, _AS_WIDE = 3, 6, 0.8
+"""Lines of a column; it may have fewer beside a column of many lines that is about as wide."""
 _NARROWEST = 0.5
 """Width of a gutter in font sizes; twice that beside few lines."""
-_ALIGNED = 0.7
-"""Share of the lines with another one at their height in the other column from which they may be rows of cells."""
-_LEVEL = 0.15
-"""Difference of height, in font sizes, of lines that are aligned."""
+_ALIGNED, _LEVEL = 0.7, 0.15
+"""Share of the lines with another one at their height in the other column, with this difference in font sizes, from
+which they may be rows of cells.
+"""
 _FEWEST_CHARACTERS = 12.0
 """Characters of a segment on average; the cells of a table have fewer, and are read row by row."""
-_SPARSEST = 0.45
-"""Ratio of the densities of two columns; terms beside their explanations are sparser, and are read row by row."""
 _AT_EDGE = 0.35
 """Share of the lines of a column that begin at its edge, at least."""
-_FAR = 1.5
-"""Gap in line heights after which lines on one side only do not belong to the columns any more."""
 
 
-class LevelLine(NamedTuple):
-    """A drawn line that ends the columns that it crosses."""
-
-    y: float
-    x0: float
-    x1: float
-
-
-def columns_of(
-    segments: Sequence[Segment], drawn: Sequence[LevelLine] = (), depth: int = 0
-) -> Iterator[Sequence[Segment]]:
+def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:
     """Yield the segments of each column, in reading order of the columns."""
-    if len(segments) >= 2 * _FEWEST_LINES and depth < _DEEPEST:
-        for gutter in _gutters(segments):
-            block = _block(segments, drawn, gutter)
-            if block is not None:
-                above = [segment for segment in segments if _middle(segment) < block[0]]
-                inside = [segment for segment in segments if block[0] <= _middle(segment) <= block[1]]
-                below = [segment for segment in segments if _middle(segment) > block[1]]
-                for part in (above, *_sides(inside, gutter), below):
-                    yield from columns_of(part, drawn, depth + 1)
-                return
+    for gutter in _gutters(segments) if depth < _DEEPEST and len(segments) > _MANY_LINES else ():
+        if (block := _block(segments, gutter)) is not None:
+            above = [segment for segment in segments if _middle(segment) < block[0]]
+            inside = [segment for segment in segments if block[0] <= _middle(segment) <= block[1]]
+            below = [segment for segment in segments if _middle(segment) > block[1]]
+            for part in (above, *_sides(inside, gutter), below):
+                yield from columns_of(part, depth + 1)
+            return
     if segments:
         yield segments
 
@@ -71,9 +51,8 @@ def _middle(segment: Segment) -> float:
 def _gutters(segments: Sequence[Segment]) -> list[float]:
     """Return places x that fewer segments cross than on both sides, the clearest first."""
     left = min(segment.x0 for segment in segments)
-    right = max(segment.x1 for segment in segments)
-    step = max(_BIN, (right - left) / _MOST_BINS)
-    changes = [0] * (int((right - left) / step) + 3)
+    step = max(_BIN, (max(segment.x1 for segment in segments) - left) / _MOST_BINS)
+    changes = [0] * (int((max(segment.x1 for segment in segments) - left) / step) + 3)
     for segment in segments:
         changes[int((segment.x0 - left) / step)] += 1
         changes[int((segment.x1 - left) / step) + 1] -= 1
@@ -91,97 +70,45 @@ def _gutters(segments: Sequence[Segment]) -> list[float]:
     return [place for _, _, place in sorted(gutters)[:_MOST_GUTTERS]]
 
 
-def _block(segments: Sequence[Segment], drawn: Sequence[LevelLine], gutter: float) -> tuple[float, float] | None:
+def _block(segments: Sequence[Segment], gutter: float) -> tuple[float, float] | None:
     """Return the top and bottom of the largest block of two columns that a gutter divides; None without one."""
-    ordered = sorted(segments, key=_middle)
-    cuts = [_middle(segment) for segment in ordered if segment.x0 < gutter < segment.x1]
-    cuts += [line.y for line in drawn if line.x0 < gutter < line.x1]
-    cuts += _headings(ordered, gutter)
+    crossed = {_middle(segment) for segment in segments if segment.x0 < gutter < segment.x1}
     runs: list[list[Segment]] = [[]]
-    ends = iter([*sorted(cuts), float("inf")])
-    end = next(ends)
-    for segment in ordered:
-        while _middle(segment) > end:
-            end = next(ends)
+    for segment in sorted(segments, key=_middle):
+        if _middle(segment) in crossed:
             runs.append([])
-        if _middle(segment) != end:
+        else:
             runs[-1].append(segment)
     for run in sorted(runs, key=len, reverse=True):
-        if len(run) < 2 * _FEWEST_LINES:
+        if len(run) <= _MANY_LINES:
             break
-        block = _trimmed(run, gutter)
-        if _are_columns(block, gutter):
-            return _middle(block[0]), _middle(block[-1])
+        if _are_columns(run, gutter):
+            return _middle(run[0]), _middle(run[-1])
     return None
-
-
-def _headings(ordered: Sequence[Segment], gutter: float) -> Iterator[float]:
-    """Yield the places of headings on the left with nothing beside them and columns of smaller text around: of both."""
-    usual = median(segment.size for segment in ordered)
-    large = [segment for segment in ordered if segment.size > 1.1 * usual and segment.x1 <= gutter]
-    if not large:
-        return
-    right = [segment for segment in ordered if segment.x0 >= gutter]
-    for heading in large:
-        margin = 0.3 * heading.height
-        beside = any(segment.y0 < heading.y1 + margin and segment.y1 > heading.y0 - margin for segment in right)
-        if not beside and right[0].y1 < heading.y0 < right[-1].y0:
-            yield _middle(heading)
-
-
-def _trimmed(run: list[Segment], gutter: float) -> list[Segment]:
-    """Return segments, from the top, without those at the ends that are on one side only and far from the others."""
-    sides = _sides(run, gutter)
-    if not all(sides):
-        return run
-    top = max(min(segment.y0 for segment in side) for side in sides)
-    bottom = min(max(segment.y1 for segment in side) for side in sides)
-    last = len(run)
-    while last > 1 and run[last - 1].y0 >= bottom:
-        last -= 1
-    end = run[last - 1].y1
-    while last < len(run) and run[last].y0 - end <= _FAR * run[last].height:
-        end = run[last].y1
-        last += 1
-    first = 0
-    while first < last - 1 and run[first].y1 <= top:
-        first += 1
-    start = run[first].y0
-    while first and start - run[first - 1].y1 <= _FAR * run[first - 1].height:
-        first -= 1
-        start = run[first].y0
-    return run[first:last]
 
 
 def _are_columns(run: Sequence[Segment], gutter: float) -> bool:
     """Return True if the segments on both sides of a gutter are lines of text, not the cells of rows."""
-    sides = _sides(run, gutter)
-    if not all(sides):
+    left, right = sorted(_sides(run, gutter), key=lambda side: [segment.x0 for segment in side[:1]])
+    if not left or not right:
         return False
     size = median(segment.size for segment in run)
-    left, right = sorted(sides, key=lambda side: min(segment.x0 for segment in side))
     width = min(segment.x0 for segment in right) - max(segment.x1 for segment in left)
-    lines = [sorted({round(segment.y1 / (_LEVEL * size)) for segment in side}) for side in sides]
-    fewest = min(map(len, lines))
-    if width < _NARROWEST * size * (2 if fewest < 2 * _FEWEST_LINES else 1):
-        return False
-    if fewest < _FEWEST_LINES:
-        widths = [max(segment.x1 for segment in side) - min(segment.x0 for segment in side) for side in sides]
-        if max(map(len, lines)) < _MANY_LINES or min(widths) < _AS_WIDE * max(widths):
-            return False
-    if not all(_begins_at_edge(side) for side in sides):
-        return False
+    lines = [{round(segment.y1 / (_LEVEL * size)) for segment in side} for side in (left, right)]
     shorter, longer = sorted(lines, key=len)
-    others = {place + shift for place in longer for shift in (-1, 0, 1)}
-    if sum(place in others for place in shorter) < _ALIGNED * fewest:
-        return True
-    if all(segment.fixed for segment in run):
-        return False  # code with something behind each line
-    if min(fmean(segment.chars for segment in side) for side in sides) < _FEWEST_CHARACTERS:
+    few = len(shorter) < _FEWEST_LINES
+    widths = [max(segment.x1 for segment in side) - min(segment.x0 for segment in side) for side in (left, right)]
+    if few and (len(longer) < _MANY_LINES or min(widths) < _AS_WIDE * max(widths)):
         return False
-    heights = [max(segment.y1 for segment in side) - min(segment.y0 for segment in side) for side in sides]
-    densities = [len(places) * size / max(height, size) for places, height in zip(lines, heights, strict=True)]
-    return min(densities) >= _SPARSEST * max(densities)
+    if width < _NARROWEST * size * (2 if len(shorter) < 2 * _FEWEST_LINES else 1):
+        return False
+    if not (_begins_at_edge(left) and _begins_at_edge(right)):
+        return False
+    if sum(not longer.isdisjoint((place - 1, place, place + 1)) for place in shorter) < _ALIGNED * len(shorter):
+        return True
+    fewest = min(fmean(segment.chars for segment in side) for side in (left, right))
+    code = all(segment.fixed for segment in run)  # with something behind each line
+    return not code and fewest >= _FEWEST_CHARACTERS * (2 if few else 1)
 
 
 def _begins_at_edge(side: Sequence[Segment]) -> bool:
@@ -193,11 +120,11 @@ def _begins_at_edge(side: Sequence[Segment]) -> bool:
         edges[row] = min(edge, edges.get(row, edge))
     near = sorted(edges.values())
     width = 0.5 * max(segment.size for segment in side)
-    last = most = 0
-    for first, edge in enumerate(near):
-        while last < len(near) and near[last] <= edge + width:
-            last += 1
-        most = max(most, last - first)
+    most = start = 0
+    for number, edge in enumerate(near):
+        while edge - near[start] > width:
+            start += 1
+        most = max(most, number - start + 1)
     return most >= _AT_EDGE * len(near)
 
 

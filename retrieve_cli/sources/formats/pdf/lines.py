@@ -22,18 +22,12 @@ if TYPE_CHECKING:
 
     from retrieve_cli.sources.formats.pdf.words import Boxes, PageWords
 
-_GAP = 0.8
-"""Gap between two words, in font sizes, that ends a segment: more than a word space, less than a gap of columns."""
-_OVERLAP_OF_WORDS = 0.35
-"""Share of the lower word's height by which two words of one line overlap at least."""
+_GAP, _GLUE = 0.8, 0.1
+"""Gaps in font sizes: one that ends a segment, and one below which two segments are parts of a word, as in a logo."""
+_OVERLAP_OF_WORDS, _OVERLAP = 0.35, 0.5
+"""Share of the lower one's height by which two words, or segments, of one line overlap at least."""
 _JUMP = 1.6
-"""Ratio of font sizes above which two words are not of one segment: an initial beside its line."""
-_OVERLAP = 0.5
-"""Share of the lower segment's height by which two segments of one line overlap."""
-_GLUE = 0.1
-"""Gap in font sizes below which two segments are parts of one word, such as the letters of a logo drawn one by one."""
-_INITIAL = 1.6
-"""Height of an initial, in heights of its line; it is beside several lines and belongs to the first one."""
+"""Ratio of sizes above which a word is not of its neighbours' segment: an initial, which belongs to the first line."""
 
 
 class Segment(NamedTuple):
@@ -70,13 +64,13 @@ class Line(NamedTuple):
     bold: bool
     fixed: bool
     rtl: bool
+    chars: int
     column: int
     """Number of the column on the page, in reading order."""
     left: float
     right: float
     """Edges of the column."""
     turn: int
-    chars: int
 
     @property
     def table(self) -> int:
@@ -85,45 +79,38 @@ class Line(NamedTuple):
 
     def tokens(self) -> list[list[int]]:
         """Return the numbers of the words of the page; several if they are parts of one word."""
-        if len(self.segments) == 1:
-            return [[number] for number in range(self.segments[0].first, self.segments[0].last)]
         tokens: list[list[int]] = []
-        token: list[int] = []
-        before: Segment | None = None
+        end, following = -float("inf"), -1
         for segment in self.segments:
-            glued = before is not None and not self.rtl and segment.x0 - before.x1 < _GLUE * self.size
-            if token and not (glued and before is not None and before.last != segment.first):
-                tokens.append(token)
-                token = []
-            token.append(segment.first)
-            for number in range(segment.first + 1, segment.last):
-                tokens.append(token)
-                token = [number]
-            before = segment
-        return [*tokens, token] if token else tokens
+            numbers = [[number] for number in range(segment.first, segment.last)]
+            glued = segment.x0 - end < _GLUE * self.size and segment.first != following and not self.rtl
+            if tokens and numbers and glued:
+                tokens[-1] += numbers.pop(0)
+            tokens += numbers
+            end, following = segment.x1, segment.last
+        return tokens
 
 
 def lines_of(segments: Sequence[Segment], *, column: int, turn: int) -> list[Line]:
     """Return the lines of a column from top to bottom."""
-    left, right = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
-    return [_line(row, column=column, left=left, right=right, turn=turn) for row in _rows(segments)]
+    edges = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
+    return [line_of(row, (column, *edges, turn)) for row in _rows(segments)]
 
 
 def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
     usual = median(segment.height for segment in segments)
 
     def bottom(segment: Segment) -> float:
-        initial = segment.chars <= 2 and segment.height > _INITIAL * usual
+        initial = segment.chars <= 2 and segment.height > _JUMP * usual
         return segment.y0 + usual if initial else segment.y1
 
     rows: list[list[Segment]] = []
-    top, end = 0.0, 0.0
+    top = end = 0.0
     longest = 0
     for segment in sorted(segments, key=lambda segment: (segment.y0 + bottom(segment), segment.x0)):
         y0, y1 = segment.y0, bottom(segment)
-        overlap = min(y1, end) - max(y0, top)
         alone = segment.table >= 0 or (rows and rows[-1][0].table >= 0)
-        if rows and not alone and overlap >= _OVERLAP * min(y1 - y0, end - top):
+        if rows and not alone and min(y1, end) - max(y0, top) >= _OVERLAP * min(y1 - y0, end - top):
             rows[-1].append(segment)
         else:
             rows.append([segment])
@@ -133,38 +120,29 @@ def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
     return rows
 
 
-def _line(row: list[Segment], *, column: int, left: float, right: float, turn: int) -> Line:
+def line_of(row: list[Segment], place: tuple[int, float, float, int]) -> Line:
+    """Return the line of segments; `place` is its column, the edges of the column, and the turn of the text."""
     if len(row) == 1:
         (main,) = row
-        return Line(
-            *main[:4], (main,), main.size, main.bold, main.fixed, main.rtl, column, left, right, turn, main.chars
-        )
+        return Line(*main[:4], (main,), main.size, main.bold, main.fixed, main.rtl, main.chars, *place)
     main = max(row, key=lambda segment: (segment.chars, -segment.x0))
     rtl = sum(segment.chars if segment.rtl else -segment.chars for segment in row) > 0
-    return Line(
+    box = (
         min(segment.x0 for segment in row),
         min(segment.y0 for segment in row),
         max(segment.x1 for segment in row),
         max(segment.y1 for segment in row),
-        tuple(_leftward(row) if rtl else sorted(row, key=lambda segment: (segment.x0, segment.first))),
-        main.size,
-        all(segment.bold for segment in row),
-        all(segment.fixed for segment in row),
-        rtl,
-        column,
-        left,
-        right,
-        turn,
-        sum([segment.chars for segment in row]),
     )
+    ordered = tuple(_leftward(row)) if rtl else tuple(sorted(row, key=attrgetter("x0", "first")))
+    bold, fixed = all(segment.bold for segment in row), all(segment.fixed for segment in row)
+    return Line(*box, ordered, main.size, bold, fixed, rtl, sum([segment.chars for segment in row]), *place)
 
 
 def _leftward(row: Sequence[Segment]) -> Iterator[Segment]:
     """Yield segments from right to left, but neighbours without letters of such a script from left to right."""
     leftward = sorted(row, key=lambda segment: (-segment.x1, segment.first))
     for rtl, group in groupby(leftward, key=attrgetter("rtl")):
-        stretch = list(group)
-        yield from stretch if rtl else reversed(stretch)
+        yield from list(group)[:: 1 if rtl else -1]
 
 
 def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None = None) -> dict[int, list[Segment]]:
@@ -175,42 +153,40 @@ def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None 
     count = len(words.texts)
     if not count:
         return {}
-    rtl = np.array([bool(RTL.search(text)) for text in words.texts]) if RTL.search(" ".join(words.texts)) else None
-    starts = np.flatnonzero(np.concatenate([[True], _breaks(words, boxes, rtl, taken)]))
+    rtl = np.zeros(count, dtype=bool)
+    if RTL.search(" ".join(words.texts)):
+        rtl[:] = [bool(RTL.search(text)) for text in words.texts]
+    breaks = _breaks(words, boxes, rtl)
+    if taken is not None:
+        breaks |= taken[1:] != taken[:-1]
+    starts = np.flatnonzero(np.concatenate([[True], breaks]))
     lengths = np.array(list(map(len, words.texts)))
     columns = (
-        np.minimum.reduceat(boxes[:, 0], starts).tolist(),
-        np.minimum.reduceat(boxes[:, 1], starts).tolist(),
-        np.maximum.reduceat(boxes[:, 2], starts).tolist(),
-        np.maximum.reduceat(boxes[:, 3], starts).tolist(),
+        *np.minimum.reduceat(boxes[:, :2], starts).T.tolist(),
+        *np.maximum.reduceat(boxes[:, 2:], starts).T.tolist(),
         starts.tolist(),
         [*starts[1:].tolist(), count],
         np.maximum.reduceat(words.sizes, starts).round(2).tolist(),
         np.logical_and.reduceat(words.bold, starts).tolist(),
         np.logical_and.reduceat(words.fixed, starts).tolist(),
         np.add.reduceat(lengths, starts).tolist(),
-        [False] * len(starts) if rtl is None else (2 * np.add.reduceat(lengths * rtl, starts) > 0).tolist(),
+        (np.add.reduceat(lengths * rtl, starts) > 0).tolist(),
     )
     turned: dict[int, list[Segment]] = {}
     left_out = [False] * len(starts) if taken is None else taken[starts].tolist()
-    turns = words.turns[starts].tolist()
     segments = map(partial(tuple.__new__, Segment), zip(*columns, repeat(-1)))  # no call of Python per segment
-    for segment, turn, out in zip(segments, turns, left_out, strict=True):
+    for segment, turn, out in zip(segments, words.turns[starts].tolist(), left_out, strict=True):
         if not out:
             turned.setdefault(turn, []).append(segment)
     return turned
 
 
-def _breaks(
-    words: PageWords, boxes: Boxes, rtl: NDArray[np.bool_] | None, taken: NDArray[np.bool_] | None
-) -> NDArray[np.bool_]:
+def _breaks(words: PageWords, boxes: Boxes, rtl: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return for each word but the first one if it begins a segment, (n - 1,)."""
     before, after = boxes[:-1], boxes[1:]
     size, smaller = np.maximum(words.sizes[1:], words.sizes[:-1]), np.minimum(words.sizes[1:], words.sizes[:-1])
     ahead, behind = after[:, 0] - before[:, 2], before[:, 0] - after[:, 2]
-    backward = after[:, 0] < before[:, 0] - 0.1 * size
-    if rtl is not None:
-        backward &= ~(rtl[1:] | rtl[:-1])
+    backward = (after[:, 0] < before[:, 0] - 0.1 * size) & ~(rtl[1:] | rtl[:-1])
     overlap = np.minimum(after[:, 3], before[:, 3]) - np.maximum(after[:, 1], before[:, 1])
     lower = np.minimum(after[:, 3] - after[:, 1], before[:, 3] - before[:, 1])
     breaks: NDArray[np.bool_] = (
@@ -220,6 +196,4 @@ def _breaks(
         | (words.turns[1:] != words.turns[:-1])
         | (size > _JUMP * smaller)
     )
-    if taken is not None:
-        breaks |= taken[1:] != taken[:-1]
     return breaks

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.sources.formats.pdf import raw
-from retrieve_cli.sources.formats.pdf.columns import LevelLine, columns_of
-from retrieve_cli.sources.formats.pdf.lines import Line, Segment, lines_of, segments_of
+from retrieve_cli.sources.formats.pdf.columns import columns_of
+from retrieve_cli.sources.formats.pdf.lines import Line, Segment, line_of, lines_of, segments_of
 from retrieve_cli.sources.formats.pdf.rules import read_rules
 from retrieve_cli.sources.formats.pdf.tables import (
     LEAST_WORDS,
-    Rule,
-    Table,
-    Word,
+    CellWord,
+    PdfTable,
+    RuledLine,
     closed_tables,
     join_rules,
     open_tables,
@@ -52,8 +52,8 @@ class PageText:
     """Boxes of the words in the direction in which each is read."""
     segments: dict[int, list[Segment]]
     """Segments by the turn of their text."""
-    tables: list[Table] = field(default_factory=list)
-    level: dict[int, list[Rule]] = field(default_factory=dict)
+    tables: list[PdfTable] = field(default_factory=list)
+    level: dict[int, list[RuledLine]] = field(default_factory=dict)
     """Level lines by the turn in which they are level."""
     turn: int = 0
     """Turn of most of the text."""
@@ -68,37 +68,27 @@ class PageText:
         column = 0
         for turn in sorted(self.segments, key=lambda turn: (turn != self.turn, turn == SKEWED, turn)):
             level = self.level.get(turn, [])
-            drawn = [LevelLine(rule.at, rule.start, rule.end) for rule in level if rule.drawn]
-            for segments in columns_of(self.segments[turn], drawn):
+            for segments in columns_of(self.segments[turn]):
                 of_column = lines_of(segments, column=column, turn=turn)
                 lines += self._with_tables(of_column, level)
                 column += 1
         return lines
 
-    def _with_tables(self, lines: list[Line], level: Sequence[Rule]) -> list[Line]:
+    def _with_tables(self, lines: list[Line], level: Sequence[RuledLine]) -> list[Line]:
         """Return the lines of a column with a table in place of its rows."""
         for start, stop, table in [*open_tables(lines, level, self._words_of)][::-1]:
             first = lines[start]
-            lines[start:stop] = [self._stand_in(table, first.column, first.left, first.right)]
+            lines[start:stop] = [line_of([stand_in(table, len(self.tables))], first[-4:])]
             self.tables.append(table)
         return lines
 
-    def _stand_in(self, table: Table, column: int, left: float, right: float) -> Line:
-        segment = stand_in(table, len(self.tables))
-        x0, y0, x1, y1 = table.box
-        flags = {"bold": False, "fixed": False, "rtl": False}
-        return Line(
-            x0, y0, x1, y1, (segment,), segment.size, **flags, column=column, left=left, right=right,
-            turn=table.turn, chars=segment.chars,
-        )  # fmt: skip
-
-    def _words_of(self, line: Line) -> list[Word]:
+    def _words_of(self, line: Line) -> list[CellWord]:
         texts, boxes, sizes = self.words.texts, self.boxes, self.words.sizes
         numbers = [number for segment in line.segments for number in range(segment.first, segment.last)]
-        return [Word(number, texts[number], *boxes[number].tolist(), float(sizes[number])) for number in numbers]
+        return [CellWord(number, texts[number], *boxes[number].tolist(), float(sizes[number])) for number in numbers]
 
 
-def stand_in(table: Table, number: int) -> Segment:
+def stand_in(table: PdfTable, number: int) -> Segment:
     """Return a segment in place of a table: it is in the flow like a separate line, as high as its box."""
     return Segment(*table.box, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
 
@@ -150,13 +140,15 @@ def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) 
         if count < LEAST_WORDS or turn == SKEWED:
             continue
         turned = reading_boxes(boxes, np.full(len(boxes), turn, np.int16))
-        rules: tuple[list[Rule], list[Rule]] = ([], [])
+        rules: tuple[list[RuledLine], list[RuledLine]] = ([], [])
         for (x0, y0, x1, y1), line in zip(turned.tolist(), drawn.tolist(), strict=True):
-            rules[y1 - y0 > x1 - x0].append(Rule(x0, y0, y1, line) if y1 - y0 > x1 - x0 else Rule(y0, x0, x1, line))
+            rules[y1 - y0 > x1 - x0].append(
+                RuledLine(x0, y0, y1, line) if y1 - y0 > x1 - x0 else RuledLine(y0, x0, x1, line)
+            )
         places = reading_boxes(words.boxes, np.full(len(words.texts), turn, np.int16)).tolist()
         sideways = (words.turns != turn).tolist()
         fields = zip(words.texts, places, words.sizes.tolist(), sideways, strict=True)
-        members = [Word(n, word, *box, size, other) for n, (word, box, size, other) in enumerate(fields)]
+        members = [CellWord(n, word, *box, size, other) for n, (word, box, size, other) in enumerate(fields)]
         tables, text.level[turn] = closed_tables(members, join_rules(rules[0]), join_rules(rules[1]), turn)
         for table in tables:
             own = {number for row in table.rows for cell in row for number in cell}

@@ -69,51 +69,55 @@ def _open(content: bytes) -> PdfDocument:
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
     pages, pictures, broken = _read_pages(document, on_page)
-    missing = [index for index in sorted(pictures) if index not in sidecar]
     if not sidecar and not any(page.words.texts for page in pages):
-        reason = "it has no text layer" if pictures else "it has no text"
-        raise BadDocument(reason, hint=_OCR)
+        raise BadDocument("it has no text layer" if pictures else "it has no text", hint=_OCR)
     own = [_label(document, index) for index in range(len(pages))]
-    outline = outline_of(document)
     removed, printed = remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
-    body = body_style(flow)
-    writer = PdfTextWriter(pages)
-    later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
-    supplied = next(later, None)
     alone = _are_slides([page.words for page in pages if page.words.texts])
-    for drafts in drafts_of(flow, headings_of(flow, body, outline), body, alone=alone):
-        for draft in drafts:
-            while supplied is not None and supplied < draft.lines[0][0].page.index:
-                writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
-                supplied = next(later, None)
-            writer.write(draft)
-    while supplied is not None:
-        writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
-        supplied = next(later, None)
-    metadata = metadata_of(document, name)
+    writer = _written(flow, document, sidecar, alone=alone)
     placed: list[DocumentPage] = []
     end = 0
     for page, label in zip(pages, own if any(own) else printed, strict=True):
         start, end = writer.extents.get(page.index, (end, end))
         size, image_only = (page.words.width, page.words.height), page.index in pictures
         placed.append(DocumentPage(page.index, label[:_LONGEST_LABEL], *size, start, end, image_only, alone))
-    layout = Layout(writer.blocks, placed, writer.words)
-    title = printed_title(flow, body)
-    dropped = tuple(Dropped("running head", text[:_LONGEST_DROPPED], index) for index, text in removed)
-    return Parsed(writer.text, layout, metadata, title=title, notices=tuple(_notices(missing, broken)), dropped=dropped)
+    return Parsed(
+        writer.text,
+        Layout(writer.blocks, placed, writer.words),
+        metadata_of(document, name),
+        title=printed_title(flow),
+        notices=tuple(_notices([index for index in sorted(pictures) if index not in sidecar], broken)),
+        dropped=tuple(Dropped("running head", text[:_LONGEST_DROPPED], index) for index, text in removed),
+    )
+
+
+def _written(
+    flow: Sequence[PageLines], document: PdfDocument, sidecar: Mapping[int, str], *, alone: bool
+) -> PdfTextWriter:
+    """Return the writer after all blocks, with the sidecar's text for pages without words in their places."""
+    body = body_style(flow)
+    writer = PdfTextWriter([item.page for item in flow])
+    supplied = sorted(item.page.index for item in flow if item.page.index in sidecar and not item.page.words.texts)
+    for drafts in drafts_of(flow, headings_of(flow, body, outline_of(document)), body, alone=alone):
+        for draft in drafts:
+            while supplied and supplied[0] < draft.lines[0][0].page.index:
+                writer.write_plain(supplied[0], _paragraphs(sidecar[supplied.pop(0)]))
+            writer.write(draft)
+    for index in supplied:
+        writer.write_plain(index, _paragraphs(sidecar[index]))
+    return writer
 
 
 def _are_slides(pages: Sequence[PageWords]) -> bool:
     """Return True if the pages of a document are slides or forms, each to be read alone: half of them have few words,
     and either lie on their side or leave most of their area free.
     """
-    if len(pages) < 2:
+    if len(pages) < 2 or median(len(page.texts) for page in pages) > _FEW_WORDS:
         return False
     areas = [np.prod(page.boxes[:, 2:] - page.boxes[:, :2], axis=1).sum() for page in pages]
     free = median(area - _FREE * page.width * page.height for area, page in zip(areas, pages, strict=True)) <= 0
-    level = median(page.width - page.height for page in pages) > 0
-    return median(len(page.texts) for page in pages) <= _FEW_WORDS and (level or free)
+    return free or median(page.width - page.height for page in pages) > 0
 
 
 def _read_pages(
@@ -163,11 +167,7 @@ def _notices(missing: Sequence[int], broken: Mapping[int, str]) -> Iterator[str]
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Return numbers as `7-9, 12`."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    named = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_NAMED])
+    groups = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    ranges = [[number for _, number in group] for _, group in groups]
+    named = ", ".join(f"{own[0]}-{own[-1]}" if len(own) > 1 else f"{own[0]}" for own in ranges[:_MOST_NAMED])
     return named + (f" and {len(ranges) - _MOST_NAMED} more" if len(ranges) > _MOST_NAMED else "")

@@ -8,7 +8,6 @@ their rows into bands. A line of a band begins a row, or goes on the cells above
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,45 +17,34 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from retrieve_cli.sources.formats.pdf.lines import Line
+from retrieve_cli.sources.formats.pdf.words import RTL
 
-SNAP = 3.0
-"""Lines that are at most this far apart count as one: double rules are 2 points apart in TeX, rows 6 and more."""
-TOUCH = 3.5
-"""Lines that end this close to another one touch it: rules of booktabs leave 2 to 3 points to an upright line."""
+SNAP, TOUCH = 3.0, 3.5
+"""Points within which lines count as one, and a line touches another one: rules of booktabs leave 2 to 3 points."""
 MOST_RULES, MOST_CELLS = 1_500, 20_000
 """Lines of one direction, and places of a grid; more are a drawing."""
-BORDER = 0.5
-"""Least share of a cell's side that a line covers if it is a border."""
-WHOLE = 0.9
-"""Least share of the table's width or height that a whole line covers."""
+BORDER, WHOLE = 0.5, 0.9
+"""Least share of a cell's side that a border covers, and of a table's width or height that a whole line covers."""
 LEAST_WORDS = 4
 """Two rows with two cells each."""
-LEAST_FILLED = 0.2
-"""Least share of cells with text: grids of diagrams have a few labels."""
-LARGEST_SHARE, LARGE = 0.7, 60
-"""Largest share of a large table's words in one cell: above, the lines are a frame around a page."""
+LEAST_FILLED, LARGEST_SHARE, LARGE = 0.2, 0.7, 60
+"""Least share of cells with text, and largest share of a large table's words in one cell: a frame around a page."""
 SAME_LINE = 0.5
 """Share of the lower of two words by which they overlap if they are on one line."""
-RUN_GAP, SPACE = 0.7, 0.25
-"""Widest space inside a run of words, and least space between two words, in font sizes."""
-GAP = 0.8
-"""Least gap between two columns without upright lines, in font sizes."""
+RUN_GAP, GAP, SPACE = 0.7, 0.8, 0.25
+"""In font sizes: the widest space in a run of words, the least gap between columns, the least space of two words."""
 FAR = 2.6
-"""Gap between two rows, in font sizes, that ends a table without lines, unless the rows before are as far apart."""
-CROSSING = 0.25
-"""Largest share of lines that run across a gap: titles of groups of rows."""
+"""Gap between two rows, in font sizes, that ends a table without lines, unless the rows are as far apart all along."""
 ALIGNED = 0.6
 """Least share of the cells of a table without lines that share an edge or their middle with others of the column."""
 MOST_LINES = 400
-SAME_ENDS = 6.0
-"""Most points by which the ends of a table's level lines differ."""
 _MARKER = re.compile(r"(?:\W{1,2}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)\]]?)")
 """Mark of an item of a list."""
 _LEADER = re.compile(r"[.…·]{4}")
 """Dots that lead to the number of a page."""
 
 
-class Word(NamedTuple):
+class CellWord(NamedTuple):
     """A word in the direction in which the table is read; `turned` if it runs in another one."""
 
     number: int
@@ -69,7 +57,7 @@ class Word(NamedTuple):
     turned: bool = False
 
 
-class Rule(NamedTuple):
+class RuledLine(NamedTuple):
     """A level or upright line: the coordinate that it keeps, and its two ends in the other one."""
 
     at: float
@@ -79,7 +67,7 @@ class Rule(NamedTuple):
     """True for a line, False for the outline of a filled box."""
 
 
-class Table(NamedTuple):
+class PdfTable(NamedTuple):
     """A table: its box in the direction of its text, and by row and cell the numbers of its words.
 
     The text of a cell that spans others is in its first place, the other places are empty.
@@ -90,26 +78,26 @@ class Table(NamedTuple):
     rows: tuple[tuple[tuple[int, ...], ...], ...]
 
 
-Cells = list[list[Word]]
+Cells = list[list[CellWord]]
 """Words of a row or of one of its lines, by column."""
 
 
-def join_rules(rules: Iterable[Rule]) -> list[Rule]:
+def join_rules(rules: Iterable[RuledLine]) -> list[RuledLine]:
     """Return the lines that pieces make: the same place within SNAP, gaps of at most TOUCH."""
-    groups: list[list[Rule]] = []
+    groups: list[list[RuledLine]] = []
     for rule in sorted(rules):
         if groups and rule.at - groups[-1][0].at <= SNAP:
             groups[-1].append(rule)
         else:
             groups.append([rule])
-    joined: list[Rule] = []
+    joined: list[RuledLine] = []
     for group in groups:
         at = sum(rule.at for rule in group) / len(group)
         end_before = -inf
         for rule in sorted(group, key=attrgetter("start")):
             if rule.start - end_before <= TOUCH:
                 last = joined.pop()
-                joined.append(Rule(at, last.start, max(last.end, rule.end), last.drawn or rule.drawn))
+                joined.append(RuledLine(at, last.start, max(last.end, rule.end), last.drawn or rule.drawn))
             else:
                 joined.append(rule._replace(at=at))
             end_before = joined[-1].end
@@ -117,11 +105,11 @@ def join_rules(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def closed_tables(
-    words: Sequence[Word], level: Sequence[Rule], upright: Sequence[Rule], turn: int
-) -> tuple[list[Table], list[Rule]]:
+    words: Sequence[CellWord], level: Sequence[RuledLine], upright: Sequence[RuledLine], turn: int
+) -> tuple[list[PdfTable], list[RuledLine]]:
     """Return the tables that touching lines close off, and the level lines that may belong to other tables."""
-    tables: list[Table] = []
-    free: list[Rule] = []
+    tables: list[PdfTable] = []
+    free: list[RuledLine] = []
     if len(level) > MOST_RULES or len(upright) > MOST_RULES:
         return [], []
     for across, down in _touching(level, upright):
@@ -140,7 +128,9 @@ def closed_tables(
     return tables, free
 
 
-def _touching(level: Sequence[Rule], upright: Sequence[Rule]) -> list[tuple[list[Rule], list[Rule]]]:
+def _touching(
+    level: Sequence[RuledLine], upright: Sequence[RuledLine]
+) -> list[tuple[list[RuledLine], list[RuledLine]]]:
     """Return whole lines, sorted by place, in groups that touch one another, by the place of their first level line."""
     leaders = list(range(len(level) + len(upright)))
 
@@ -155,7 +145,7 @@ def _touching(level: Sequence[Rule], upright: Sequence[Rule]) -> list[tuple[list
         for index in range(bisect_left(places, rule.start - TOUCH), bisect_right(places, rule.end + TOUCH)):
             if upright[index].start - TOUCH <= rule.at <= upright[index].end + TOUCH:
                 leaders[leader(len(level) + index)] = leader(number)
-    groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
+    groups: dict[int, tuple[list[RuledLine], list[RuledLine]]] = {}
     for number, rule in enumerate((*level, *upright)):
         groups.setdefault(leader(number), ([], []))[number >= len(level)].append(rule)
     return list(groups.values())
@@ -166,11 +156,11 @@ class Grid(NamedTuple):
 
     xs: list[float]
     ys: list[float]
-    upright: dict[float, list[Rule]]
-    level: dict[float, list[Rule]]
+    upright: dict[float, list[RuledLine]]
+    level: dict[float, list[RuledLine]]
 
     @classmethod
-    def of(cls, across: Sequence[Rule], down: Sequence[Rule]) -> Grid | None:
+    def of(cls, across: Sequence[RuledLine], down: Sequence[RuledLine]) -> Grid | None:
         """Return the grid of lines that touch; None for too many lines, and for lines that are no grid.
 
         A table may be open at its sides: then the ends of the lines are its sides. Two level lines as wide as the
@@ -195,30 +185,30 @@ class Grid(NamedTuple):
         return [_covered(pieces, left, right) >= BORDER for left, right in pairwise(self.xs)]
 
 
-def _by_place(rules: Sequence[Rule]) -> dict[float, list[Rule]]:
-    places: dict[float, list[Rule]] = {}
+def _by_place(rules: Sequence[RuledLine]) -> dict[float, list[RuledLine]]:
+    places: dict[float, list[RuledLine]] = {}
     for rule in rules:
         places.setdefault(rule.at, []).append(rule)
     return places
 
 
-def _with_ends(places: list[float], rules: Sequence[Rule]) -> list[float]:
+def _with_ends(places: list[float], rules: Sequence[RuledLine]) -> list[float]:
     """Return places with the ends of the lines across them that reach beyond."""
     start, end = min(rule.start for rule in rules), max(rule.end for rule in rules)
     before, behind = start < places[0] - TOUCH, end > places[-1] + TOUCH
     return [*([start] if before else []), *places, *([end] if behind else [])]
 
 
-def _covered(rules: Sequence[Rule], start: float, end: float) -> float:
+def _covered(rules: Sequence[RuledLine], start: float, end: float) -> float:
     """Return the share of a stretch that lines cover."""
     total = sum(max(0.0, min(rule.end, end) - max(rule.start, start)) for rule in rules)
     return total / (end - start) if end > start else 0.0
 
 
-def _closed_rows(words: Sequence[Word], grid: Grid) -> list[Cells]:
+def _closed_rows(words: Sequence[CellWord], grid: Grid) -> list[Cells]:
     """Return the rows of a grid: bands between level lines, those parted whose lines are rows."""
     columns, count = len(grid.xs) - 1, len(grid.ys) - 1
-    bands: list[list[Word]] = [[] for _ in range(count)]
+    bands: list[list[CellWord]] = [[] for _ in range(count)]
     for word in words:
         bands[_place(grid.ys, (word.y0 + word.y1) / 2)].append(word)
     cells: list[Cells] = [[[] for _ in range(columns)] for _ in range(count)]
@@ -231,20 +221,21 @@ def _closed_rows(words: Sequence[Word], grid: Grid) -> list[Cells]:
             tops[column] = row + 1 if floor else tops[column]
             if not floor:
                 merged[row] = merged[row + 1] = True
-    widths = _inner_widths(cells, grid)
     few = sum(any(row) for row in cells) <= 2
-    rows: list[Cells] = []
-    for number, row in enumerate(cells):
-        lines = [] if merged[number] else _lines_by_column(row)
-        rows += lines if _are_rows(lines, widths, only=number > 0 and few) else [row]
-    return rows
+    lines = [[row] if whole else _lines_by_column(row) for row, whole in zip(cells, merged, strict=True) if any(row)]
+    widths = [_width([word for row in cells for word in row[column]]) for column in range(columns)]
+    return _rows(lines, widths, ruled=not few)
+
+
+def _width(words: Sequence[CellWord]) -> float:
+    return max((word.x1 for word in words), default=0.0) - min((word.x0 for word in words), default=0.0)
 
 
 def _place(places: Sequence[float], value: float) -> int:
     return min(max(bisect_right(places, value) - 1, 0), len(places) - 2)
 
 
-def _by_column(band: Sequence[Word], grid: Grid, row: int) -> Cells:
+def _by_column(band: Sequence[CellWord], grid: Grid, row: int) -> Cells:
     """Return the words of a band by column.
 
     Lines elsewhere mark the columns of a header or body that has no upright lines: its words belong to these columns.
@@ -254,7 +245,7 @@ def _by_column(band: Sequence[Word], grid: Grid, row: int) -> Cells:
     firsts = [0]
     for column, wall in enumerate(grid.walls(row), start=1):
         firsts.append(column if wall else firsts[-1])
-    spans: dict[int, list[Word]] = {}
+    spans: dict[int, list[CellWord]] = {}
     for word in band:
         spans.setdefault(firsts[_place(grid.xs, (word.x0 + word.x1) / 2)], []).append(word)
     for first, members in spans.items():
@@ -269,20 +260,9 @@ def _by_column(band: Sequence[Word], grid: Grid, row: int) -> Cells:
     return cells
 
 
-def _inner_widths(rows: Sequence[Cells], grid: Grid) -> list[float]:
-    """Return the width of each column less the space that its words keep to the lines."""
-    widths = []
-    for column, (left, right) in enumerate(pairwise(grid.xs)):
-        inside = [word for row in rows for word in row[column] if word.x1 <= right + 1]
-        before = max(0.0, min((word.x0 - left for word in inside), default=0.0))
-        after = max(0.0, min((right - word.x1 for word in inside), default=0.0))
-        widths.append(right - left - before - min(after, before))
-    return widths
-
-
-def lines_of(words: Iterable[Word]) -> list[list[Word]]:
+def lines_of(words: Iterable[CellWord]) -> list[list[CellWord]]:
     """Return words by line from the top, each from left to right."""
-    lines: list[tuple[list[Word], float, float]] = []
+    lines: list[tuple[list[CellWord], float, float]] = []
     for word in sorted(words, key=lambda word: (word.y0 + word.y1, word.x0, word.number)):
         if lines:
             members, y0, y1 = lines[-1]
@@ -294,9 +274,9 @@ def lines_of(words: Iterable[Word]) -> list[list[Word]]:
     return [sorted(members, key=attrgetter("x0", "number")) for members, _, _ in lines]
 
 
-def _runs(line: Sequence[Word]) -> list[list[Word]]:
+def _runs(line: Sequence[CellWord]) -> list[list[CellWord]]:
     """Return the stretches of a line that wide gaps separate."""
-    runs: list[list[Word]] = []
+    runs: list[list[CellWord]] = []
     right = -inf
     for word in line:
         if runs and word.x0 - right <= RUN_GAP * word.size:
@@ -333,7 +313,7 @@ def _evidence(above: Cells, below: Cells, widths: Sequence[float]) -> tuple[int,
     return begun, wrapped
 
 
-def _is_number(cell: Sequence[Word]) -> bool:
+def _is_number(cell: Sequence[CellWord]) -> bool:
     text = "".join(word.text for word in cell)
     return any(map(str.isdigit, text)) and not any(map(str.isalpha, text)) and text[-1] not in "-–,/:"
 
@@ -347,25 +327,7 @@ def _is_prose(lines: Sequence[Cells], widths: Sequence[float]) -> bool:
     return len(lines) >= 3 and 2 * filled > len(lines)
 
 
-def _are_rows(lines: Sequence[Cells], widths: Sequence[float], *, only: bool) -> bool:
-    """Return True if the lines of a band are rows: its columns share the lines, and the breaks come from no wrapping.
-
-    `only` is true if the header has no other band below it: then rows are likely, and a few columns suffice.
-    """
-    if len(lines) < 2:
-        return False
-    filled = [column for column in range(len(widths)) if any(line[column] for line in lines)]
-    steady = sum(all(line[column] for line in lines) for column in filled)
-    if len(filled) < 2 or steady < (2 if only else max(2, len(filled) - 1)) or _is_prose(lines, widths):
-        return False
-    breaks = [_evidence(above, below, widths) for above, below in pairwise(lines)]
-    begun, wrapped = sum(pair[0] for pair in breaks), sum(pair[1] for pair in breaks)
-    if only:
-        return begun >= wrapped
-    return begun > wrapped and 2 * sum(pair[0] > 0 for pair in breaks) > len(breaks)
-
-
-def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: int) -> Iterator[Table]:
+def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: int) -> Iterator[PdfTable]:
     """Yield the table without its empty rows and columns, if it is one: text in two rows and two columns."""
     columns = [number for number in range(len(rows[0])) if any(row[number] for row in rows)] if rows else []
     kept = [[row[number] for number in columns] for row in rows if any(row)]
@@ -378,29 +340,18 @@ def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: 
         return
     if sum(sizes) > LARGE and max(sizes) > LARGEST_SHARE * sum(sizes):
         return
-    yield Table(box, turn, tuple(tuple(_in_order(cell) for cell in row) for row in kept))
+    yield PdfTable(box, turn, tuple(tuple(_in_order(cell) for cell in row) for row in kept))
 
 
-def _in_order(cell: Sequence[Word]) -> tuple[int, ...]:
+def _in_order(cell: Sequence[CellWord]) -> tuple[int, ...]:
     """Return the numbers of the words of a cell as they are read: lines of a right-to-left script from the right.
 
     Words that run in another direction than the table keep the order of the page.
     """
     if all(word.turned for word in cell):
         return tuple(sorted(word.number for word in cell))
-    numbers: list[int] = []
-    for line in lines_of(cell):
-        leftward = sum(_direction(word.text) for word in line) < 0
-        numbers += [word.number for word in (reversed(line) if leftward else line)]
-    return tuple(numbers)
-
-
-def _direction(text: str) -> int:
-    for letter in text[:8]:
-        kind = unicodedata.bidirectional(letter)
-        if kind in {"L", "R", "AL"}:
-            return 1 if kind == "L" else -1
-    return 0
+    lines = [line[::-1] if any(RTL.search(word.text) for word in line) else line for line in lines_of(cell)]
+    return tuple(word.number for line in lines for word in line)
 
 
 # ---------------------------------------------------------------------------------- tables without upright lines
@@ -409,35 +360,20 @@ Span = tuple[float, float]
 
 
 def open_tables(
-    lines: Sequence[Line], level: Sequence[Rule], words_of: Callable[[Line], list[Word]]
-) -> Iterator[tuple[int, int, Table]]:
+    lines: Sequence[Line], level: Sequence[RuledLine], words_of: Callable[[Line], list[CellWord]]
+) -> Iterator[tuple[int, int, PdfTable]]:
     """Yield the tables among the lines of a column: the numbers of their first line and of the one after the last."""
     left, right = min(line.x0 for line in lines), max(line.x1 for line in lines)
     near = [rule for rule in level if rule.start < right and rule.end > left]
-    frames = _frames(near)
     spans = [_spans(line) for line in lines]
     start = 0
     while start < len(lines):
-        stop, columns = (start, []) if len(spans[start]) < 2 else _stretch(lines, spans, frames, start)
+        stop, columns = (start, []) if len(spans[start]) < 2 else _stretch(lines, spans, start)
         several = len(columns) > 1 and stop > start + 1
         table = _open_table(lines[start:stop], columns, near, words_of) if several else None
         if table is not None:
             yield start, stop, table
         start = max(stop, start + 1)
-
-
-def _frames(level: Sequence[Rule]) -> list[tuple[float, float]]:
-    """Return the heights that groups of level lines of one width take up."""
-    groups: list[list[Rule]] = []
-    for rule in sorted(level, key=attrgetter("start", "end")):
-        for group in reversed(groups[-20:]):
-            if abs(group[0].start - rule.start) <= SAME_ENDS and abs(group[0].end - rule.end) <= SAME_ENDS:
-                group.append(rule)
-                break
-        else:
-            groups.append([rule])
-    frames = [sorted(rule.at for rule in group) for group in groups if sum(rule.drawn for rule in group) >= 2]
-    return [(places[0], places[-1]) for places in frames if len(places) > 2 or places[-1] - places[0] < 200]
 
 
 def _spans(line: Line) -> list[Span]:
@@ -457,40 +393,33 @@ def _merged(spans: Iterable[Span], gap: float) -> list[Span]:
     return merged
 
 
-def _stretch(
-    lines: Sequence[Line], spans: Sequence[Sequence[Span]], frames: Sequence[tuple[float, float]], start: int
-) -> tuple[int, list[Span]]:
+def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int) -> tuple[int, list[Span]]:
     """Return the end of the stretch of lines that share the gaps of its first one, and its columns."""
-    columns, stop, waiting, across, pitch = list(spans[start]), start + 1, 0, 0, 0.0
+    columns, stop, waiting, pitch = list(spans[start]), start + 1, 0, 0.0
     gap = GAP * lines[start].size
     for number in range(start + 1, min(len(lines), start + MOST_LINES)):
-        line, before = lines[number], lines[number - 1]
-        framed = any(top < before.y1 + TOUCH and line.y0 - TOUCH < bottom for top, bottom in frames)
+        line, before, own = lines[number], lines[number - 1], spans[number]
         distance, free = line.y1 - before.y1, line.y0 - before.y1
-        following = lines[number + 1].y1 - line.y1 if number + 1 < len(lines) else 0.0
-        even = abs(distance - (following if stop == start + 1 else pitch)) <= 0.1 * distance
-        apart = free > FAR * line.size and not framed and not even
-        if not spans[number] or not 0.5 < line.size / before.size < 2 or apart:
+        if stop == start + 1 and number + 1 < len(lines):
+            pitch = lines[number + 1].y1 - line.y1
+        if not own or (free > FAR * line.size and abs(distance - pitch) > 0.1 * distance):
             break
         pitch = distance
-        wider = _merged([*columns, *spans[number]], gap)
+        wider = _merged([*columns, *own], gap)
         tight = free < 0.6 * line.size
-        if all(len(_inside(columns, span)) < 2 for span in wider):  # the line keeps all gaps
-            several = len({_inside(wider, span)[0] for span in spans[number]})
-            if several > 1:
-                columns, stop, waiting = wider, number + 1, 0
-            elif len(spans[number]) > 1 and stop == start + 1:
-                columns, stop = list(spans[number]), number + 1  # below a header that spans columns
-            elif tight and stop == number and spans[number][0][0] >= columns[1][0] - gap:
-                columns, stop, waiting = wider, number + 1, 0  # the rest of the last row
+        keeps = all(len(_inside(columns, span)) < 2 for span in wider)
+        if keeps and len({_inside(wider, span)[0] for span in own}) == 1:
+            rest = tight and stop == number and own[0][0] >= columns[1][0] - gap
+            if len(own) > 1 and stop == start + 1:
+                columns, stop = list(own), number + 1  # below a header that spans columns
+            elif rest:
+                columns, stop, waiting = wider, number + 1, 0  # more of the last row
+            elif waiting == 3:
+                break
             else:
                 waiting += 1
-                if waiting > 3 and not framed:
-                    break
-        elif len(wider) > 1 and (len(spans[number]) > 1 or tight) and _support(spans[start:stop], columns, wider) < 3:
-            columns, stop, waiting = wider, number + 1, 0  # gaps by chance, between the words of a cell
-        elif framed and across < 1 + CROSSING * (number - start):
-            across += 1
+        elif keeps or (len(wider) > 1 and (len(own) > 1 or tight) and _support(spans[start:stop], columns, wider) < 3):
+            columns, stop, waiting = wider, number + 1, 0  # gaps that go are by chance, between the words of a cell
         else:
             break
     return stop, columns
@@ -508,14 +437,16 @@ def _support(rows: Sequence[Sequence[Span]], columns: Sequence[Span], wider: Seq
 
 
 def _open_table(
-    lines: Sequence[Line], columns: Sequence[Span], level: Sequence[Rule], words_of: Callable[[Line], list[Word]]
-) -> Table | None:
+    lines: Sequence[Line],
+    columns: Sequence[Span],
+    level: Sequence[RuledLine],
+    words_of: Callable[[Line], list[CellWord]],
+) -> PdfTable | None:
     """Return the table of lines with these columns; None if they are running text, a list, or cells by chance."""
     borders = [-inf, *((left[1] + right[0]) / 2 for left, right in pairwise(columns)), inf]
     width = columns[-1][1] - columns[0][0]
     bands: list[list[Cells]] = [[]]
     before = -inf
-    ruled = 0
     for line in lines:
         cells: Cells = [[] for _ in columns]
         for run in _runs(sorted(words_of(line), key=attrgetter("x0"))):
@@ -523,15 +454,15 @@ def _open_table(
         between = [rule for rule in level if before < rule.at < line.y1 - 0.3 * line.size]
         if before > -inf and any(rule.end - rule.start > 0.5 * width for rule in between):
             bands.append([])
-            ruled += 1
         bands[-1].append(cells)
         before = line.y1 - 0.3 * line.size
     flat = [cells for band in bands for cells in band]
     widths = [right - left for left, right in columns]
-    rows = [] if _is_prose(flat, widths) else _open_rows(bands, widths)
+    ruled = len(bands) >= 4 and 2 * sum(len(band) <= 1 for band in bands[1:]) >= len(bands) - 1
+    rows = [] if _is_prose(flat, widths) else _rows(bands, widths, ruled=ruled)
     several = sum(sum(map(bool, row)) > 1 for row in rows)
     filled = sum(bool(cell) for row in rows for cell in row)
-    if 2 * several < len(rows) or 2 * filled < len(rows) * len(columns) or not (ruled or _is_regular(flat)):
+    if 2 * several < len(rows) or 2 * filled < len(rows) * len(columns) or not (len(bands) > 1 or _is_regular(flat)):
         return None
     box = min(line.x0 for line in lines), lines[0].y0, max(line.x1 for line in lines), lines[-1].y1
     return next(_table(rows, box, lines[0].turn), None)
@@ -555,31 +486,29 @@ def _is_regular(lines: Sequence[Cells]) -> bool:
     return aligned >= ALIGNED * total
 
 
-def _open_rows(bands: Sequence[Sequence[Cells]], widths: Sequence[float]) -> list[Cells]:
-    """Return the rows of bands of lines: lines joined that go on the cells of the line before."""
-    singles = sum(len(band) <= 1 for band in bands[1:])
-    ruled = len(bands) >= 4 and 2 * singles >= len(bands) - 1
+def _rows(bands: Sequence[Sequence[Cells]], widths: Sequence[float], *, ruled: bool) -> list[Cells]:
+    """Return the rows of bands of lines: lines joined that go on the cells of the line before.
+
+    `ruled` is true if the bands are the rows; else all but the first of several bands, a header, may have more of them.
+    """
     rows: list[Cells] = []
     for number, band in enumerate(bands):
-        whole = ruled or (number == 0 and len(bands) > 1)
-        if whole and not _are_rows(band, widths, only=False):
-            rows.append([[word for line in band for word in line[column]] for column in range(len(widths))])
-            continue
-        distances = [_top(below) - _top(above) for above, below in pairwise(band)]
+        distances = [_bottom(below) - _bottom(above) for above, below in pairwise(band)]
         middle = (min(distances) + max(distances)) / 2 if distances else 0.0
         uneven = 3 * sum(distance > middle for distance in distances) >= len(distances) > 0
         uneven = uneven and max(distances) > 1.3 * min(distances)
+        whole = ruled or (number == 0 and len(bands) > 1)
         rows += [[list(cell) for cell in line] for line in band[:1]]
         for (above, below), distance in zip(pairwise(band), distances, strict=True):
             begins = distance > middle if uneven else _starts_row(above, below, widths)
-            if begins or all(below):
+            if not whole and (begins or all(below)):
                 rows.append([list(cell) for cell in below])
             else:
                 rows[-1] = [[*cell, *part] for cell, part in zip(rows[-1], below, strict=True)]
     return rows
 
 
-def _top(line: Cells) -> float:
+def _bottom(line: Cells) -> float:
     return max(word.y1 for cell in line for word in cell)
 
 
