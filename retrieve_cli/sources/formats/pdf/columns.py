@@ -14,20 +14,17 @@ from statistics import fmean, median
 from retrieve_cli.sources.formats.pdf.lines import Segment
 
 _DEEPEST, _MOST_BINS, _MOST_GUTTERS = 12, 2000, 4
-_BIN = 2.0
-"""Width in points of a bin of the profile in which gutters are looked for."""
+_BIN = 2.0  # width in points of a bin of the profile in which gutters are looked for
 _FEWEST_LINES, _MANY_LINES, _AS_WIDE = 3, 6, 0.8
 """Lines of a column; it may have fewer beside a column of many lines that is about as wide."""
-_NARROWEST = 0.5
-"""Width of a gutter in font sizes; twice that beside few lines."""
+_NARROWEST = 0.5  # width of a gutter in font sizes; twice that beside few lines
 _ALIGNED, _LEVEL = 0.7, 0.15
 """Share of the lines with another one at their height in the other column, with this difference in font sizes, from
 which they may be rows of cells.
 """
 _FEWEST_CHARACTERS = 12.0
 """Characters of a segment on average; the cells of a table have fewer, and are read row by row."""
-_AT_EDGE = 0.35
-"""Share of the lines of a column that begin at its edge, at least."""
+_AT_EDGE = 0.35  # share of the lines of a column that begin at its edge, at least
 
 
 def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:

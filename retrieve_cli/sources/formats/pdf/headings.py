@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
 _MOST_ENTRIES, _DEEPEST_ENTRY, _MOST_OF_PAGE = 20_000, 12, 200
-_LONGEST_TITLE = 1000
-"""Bytes of a title in UTF-16 that are read."""
+_LONGEST_TITLE = 1000  # bytes of a title in UTF-16 that are read
 _DEEPEST = 6
 _LARGER, _SMALLER = 1.12, 0.95
 """Size of a heading, relative to the body: one that needs no bold font, and that of a bold one, at least."""
 _MOST_LINES, _LONGEST, _LONGEST_BOLD = 4, 250, 150
-_SAME = 0.03
-"""Relative difference between the font sizes of one style."""
+_SAME = 0.03  # relative difference between the font sizes of one style
 _FEWEST_MATCHED = 0.3
 """Share of the outline whose headings must be on their pages; else the headings are found by their style."""
 _NUMBERED = re.compile(r"(?:\d{1,3}|[A-Z])((?:\.\d{1,3}){0,5})\.?(?=\s)")
@@ -72,10 +70,8 @@ class Heading(NamedTuple):
     level: int
 
 
-Headings = Mapping[int, Sequence[Heading]]
-"""Headings of each page, by its number and in order."""
-OutlineEntry = tuple[int, str, int]
-"""Level from 1, the outermost; title; number of the page, from 1."""
+Headings = Mapping[int, Sequence[Heading]]  # headings of each page, by its number and in order
+OutlineEntry = tuple[int, str, int]  # level from 1, the outermost; title; number of the page, from 1
 
 
 def body_style(flow: Iterable[PageLines]) -> FontStyle:

@@ -44,8 +44,7 @@ class Segment(NamedTuple):
     fixed: bool
     chars: int
     rtl: bool = False
-    table: int = -1
-    """Number of the table that it replaces; -1 for text."""
+    table: int = -1  # number of the table that it replaces; -1 for text
 
     @property
     def height(self) -> float:
@@ -65,11 +64,9 @@ class Line(NamedTuple):
     fixed: bool
     rtl: bool
     chars: int
-    column: int
-    """Number of the column on the page, in reading order."""
+    column: int  # number of the column on the page, in reading order
     left: float
-    right: float
-    """Edges of the column."""
+    right: float  # edges of the column
     turn: int
 
     @property

@@ -23,8 +23,7 @@ _PROGRAM = re.compile(
     re.IGNORECASE,
 )
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")
-_TITLE_SIZE, _TITLE_LINES = 1.25, 4
-"""Size of a title relative to the body, at least, and its lines at most."""
+_TITLE_SIZE, _TITLE_LINES = 1.25, 4  # size of a title relative to the body, at least, and its lines at most
 
 
 def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:

@@ -37,26 +37,20 @@ if TYPE_CHECKING:
 
     from retrieve_cli.sources.formats.pdf.words import Boxes
 
-_TABLE_CHARS = 40
-"""Characters that a table counts as where columns are distinguished from cells: the length of a line."""
+_TABLE_CHARS = 40  # characters that a table counts as where columns are distinguished from cells: the length of a line
 
 
 @dataclass(slots=True)
 class PageText:
     """Segments and tables of a page; tables without upright lines are found when its lines are put in order."""
 
-    index: int
-    """Number of the page, from 1."""
+    index: int  # number of the page, from 1
     words: PageWords
-    boxes: Boxes
-    """Boxes of the words in the direction in which each is read."""
-    segments: dict[int, list[Segment]]
-    """Segments by the turn of their text."""
+    boxes: Boxes  # boxes of the words in the direction in which each is read
+    segments: dict[int, list[Segment]]  # segments by the turn of their text
     tables: list[PdfTable] = field(default_factory=list)
-    level: dict[int, list[RuledLine]] = field(default_factory=dict)
-    """Level lines by the turn in which they are level."""
-    turn: int = 0
-    """Turn of most of the text."""
+    level: dict[int, list[RuledLine]] = field(default_factory=dict)  # level lines by the turn in which they are level
+    turn: int = 0  # turn of most of the text
 
     def text(self, segment: Segment) -> str:
         """Return the words of a segment."""
@@ -83,9 +77,13 @@ class PageText:
         return lines
 
     def _words_of(self, line: Line) -> list[CellWord]:
-        texts, boxes, sizes = self.words.texts, self.boxes, self.words.sizes
-        numbers = [number for segment in line.segments for number in range(segment.first, segment.last)]
-        return [CellWord(number, texts[number], *boxes[number].tolist(), float(sizes[number])) for number in numbers]
+        segments = [np.arange(segment.first, segment.last) for segment in line.segments]
+        return self.words_of(np.concatenate(segments))
+
+    def words_of(self, numbers: NDArray[np.intp]) -> list[CellWord]:
+        """Return words by their numbers."""
+        texts, boxes, sizes = self.words.texts, self.boxes[numbers].tolist(), self.words.sizes[numbers].tolist()
+        return [CellWord(n, texts[n], *box, size) for n, box, size in zip(numbers.tolist(), boxes, sizes, strict=True)]
 
 
 def stand_in(table: PdfTable, number: int) -> Segment:
@@ -130,28 +128,18 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
 
 
 def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) -> None:
-    """Add the tables and level lines of a page in each direction of its text; no two tables share a word."""
-    if not len(boxes):
-        return
+    """Add the tables and level lines of a page in each direction of its text."""
     words = text.words
     turns, counts = np.unique(words.turns, return_counts=True)
-    taken: set[int] = set()
-    for turn, count in sorted(zip(turns.tolist(), counts.tolist(), strict=True), key=lambda pair: (-pair[1], pair[0])):
-        if count < LEAST_WORDS or turn == SKEWED:
-            continue
+    for turn in turns[(counts >= LEAST_WORDS) & (turns != SKEWED)].tolist() if len(boxes) else ():
         turned = reading_boxes(boxes, np.full(len(boxes), turn, np.int16))
-        rules: tuple[list[RuledLine], list[RuledLine]] = ([], [])
+        level: list[RuledLine] = []
+        upright: list[RuledLine] = []
         for (x0, y0, x1, y1), line in zip(turned.tolist(), drawn.tolist(), strict=True):
-            rules[y1 - y0 > x1 - x0].append(
-                RuledLine(x0, y0, y1, line) if y1 - y0 > x1 - x0 else RuledLine(y0, x0, x1, line)
-            )
-        places = reading_boxes(words.boxes, np.full(len(words.texts), turn, np.int16)).tolist()
-        sideways = (words.turns != turn).tolist()
-        fields = zip(words.texts, places, words.sizes.tolist(), sideways, strict=True)
-        members = [CellWord(n, word, *box, size, other) for n, (word, box, size, other) in enumerate(fields)]
-        tables, text.level[turn] = closed_tables(members, join_rules(rules[0]), join_rules(rules[1]), turn)
-        for table in tables:
-            own = {number for row in table.rows for cell in row for number in cell}
-            if not own & taken:
-                text.tables.append(table)
-                taken |= own
+            if y1 - y0 > x1 - x0:
+                upright.append(RuledLine(x0, y0, y1, line))
+            else:
+                level.append(RuledLine(y0, x0, x1, line))
+        numbers = np.flatnonzero(words.turns == turn)
+        tables, text.level[turn] = closed_tables(text.words_of(numbers), join_rules(level), join_rules(upright), turn)
+        text.tables += tables

@@ -15,8 +15,7 @@ from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.sources.formats.pdf.headings import CAPTION, FontStyle, Heading, Headings, PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
 
-_SMALL = 0.93
-"""Font size of footnotes relative to the body, at most."""
+_SMALL = 0.93  # font size of footnotes relative to the body, at most
 _NOTE = re.compile(r"(?:\d{1,3}|[*†‡§¶‖]{1,3}|\[\d{1,3}\]|\(\d{1,3}\))(?![a-z])")
 BULLET = re.compile(r"[•‣⁃▪▫●○◦∙·■□➢➤❖✓✗\uf0b7\uf0a7]")
 _ITEM = re.compile(r"[-–—*+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)]")
@@ -24,15 +23,11 @@ _ENDED = re.compile(r"""[.!?:;…。！？؟۔]["'”’»)\]]*$""")
 _LEADER = re.compile(r"[.…·]\s?[.…·]\s?[.…·]\s*\w{1,6}$")
 """End of an entry of a table of contents: a row of dots and the number of a page."""
 _DIVIDED = re.compile("[^\\W\\d_][-\u2010\xad]$")
-_MARK_WORDS = 4
-"""Most words that the beginning of a caption and the end of an entry have."""
+_MARK_WORDS = 4  # most words that the beginning of a caption and the end of an entry have
 _SAME_SIZE = 0.08
-_GAP = 0.35
-"""Growth of the usual distance between lines, as a share, from which a paragraph ends."""
-_INDENT = 0.8
-"""Indentation of a first line in font sizes."""
-_SHORT = 0.3
-"""Share of the column that a line with any text leaves free if it ends a paragraph."""
+_GAP = 0.35  # growth of the usual distance between lines, as a share, from which a paragraph ends
+_INDENT = 0.8  # indentation of a first line in font sizes
+_SHORT = 0.3  # share of the column that a line with any text leaves free if it ends a paragraph
 
 
 @dataclass(slots=True)
@@ -42,8 +37,7 @@ class Draft:
     kind: Kind
     lines: list[tuple[PageLines, Line]]
     level: int = 0
-    items: list[int] = field(default_factory=list)
-    """Numbers of the lines that begin an item of a list."""
+    items: list[int] = field(default_factory=list)  # numbers of the lines that begin an item of a list
 
 
 def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle, *, alone: bool) -> Iterator[list[Draft]]:

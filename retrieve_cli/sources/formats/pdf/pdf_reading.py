@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
 _LONGEST_LABEL, _LONGEST_DROPPED = 40, 80
-_FEW_WORDS, _FREE = 150, 0.2
-"""Words of a slide or form, and the share of its area that they take, at most."""
-_MOST_NAMED = 20
-"""Ranges of pages that a notice names."""
+_FEW_WORDS, _FREE = 150, 0.2  # words of a slide or form, and the share of its area that they take, at most
+_MOST_NAMED = 20  # ranges of pages that a notice names
 
 
 def parse(

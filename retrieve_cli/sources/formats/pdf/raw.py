@@ -30,8 +30,7 @@ char_code = _function("FPDFText_GetUnicode", ctypes.c_uint, _POINTER, _INT)
 char_box = _function("FPDFText_GetLooseCharBox", _INT, _POINTER, _INT, _POINTER)
 """Writes left, top, right and bottom as 4 float32: as high as the font size, as wide as the advance."""
 char_object = _function("FPDFText_GetTextObject", _POINTER, _POINTER, _INT)
-char_matrix = _function("FPDFText_GetMatrix", _INT, _POINTER, _INT, _POINTER)
-"""Writes a, b, c, d, e and f as 6 float32."""
+char_matrix = _function("FPDFText_GetMatrix", _INT, _POINTER, _INT, _POINTER)  # writes a, b, c, d, e and f as 6 float32
 char_size = _function("FPDFText_GetFontSize", _DOUBLE, _POINTER, _INT)
 object_font = _function("FPDFTextObj_GetFont", _POINTER, _POINTER)
 font_flags = _function("FPDFFont_GetFlags", _INT, _POINTER)
@@ -46,10 +45,7 @@ count_form_objects = _function("FPDFFormObj_CountObjects", _INT, _POINTER)
 form_object = _function("FPDFFormObj_GetObject", _POINTER, _POINTER, ctypes.c_ulong)
 object_box = _function("FPDFPageObj_GetBounds", _INT, *[_POINTER] * 5)
 """Writes left, bottom, right and top as 4 float32 to 4 addresses."""
-object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)
-"""Writes a, b, c, d, e and f as 6 float32."""
-fill_color = _function("FPDFPageObj_GetFillColor", _INT, *[_POINTER] * 5)
-"""Writes red, green, blue and alpha as 4 unsigned int to 4 addresses."""
+object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)  # writes a, b, c, d, e and f as 6 float32
 line_width = _function("FPDFPageObj_GetStrokeWidth", _INT, _POINTER, _POINTER)
 count_segments = _function("FPDFPath_CountSegments", _INT, _POINTER)
 draw_mode = _function("FPDFPath_GetDrawMode", _INT, _POINTER, _POINTER, _POINTER)

@@ -21,16 +21,13 @@ from retrieve_cli.sources.formats.pdf.words import RTL
 
 SNAP, TOUCH = 3.0, 3.5
 """Points within which lines count as one, and a line touches another one: rules of booktabs leave 2 to 3 points."""
-MOST_RULES, MOST_CELLS = 1_500, 20_000
-"""Lines of one direction, and places of a grid; more are a drawing."""
+MOST_RULES, MOST_CELLS = 1_500, 20_000  # lines of one direction, and places of a grid; more are a drawing
 BORDER, WHOLE = 0.5, 0.9
 """Least share of a cell's side that a border covers, and of a table's width or height that a whole line covers."""
-LEAST_WORDS = 4
-"""Two rows with two cells each."""
+LEAST_WORDS = 4  # two rows with two cells each
 LEAST_FILLED, LARGEST_SHARE, LARGE = 0.2, 0.7, 60
 """Least share of cells with text, and largest share of a large table's words in one cell: a frame around a page."""
-SAME_LINE = 0.5
-"""Share of the lower of two words by which they overlap if they are on one line."""
+SAME_LINE = 0.5  # share of the lower of two words by which they overlap if they are on one line
 RUN_GAP, GAP, SPACE = 0.7, 0.8, 0.25
 """In font sizes: the widest space in a run of words, the least gap between columns, the least space of two words."""
 FAR = 2.6
@@ -38,14 +35,12 @@ FAR = 2.6
 ALIGNED = 0.6
 """Least share of the cells of a table without lines that share an edge or their middle with others of the column."""
 MOST_LINES = 400
-_MARKER = re.compile(r"(?:\W{1,2}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)\]]?)")
-"""Mark of an item of a list."""
-_LEADER = re.compile(r"[.…·]{4}")
-"""Dots that lead to the number of a page."""
+_MARKER = re.compile(r"(?:\W{1,2}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)\]]?)")  # mark of an item of a list
+_LEADER = re.compile(r"[.…·]{4}")  # dots that lead to the number of a page
 
 
 class CellWord(NamedTuple):
-    """A word in the direction in which the table is read; `turned` if it runs in another one."""
+    """A word in the direction in which it is read."""
 
     number: int
     text: str
@@ -54,7 +49,6 @@ class CellWord(NamedTuple):
     x1: float
     y1: float
     size: float
-    turned: bool = False
 
 
 class RuledLine(NamedTuple):
@@ -63,8 +57,7 @@ class RuledLine(NamedTuple):
     at: float
     start: float
     end: float
-    drawn: bool
-    """True for a line, False for the outline of a filled box."""
+    drawn: bool  # true for a line, False for the outline of a filled box
 
 
 class PdfTable(NamedTuple):
@@ -78,8 +71,7 @@ class PdfTable(NamedTuple):
     rows: tuple[tuple[tuple[int, ...], ...], ...]
 
 
-Cells = list[list[CellWord]]
-"""Words of a row or of one of its lines, by column."""
+Cells = list[list[CellWord]]  # words of a row or of one of its lines, by column
 
 
 def join_rules(rules: Iterable[RuledLine]) -> list[RuledLine]:
@@ -223,12 +215,10 @@ def _closed_rows(words: Sequence[CellWord], grid: Grid) -> list[Cells]:
                 merged[row] = merged[row + 1] = True
     few = sum(any(row) for row in cells) <= 2
     lines = [[row] if whole else _lines_by_column(row) for row, whole in zip(cells, merged, strict=True) if any(row)]
-    widths = [_width([word for row in cells for word in row[column]]) for column in range(columns)]
-    return _rows(lines, widths, ruled=not few)
-
-
-def _width(words: Sequence[CellWord]) -> float:
-    return max((word.x1 for word in words), default=0.0) - min((word.x0 for word in words), default=0.0)
+    lefts, rights = [inf] * columns, [-inf] * columns
+    for column, word in ((column, word) for row in cells for column, cell in enumerate(row) for word in cell):
+        lefts[column], rights[column] = min(lefts[column], word.x0), max(rights[column], word.x1)
+    return _rows(lines, [right - left for left, right in zip(lefts, rights, strict=True)], ruled=not few)
 
 
 def _place(places: Sequence[float], value: float) -> int:
@@ -262,16 +252,16 @@ def _by_column(band: Sequence[CellWord], grid: Grid, row: int) -> Cells:
 
 def lines_of(words: Iterable[CellWord]) -> list[list[CellWord]]:
     """Return words by line from the top, each from left to right."""
-    lines: list[tuple[list[CellWord], float, float]] = []
+    lines: list[list[CellWord]] = []
+    y0 = y1 = -inf
     for word in sorted(words, key=lambda word: (word.y0 + word.y1, word.x0, word.number)):
-        if lines:
-            members, y0, y1 = lines[-1]
-            if min(word.y1, y1) - max(word.y0, y0) > SAME_LINE * min(word.y1 - word.y0, y1 - y0):
-                members.append(word)
-                lines[-1] = (members, min(y0, word.y0), max(y1, word.y1))
-                continue
-        lines.append(([word], word.y0, word.y1))
-    return [sorted(members, key=attrgetter("x0", "number")) for members, _, _ in lines]
+        if lines and min(word.y1, y1) - max(word.y0, y0) > SAME_LINE * min(word.y1 - word.y0, y1 - y0):
+            lines[-1].append(word)
+            y0, y1 = min(y0, word.y0), max(y1, word.y1)
+        else:
+            lines.append([word])
+            y0, y1 = word.y0, word.y1
+    return [sorted(line, key=attrgetter("x0", "number")) for line in lines]
 
 
 def _runs(line: Sequence[CellWord]) -> list[list[CellWord]]:
@@ -306,10 +296,9 @@ def _evidence(above: Cells, below: Cells, widths: Sequence[float]) -> tuple[int,
     for first, second, width in zip(above, below, widths, strict=True):
         if first and second:
             needed = max(word.x1 for word in first) - first[0].x0 + SPACE * second[0].size
-            if needed + second[0].x1 - second[0].x0 <= width - 0.5 or (_is_number(first) and _is_number(second)):
-                begun += 1
-            elif len(first) > 1 or len(second) > 1:
-                wrapped += 1
+            fits = needed + second[0].x1 - second[0].x0 <= width - 0.5 or (_is_number(first) and _is_number(second))
+            begun += fits
+            wrapped += not fits and len(first) + len(second) > 2
     return begun, wrapped
 
 
@@ -318,38 +307,20 @@ def _is_number(cell: Sequence[CellWord]) -> bool:
     return any(map(str.isdigit, text)) and not any(map(str.isalpha, text)) and text[-1] not in "-–,/:"
 
 
-def _is_prose(lines: Sequence[Cells], widths: Sequence[float]) -> bool:
-    """Return True for columns of running text, as on the page of a paper: two of them filled on most of the lines."""
-    filled = 0
-    for line in lines:
-        cells = zip(line, widths, strict=True)
-        filled += sum(len(cell) >= 4 and cell[-1].x1 - cell[0].x0 >= 0.85 * width for cell, width in cells) >= 2
-    return len(lines) >= 3 and 2 * filled > len(lines)
-
-
 def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: int) -> Iterator[PdfTable]:
     """Yield the table without its empty rows and columns, if it is one: text in two rows and two columns."""
     columns = [number for number in range(len(rows[0])) if any(row[number] for row in rows)] if rows else []
     kept = [[row[number] for number in columns] for row in rows if any(row)]
     sizes = [len(cell) for row in kept for cell in row if cell]
-    upright = sum(not word.turned for row in kept for cell in row for word in cell)
     several = sum(sum(map(bool, row)) > 1 for row in kept)
-    if several < max(2, len(kept) / 3 + 0.1) or len(columns) < 2 or 2 * upright <= sum(sizes):
-        return
-    if len(sizes) < LEAST_FILLED * len(kept) * len(columns):
-        return
-    if sum(sizes) > LARGE and max(sizes) > LARGEST_SHARE * sum(sizes):
-        return
-    yield PdfTable(box, turn, tuple(tuple(_in_order(cell) for cell in row) for row in kept))
+    sparse = several < max(2, len(kept) / 3 + 0.1) or len(sizes) < LEAST_FILLED * len(kept) * len(columns)
+    frame = sum(sizes) > LARGE and max(sizes) > LARGEST_SHARE * sum(sizes)
+    if len(columns) > 1 and not sparse and not frame:
+        yield PdfTable(box, turn, tuple(tuple(_in_order(cell) for cell in row) for row in kept))
 
 
 def _in_order(cell: Sequence[CellWord]) -> tuple[int, ...]:
-    """Return the numbers of the words of a cell as they are read: lines of a right-to-left script from the right.
-
-    Words that run in another direction than the table keep the order of the page.
-    """
-    if all(word.turned for word in cell):
-        return tuple(sorted(word.number for word in cell))
+    """Return the numbers of the words of a cell as they are read: lines of a right-to-left script from the right."""
     lines = [line[::-1] if any(RTL.search(word.text) for word in line) else line for line in lines_of(cell)]
     return tuple(word.number for line in lines for word in line)
 
@@ -418,7 +389,7 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
                 break
             else:
                 waiting += 1
-        elif keeps or (len(wider) > 1 and (len(own) > 1 or tight) and _support(spans[start:stop], columns, wider) < 3):
+        elif keeps or (len(wider) > 1 and (tight or (len(own) > 1 and number < start + 4))):
             columns, stop, waiting = wider, number + 1, 0  # gaps that go are by chance, between the words of a cell
         else:
             break
@@ -428,12 +399,6 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
 def _inside(columns: Sequence[Span], span: Span) -> list[int]:
     """Return the numbers of the columns that a stretch overlaps."""
     return [number for number, (x0, x1) in enumerate(columns) if x0 <= span[1] and x1 >= span[0]]
-
-
-def _support(rows: Sequence[Sequence[Span]], columns: Sequence[Span], wider: Sequence[Span]) -> int:
-    """Return the lines that show a gap between columns which wider ones would close."""
-    closed = {number for span in wider if len(_inside(columns, span)) > 1 for number in _inside(columns, span)}
-    return sum(len({n for span in row for n in _inside(columns, span)} & closed) > 1 for row in rows)
 
 
 def _open_table(
@@ -459,7 +424,7 @@ def _open_table(
     flat = [cells for band in bands for cells in band]
     widths = [right - left for left, right in columns]
     ruled = len(bands) >= 4 and 2 * sum(len(band) <= 1 for band in bands[1:]) >= len(bands) - 1
-    rows = [] if _is_prose(flat, widths) else _rows(bands, widths, ruled=ruled)
+    rows = _rows(bands, widths, ruled=ruled)
     several = sum(sum(map(bool, row)) > 1 for row in rows)
     filled = sum(bool(cell) for row in rows for cell in row)
     if 2 * several < len(rows) or 2 * filled < len(rows) * len(columns) or not (len(bands) > 1 or _is_regular(flat)):
@@ -515,11 +480,7 @@ def _bottom(line: Cells) -> float:
 def _starts_row(above: Cells, below: Cells, widths: Sequence[float]) -> bool:
     """Return True if a line begins a row, False if it goes on the cells of the line before."""
     begun, wrapped = _evidence(above, below, widths)
-    filled = sum(map(bool, below))
-    if below[0] and any(part and not before for part, before in zip(below, above, strict=True)):
-        return True
-    if not below[0] or not above[0]:
-        return filled > 1 and begun >= wrapped
-    if filled == 1:
-        return not wrapped
-    return begun >= wrapped
+    more = below[0] and any(part and not before for part, before in zip(below, above, strict=True))
+    if more or not (below[0] and above[0]) or sum(map(bool, below)) > 1:
+        return bool(more) or (begun >= wrapped and sum(map(bool, below)) > 1)
+    return not wrapped

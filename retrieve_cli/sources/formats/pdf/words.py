@@ -19,35 +19,27 @@ from retrieve_cli.sources.formats.pdf import raw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Boxes = NDArray[np.float32]
-    """(n, 4): x0, y0, x1, y1."""
+    Boxes = NDArray[np.float32]  # (n, 4): x0, y0, x1, y1
 
-SKEWED = 45
-"""Turn of text that is neither level nor upright, such as a watermark."""
+SKEWED = 45  # turn of text that is neither level nor upright, such as a watermark
 RTL = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 """A letter of a script that is written from right to left."""
 _WORD = re.compile(r"[^\s\x00-\x1f\x7f\xad\ufffe\uffff]+[\x02\xad]?")
 """A word; pdfium writes U+0002 for a hyphen, hard or soft, at the end of a line and no line break behind it."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_LEVEL = 0.2
-"""Tangent of the largest angle at which text counts as level."""
-_FARTHEST = 1e5
-"""No page is larger: coordinates beyond it are errors."""
-_FIXED, _FORCED_BOLD = 1, 1 << 18
-"""Flags of a font descriptor (ISO 32000-1, table 123)."""
+_LEVEL = 0.2  # tangent of the largest angle at which text counts as level
+_FARTHEST = 1e5  # no page is larger: coordinates beyond it are errors
+_FIXED, _FORCED_BOLD = 1, 1 << 18  # flags of a font descriptor (ISO 32000-1, table 123)
 _HEAVY = 550
 """Weight from which a font is bold; pdfium derives it from the width of the stems if the file has no weight."""
 _BOLD = re.compile(r"bold|black|heavy|demi|cmb|medi$", re.IGNORECASE)
 _MONO = re.compile(r"mono|courier|consol|typewriter|cmtt|menlo|lettergothic", re.IGNORECASE)
 _LONGEST_NAME = 128
-_WIDE = 0.75
-"""Width of a character, in font sizes, above which the characters of a word are looked at one by one."""
-_APART = 0.35
-"""Gap within a word, in font sizes: more than a word space is never part of a word."""
+_WIDE = 0.75  # width of a character, in font sizes, above which the characters of a word are looked at one by one
+_APART = 0.35  # gap within a word, in font sizes: more than a word space is never part of a word
 _SHIFT = 0.7
 """Vertical distance within a word, in font sizes: a word shifted more than a superscript is on another line."""
-_MOST_LOOKED_AT = 20_000
-"""Characters of a page that are looked at one by one."""
+_MOST_LOOKED_AT = 20_000  # characters of a page that are looked at one by one
 
 
 @dataclass(slots=True)
@@ -65,8 +57,7 @@ class PageWords:
     turns: NDArray[np.int16]
     """Degrees clockwise from left-to-right in which the text runs on the displayed page: 0, 90, 180, 270, SKEWED."""
     bold: NDArray[np.bool_]
-    fixed: NDArray[np.bool_]
-    """True in a monospaced font."""
+    fixed: NDArray[np.bool_]  # true in a monospaced font
 
 
 class Frame(NamedTuple):

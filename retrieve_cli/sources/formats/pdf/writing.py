@@ -16,8 +16,7 @@ from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _HYPHENS = ("-", "\u2010", "\xad")
-_WIDEST_INDENT = 40
-"""Spaces at the beginning of a line of code, and between two of its words, at most."""
+_WIDEST_INDENT = 40  # spaces at the beginning of a line of code, and between two of its words, at most
 
 
 class PdfTextWriter:
