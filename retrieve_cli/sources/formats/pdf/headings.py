@@ -20,7 +20,7 @@ _MOST_ENTRIES, _DEEPEST_ENTRY, _MOST_OF_PAGE = 20_000, 12, 200
 _LONGEST_TITLE = 1000  # bytes of a title in UTF-16 that are read
 _DEEPEST = 6
 _LARGER, _SMALLER = 1.12, 0.95
-"""Size of a heading, relative to the body: one that needs no bold font, and that of a bold one, at least."""
+"""Size of a heading, relative to the body: without a bold font, and with one, at least."""
 _MOST_LINES, _LONGEST, _LONGEST_BOLD = 4, 250, 150
 _SAME = 0.03  # relative difference between the font sizes of one style
 _FEWEST_MATCHED = 0.3

@@ -83,7 +83,8 @@ class PageText:
     def words_of(self, numbers: NDArray[np.intp]) -> list[CellWord]:
         """Return words by their numbers."""
         texts, boxes, sizes = self.words.texts, self.boxes[numbers].tolist(), self.words.sizes[numbers].tolist()
-        return [CellWord(n, texts[n], *box, size) for n, box, size in zip(numbers.tolist(), boxes, sizes, strict=True)]
+        fields = zip(numbers.tolist(), boxes, sizes, strict=True)
+        return [CellWord(n, texts[n], x0, y0, x1, y1, size) for n, (x0, y0, x1, y1), size in fields]
 
 
 def stand_in(table: PdfTable, number: int) -> Segment:

@@ -320,7 +320,7 @@ def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: 
 
 
 def _in_order(cell: Sequence[CellWord]) -> tuple[int, ...]:
-    """Return the numbers of the words of a cell as they are read: lines of a right-to-left script from the right."""
+    """Return the numbers of the words of a cell in reading order: lines of a right-to-left script from the right."""
     lines = [line[::-1] if any(RTL.search(word.text) for word in line) else line for line in lines_of(cell)]
     return tuple(word.number for line in lines for word in line)
 
@@ -348,7 +348,7 @@ def open_tables(
 
 
 def _spans(line: Line) -> list[Span]:
-    """Return the stretches of a line that wide gaps separate; none for code and for what is no text."""
+    """Return the stretches of a line that wide gaps separate; none for code and tables."""
     if line.table >= 0 or line.fixed or len(line.segments) < 2:
         return [] if line.table >= 0 or line.fixed else [(line.x0, line.x1)]
     return _merged(((segment.x0, segment.x1) for segment in line.segments), GAP * line.size)

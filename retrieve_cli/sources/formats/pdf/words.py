@@ -164,7 +164,7 @@ def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Fr
     if not visible.all():
         texts = [text for text, seen in zip(texts, visible.tolist(), strict=True) if seen]
         boxes, style = boxes[visible], style.at(np.flatnonzero(visible))
-    return PageWords(*frame.size, texts, boxes, *style)
+    return PageWords(*frame.size, texts, boxes, style.sizes, style.turns, style.bold, style.fixed)
 
 
 def _boxes(handle: int, indices: Sequence[int], frame: Frame) -> Boxes:
