@@ -137,7 +137,7 @@ _Name = Annotated[str, Meta(max_length=1000)]
 _FARTHEST = 1e7
 """Largest coordinate, in points: the edge of a page of 3.5 km."""
 _Side = Annotated[float, Meta(ge=0, le=_FARTHEST)]
-_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=6)], _Name, _Name]
+_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=8)], _Name, _Name]
 _Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool, bool]
 _Dropped = tuple[_Name, _Name, _Offset]
 

@@ -62,7 +62,7 @@ BLOCK, PAGE = [0, 5, "heading", 1, "", ""], [1, "", 1.0, 1.0, 0, 19, False, Fals
         {"blocks": [BLOCK, BLOCK]},
         {"blocks": [[0, 5, "picture", 0, "", ""]]},
         {"blocks": [[0, 5, [], 0, "", ""]]},
-        {"blocks": [[0, 5, "heading", 7, "", ""]]},
+        {"blocks": [[0, 5, "heading", 9, "", ""]]},
         {"blocks": [[0, 5, "heading", 1, "a" * 2000, ""]]},
         {"blocks": [[0, 5, "heading", 1]]},
         {"blocks": {}},
