@@ -19,7 +19,7 @@ BLOCKS = frozenset(
 )
 """Elements that begin and end a block of text."""
 _EDGE = "\0"
-"""Edge of a block, in texts in which HTML has no such character."""
+"""Edge of a block; no text of a page has this character."""
 _EDGES = re.compile(r"\n?\0[\0\n]*+")
 _INVISIBLE = {ord(char): None for char in "\u00ad\u200b\ufeff\u2060"}
 """Marks of possible line breaks, which divide words."""

@@ -163,16 +163,15 @@ class HtmlText:
         it."""
         if len(self._line) == self._terms and not terms:
             return
-        lines = [""]
-        for is_break, pieces in groupby(self._line, key=lambda piece: piece is None):
-            count = sum(1 for _ in pieces) if is_break else 0
-            if is_break:
-                lines += [""] * count
+        lines: list[list[str]] = [[]]
+        for piece in self._line:
+            if piece is None:
+                lines.append([])
             else:
-                lines[-1] = one_line("".join(filter(None, pieces)))
+                lines[-1].append(piece)
         self._line.clear()
         self._terms = 0
-        for is_filled, group in groupby(lines, key=bool):
+        for is_filled, group in groupby((one_line("".join(line)) for line in lines), key=bool):
             if is_filled:
                 self._paragraph("\n".join(group))
 
