@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from retrieve_cli.contracts import Field, Parsed, Record
@@ -40,6 +41,7 @@ def parsed_record(
         fields=(Field("name", title, name_weight), Field("text", text)),
         metadata={key: value for key, value in metadata.items() if key not in _SHOWN},
         layout=layout,
+        dropped=Counter(part.reason for part in parsed.dropped),
     )
 
 

@@ -79,7 +79,7 @@ def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
 
     def cut(match: re.Match[str]) -> str:
         kind = match[0].partition(";")[0]
-        dropped.append(Dropped("picture in base64", f"{kind}, {len(match[0]):,} characters"))
+        dropped.append(Dropped("base64 picture", f"{kind}, {len(match[0]):,} characters"))
         return f"{kind};base64,…" + "\n" * match[0].count("\n")
 
     return _DATA.sub(cut, text), tuple(dropped)
