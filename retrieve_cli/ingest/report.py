@@ -226,7 +226,7 @@ class Notices:
             self._say(self.on_keys[-1])
         if self._dropped:
             parts = ", ".join(count(number, kind) for kind, number in self._dropped.most_common())
-            documents = f"left out of {count(self._documents, 'document')}: {parts}"
+            documents = f"skipped text of {count(self._documents, 'document')}: {parts}"
             self.on_keys.append(f"{shortened(name, 40)}: {documents}; retrieve inspect page FILE shows them")
             self._say(self.on_keys[-1])
         self._unread.clear()

@@ -92,7 +92,7 @@ def page_lines(view: Mapping[str, Json]) -> Iterator[str]:
         rows = [_row(block) for block in view["blocks"]]
         yield from aligned(("#", "kind", "box", "text"), rows, right=(0,))
     for part in view["dropped"]:
-        yield f"left out, {part['reason']}: {shortened(part['text'], _WORDS)}"
+        yield f"skipped {part['reason']}: {shortened(part['text'], _WORDS)}"
 
 
 def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:

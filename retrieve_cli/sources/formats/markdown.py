@@ -89,7 +89,7 @@ def markdown_document(
 
 
 def _of_note(text: str, layout: Layout, metadata: Mapping[str, Json], *, folder: str) -> dict[str, Json]:
-    """Return the tags and links in the text of a note, with those of its metadata: `#tag`, `[[Page]]`, and paths
+    """Return the tags and links in the text of a note, beside its metadata: `#tag`, `[[Page]]`, and paths
     relative to its folder, which become paths from the top."""
     tags, links = list[str](), list[str]()
     for block in layout.blocks:
