@@ -8,7 +8,7 @@ import pytest
 from sources.formats.docx.word_files import archive, cell, members_of, p, r, read, t, table, text_of, word_file
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import looks_like_docx
+from retrieve_cli.sources.formats.formats import zipped_format
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 
@@ -40,10 +40,10 @@ def test_documents_are_recognised_by_their_types_alone() -> None:
     members, picture = members_of(word_file(p("x"))), {"docProps/thumbnail.jpeg": random.Random(7).randbytes(9000)}
     types = {"[Content_Types].xml": members["[Content_Types].xml"]}
     pictured = archive({**types, **picture, "word/document.xml": members["word/document.xml"]})
-    assert looks_like_docx(pictured[:4096])
-    assert not looks_like_docx(b"PK\x03\x04" + bytes(4000))
+    assert zipped_format(pictured[:4096]) == "docx"
+    assert zipped_format(b"PK\x03\x04" + bytes(4000)) is None
     workbook = archive({"[Content_Types].xml": "spreadsheetml.sheet.main", "xl/workbook.xml": ""})
-    assert not looks_like_docx(workbook[:4096])
+    assert zipped_format(workbook[:4096]) is None
 
 
 @pytest.mark.parametrize(

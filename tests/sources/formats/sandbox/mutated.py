@@ -22,9 +22,13 @@ _DEEP: Mapping[str, tuple[bytes, ...]] = {
     "json": (b"[", b'{"a":'),
     "notebook": (b"[", b'{"a":'),
     "rst": (b"> ", b"* ", b"   ", b"| ", b".. note:: "),
+    "pptx": (b"<p:grpSp>", b"<a:p>", b"<a:tbl><a:tr><a:tc>"),
+    "odt": (b"<text:p>", b"<text:list><text:list-item>", b"<table:table><table:table-row><table:table-cell>"),
+    "eml": (b"Content-Type: message/rfc822\n\n", b"Content-Type: multipart/mixed; boundary=b\n\n--b\n", b"<div>"),
     "xml": (b"<sec>", b"<list><item>", b"<table><tr><td>", b"<sup>", b"<a><title>b</title>"),
 }
 """Beginnings of structures that can be nested without end."""
+_TEXTS = ("word/document.xml", "ppt/slides/slide1.xml", "content.xml")
 _MOST = 1 << 20
 """Bytes of a mutated file."""
 
@@ -53,7 +57,7 @@ def _with_damaged_part(dice: Random, kind: str, content: bytes) -> bytes:
     """Return an archive that is valid, of which a part is damaged."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    name = dice.choice([*parts, "word/document.xml", "word/document.xml"])
+    name = dice.choice([*parts, *_TEXTS, *_TEXTS])
     if name in parts:
         parts[name] = dice.choice(_DAMAGES)(dice, kind, parts[name])
     if dice.random() < 0.1:
@@ -190,6 +194,49 @@ def _word_files() -> tuple[bytes, ...]:
     return (_zipped({name: part for name, part in parts.items() if not name.startswith("docProps/thumb")}),)
 
 
+def _slides() -> tuple[bytes, ...]:
+    from pptx import Presentation
+
+    deck, target = Presentation(), io.BytesIO()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Lungs", "are segmented"
+    slide.shapes.add_table(2, 2, 0, 0, 9, 9).table.cell(0, 0).text = "organ"
+    slide.notes_slide.notes_text_frame.text = "Speak up"
+    deck.save(target)
+    with zipfile.ZipFile(target) as archive:
+        return (_zipped({name: archive.read(name) for name in archive.namelist() if "jpeg" not in name}),)
+
+
+_MAIL = b"""From: Ada <ada@example.org>
+Subject: =?utf-8?q?Lungs?=
+Date: Mon, 4 May 2026 10:00:00 +0000
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/html; charset=iso-8859-1
+Content-Transfer-Encoding: quoted-printable
+
+<h1>Lungs</h1><p>are =E9<table><tr><td>1</table>
+--b
+Content-Type: message/rfc822
+
+Subject: Hearts
+
+as well
+--b
+Content-Type: application/pdf
+Content-Disposition: attachment; filename*0*=utf-8''a; filename*1*=%20b
+
+--b--
+"""
+
+
+def _open_documents() -> tuple[bytes, ...]:
+    from docutils.core import publish_string
+
+    return (publish_string(_STRUCTURED.decode(), writer="odt", settings_overrides={"report_level": 5}),)
+
+
 def _notebooks() -> tuple[bytes, ...]:
     output = {"output_type": "stream", "name": "stdout", "text": ["1\n", "2\n"]}
     cells = [
@@ -260,5 +307,6 @@ def _texts() -> tuple[bytes, ...]:
 
 _SEEDS: Mapping[str, Callable[[], tuple[bytes, ...]]] = {
     "pdf": _pdfs, "html": _pages, "docx": _word_files, "notebook": _notebooks, "rst": _structured_texts,
-    "json": _values, "xml": _articles, "man": lambda: (b'.TH LUNGS 1\n.SH NAME\nlungs \\- segment lungs\n',),
+    "json": _values, "xml": _articles, "pptx": _slides, "odt": _open_documents, "eml": lambda: (_MAIL,),
+    "man": lambda: (b'.TH LUNGS 1\n.SH NAME\nlungs \\- segment lungs\n',),
 }  # fmt: skip
