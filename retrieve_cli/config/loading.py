@@ -20,6 +20,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.texts import read_user_text
 
 DEFAULT_FILE = Path("config.yaml")
 _ENGINE_KEYS = dict(zip(("vector_index", "lexical_index"), ROLES, strict=False))
@@ -135,10 +136,9 @@ def override(settings: Settings, value: Mapping[str, Json], *, where: str) -> Se
 
 def _read(path: Path) -> Mapping[str, Json]:
     try:
-        text = files.read_text(path, limit=files.CONFIG)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read the configuration {path}: {reason}", hint="check --config") from error
+        text = read_user_text(path, limit=files.CONFIG)
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}", hint="check --config") from error
     value = read_yaml(text, str(path))
     if value is None:
         return {}

@@ -27,7 +27,7 @@ class Block(NamedTuple):
     end: int
     kind: Kind
     level: int = 0
-    """Level of a heading, from 1 (outermost) to 6."""
+    """Level of a heading, from 1 (outermost) to 6; 7 and 8 for lines that act as headings."""
     anchor: str = ""
     """Name that a link can lead to, without `#`."""
     title: str = ""
@@ -60,7 +60,7 @@ class Dropped(NamedTuple):
     text: str
     """Its words, shortened."""
     page: int = 0
-    """Page of that text, from 1; 0 if the document has no pages."""
+    """Its page, from 1; 0 if the document has no pages."""
 
 
 class Place(NamedTuple):
@@ -74,12 +74,23 @@ class Place(NamedTuple):
     """The last anchor at or before the text of the stretch, whose own headings may have one."""
     kind: ContentType = "text"
     boxes: tuple[Box, ...] = ()
+    in_lines: bool = False
+    """True if lines of the text are lines of a file that one can open: then they name the place."""
 
 
 class Layout:
     """Blocks, pages and words of one document's text."""
 
-    def __init__(self, blocks: Sequence[Block], pages: Sequence[DocumentPage] = (), words: Words | None = None) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        pages: Sequence[DocumentPage] = (),
+        words: Words | None = None,
+        *,
+        in_lines: bool = False,
+    ) -> None:
+        """`in_lines` is True if lines of the text are lines of the file."""
+        self.in_lines = in_lines
         self.blocks = tuple(blocks)
         self.pages = tuple(pages)
         self.words = words
@@ -87,7 +98,7 @@ class Layout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
             return NotImplemented
-        same = self.blocks == other.blocks and self.pages == other.pages
+        same = (self.blocks, self.pages, self.in_lines) == (other.blocks, other.pages, other.in_lines)
         return same and list(self.words or ()) == list(other.words or ())
 
     __hash__ = None  # type: ignore[assignment]
@@ -104,11 +115,21 @@ class Layout:
             anchor=self._anchor(start, end),
             kind=self._kind(start, end),
             boxes=() if self.words is None else self.words.boxes(start, end),
+            in_lines=self.in_lines,
         )
 
-    def page_at(self, position: int) -> int:
-        """Return the number of the page of a character; 0 if the document has no pages."""
-        return self.pages[max(0, bisect_right(self._page_starts, position) - 1)].index if self.pages else 0
+    def below(self, first: Block, shift: int) -> Layout:
+        """Return the layout of a text with a block in front of it, which moves all others by `shift` characters."""
+        blocks = [block._replace(start=block.start + shift, end=block.end + shift) for block in self.blocks]
+        pages = [page._replace(start=page.start + shift, end=page.end + shift) for page in self.pages]
+        if pages:
+            pages[0] = pages[0]._replace(start=0)
+        words = None if self.words is None else self.words.moved(shift)
+        return Layout([first, *blocks], pages, words, in_lines=self.in_lines)
+
+    def page_of(self, position: int) -> DocumentPage | None:
+        """Return the page of a character; None if the document has no pages."""
+        return self.pages[max(0, bisect_right(self._page_starts, position) - 1)] if self.pages else None
 
     def _pages(self, start: int, end: int) -> Sequence[DocumentPage]:
         """Return the pages with characters of the stretch; if it has none itself, the page before it."""
@@ -267,6 +288,12 @@ class Words:
                 lines.append(_rounded(page, left, top, right, bottom))
                 page, left, top, right, bottom = number, x0, y0, x1, y1
         return (*lines, _rounded(page, left, top, right, bottom)) if page else ()
+
+    def moved(self, shift: int) -> Words:
+        """Return the words of the text if it begins `shift` characters further on."""
+        starts = array("I", (start + shift for start in self._starts))
+        ends = array("I", (end + shift for end in self._ends))
+        return Words.of(starts, ends, self._pages, self._boxes)
 
     def arrays(self) -> tuple[array[int], array[int], array[int], array[float]]:
         """Return the arrays themselves: starts, ends, pages (n,) and boxes (4 n,)."""

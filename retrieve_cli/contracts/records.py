@@ -28,9 +28,9 @@ class Field(Frozen):
 class Record(Described):
     """One record of a catalog or one document of a folder, as a source read it.
 
-    `text` is chunked and embedded, and the character spans of chunks refer to it. For a file it is the complete text,
-    front matter included; `body_start` is the first character of the body. For a catalog record it is composed from the
-    weighted fields.
+    `text` is chunked and embedded, and the character spans of chunks refer to it. For a document it is the text
+    that its reader made of it, below the prose of its metadata. For a catalog record it is composed from the weighted
+    fields.
     """
 
     apart: ClassVar = ("layout", "unread")
@@ -43,7 +43,6 @@ class Record(Described):
     """File of the record, relative to the folder or catalog given."""
     line: int = 1
     """Line of `source` where the record starts, from 1."""
-    body_start: int = 0
     description: str = ""
     url: str | None = None
     license: str | None = None

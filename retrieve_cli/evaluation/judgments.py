@@ -19,6 +19,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.texts import read_user_text
 
 Grades = Mapping[str, int]
 """Relevance by record id; 0 and below is judged and not relevant."""
@@ -329,11 +330,10 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     try:
-        text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"cannot read {path}: {reason}", hint="check the path; the file must be UTF-8") from error
-    return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        text = read_user_text(path, limit=files.JUDGMENTS)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _number(text: str, where: str) -> float:

@@ -5,7 +5,6 @@ The kind of text that a chunk is: found from its blocks, so that any index tells
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -15,12 +14,12 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.layout import ContentType, Place
 
 _MARK = "content_type"
-"""Key of every stored chunk whose record has a layout, and of no other one."""
+"""Key of every stored chunk of a document, and of no other one."""
 
 
 def place_of(chunk: Mapping[str, Json]) -> Place | None:
     """Return the place of a stored chunk; None for Markdown, plain text and catalogs, which have lines instead."""
-    if _MARK not in chunk:
+    if _MARK not in chunk or chunk.get("in_lines"):
         return None
     from retrieve_cli.contracts.layout import Box, Place  # not for every query: most indexes hold Markdown or catalogs
 
@@ -54,8 +53,6 @@ def together(place: Place | None, following: Place | None) -> Place | None:
 _MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
 """One of these is in every table, fence and figure."""
 _BULLETS = ("-", "*", "+")
-_CAPTION = re.compile(r"(?:!\[|<img\b|<figure\b|\*{0,2}Fig(?:ure|\.)? ?\d{1,4}[a-z]?[.:])")
-"""An image, or the caption of a figure."""
 
 
 def content_type(chunk: Mapping[str, Json]) -> ContentType:
@@ -73,15 +70,9 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
     items = (start.startswith(_BULLETS) or start[:1].isdigit() for start in starts)
     if not (any(mark in text for mark in _MARKS) or any(items)):
         return "text"  # nearly all are: nothing is imported for them
-    from retrieve_cli.sources.chunking.blocks import scan
+    from retrieve_cli.untrusted.markdown_text import structure
 
-    sizes: dict[ContentType, int] = {"table": 0, "code": 0, "list": 0, "figure": 0}
-    for block in scan(text):
-        if block.kind == "table" or block.kind == "code" or block.kind == "list":
-            sizes[block.kind] += block.end - block.start
-        elif _CAPTION.match(text, block.start):
-            sizes["figure"] += block.end - block.start
-    return next((kind for kind, size in sizes.items() if 2 * size > len(text)), "text")
+    return structure(text)[0].place(0, len(text)).kind
 
 
 def continues_table(chunk: Mapping[str, Json]) -> bool:

@@ -17,7 +17,7 @@ from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import HYBRID
 from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.texts import read_user_text
 
 if TYPE_CHECKING:
     from retrieve_cli.config.query_settings import SynonymSettings
@@ -147,10 +147,10 @@ def _read(rules: tuple[str, ...], file: Path | None, _state: object, analyzer: H
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the rules of a file; a line that begins with # is a comment. Raises: UsageError: it cannot be read."""
     try:
-        text = files.read_text(path, limit=_MOST_BYTES)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {quoted(str(path))}: {error}", hint="see synonyms.file") from error
-    for number, line in enumerate(text.splitlines(), 1):
+        text = read_user_text(path, limit=_MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read {quoted(str(path))}: {error.strerror}", hint="see synonyms.file") from error
+    for number, line in enumerate(text.split("\n"), 1):
         if number > _MOST_RULES:
             raise UsageError(f"{path} has more than {_MOST_RULES:,} lines", hint="remove rules that no query needs")
         if line.strip() and not line.lstrip().startswith("#"):

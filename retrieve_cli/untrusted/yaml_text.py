@@ -7,7 +7,9 @@ first, without recursion, and only a document within the bounds is constructed.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,46 +17,67 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
 
 _LONGEST_NUMBER = 64
-"""Maximum characters of a scalar that is read as a number or a date; longer ones stay strings."""
+"""Maximum characters of a scalar that is read as a number; longer ones stay strings."""
 _LONGEST_MESSAGE = 300
 """Maximum characters of the parser's message."""
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+"""Plain scalars that are not strings or numbers (YAML 1.2.2, 10.3.2)."""
+_INTEGER = r"[-+]?[0-9]+"
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_PRINTED = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+_SIMPLE = re.compile("[A-Za-z0-9/][A-Za-z0-9_./-]*")
+Number = Callable[[str], int | float | None]
 
 
-_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
-_WORD = re.compile("[A-Za-z/][A-Za-z0-9_./-]*")
-_OTHER_WORDS = {"true": True, "false": False, **dict.fromkeys(("yes", "no", "on", "off", "null", "y", "n"))}
-"""Words that are not strings in YAML 1.1, with their values; None for those that the parser decides."""
+def core_number(text: str) -> int | float | None:
+    """Return the number that a plain scalar is in the core schema of YAML 1.2; None for other texts."""
+    if text.lower().lstrip("+-") in (".inf", ".nan"):
+        return float(text.replace(".", ""))
+    if re.fullmatch(_INTEGER, text):
+        return int(text)
+    return float(text) if re.fullmatch(_FLOAT, text) else None
 
 
-def load(text: str, *, values: int, levels: int = 64) -> Json:
-    """Return the value of a YAML document.
+def printed_number(text: str) -> int | float | None:
+    """Return the number that JSON would print as this text; None for all others: `01234` is a code, `1.10` a version,
+    and `12:30:45` a time."""
+    if not re.fullmatch(_PRINTED, text):
+        return None
+    number: int | float = json.loads(text)
+    return number if json.dumps(number) == text else None
+
+
+def load(text: str, *, values: int, levels: int = 64, number: Number = core_number) -> Json:
+    """Return the value of a YAML document by the rules of YAML 1.2: `on`, `no` and dates are strings. `number` reads
+    the plain scalars that may be numbers.
 
     Raises:
         ValueError: it is not valid YAML, nested deeper than `levels`, or has more than `values` values after expanding
             its aliases; the message is one line.
     """
-    if (value := _simple(text)) is not None:
-        return value
+    if _SIMPLE.fullmatch(text):  # a variable of the environment: the parser takes 15 ms to load
+        return _plain(text, number)
     import yaml
 
     try:
         _check(text, values, levels)
-        return yaml.load(text, _loader())  # noqa: S506  a safe loader
+        return yaml.load(text, _loader(number))  # noqa: S506  a safe loader
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(shortened(str(error), _LONGEST_MESSAGE)) from error
     except Exception as error:  # the constructors of tags fail in many ways: KeyError, IndexError, TypeError
         raise ValueError(f"a value does not match its tag ({shortened(str(error))})") from error
 
 
-def _simple(text: str) -> str | int | None:
-    """Return the value of a bare word, a path or a whole number, such as an environment variable; None if it needs the
-    parser, which takes 15 ms to load."""
-    if _NUMBER.fullmatch(text):
-        return int(text)
-    lower = text.lower()
-    if lower in _OTHER_WORDS:
-        return _OTHER_WORDS[lower] if text == lower else None
-    return text if _WORD.fullmatch(text) else None
+def _plain(text: str, number: Number) -> Json:
+    """Return the value of a plain scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    found = number(text) if len(text) <= _LONGEST_NUMBER else None
+    return text if found is None else found
 
 
 def _check(text: str, values: int, levels: int) -> None:
@@ -66,7 +89,7 @@ def _check(text: str, values: int, levels: int) -> None:
     import yaml
 
     count = _Count()
-    for event in yaml.parse(text, _loader()):
+    for event in yaml.parse(text, _loader(core_number)):
         if isinstance(event, yaml.AliasEvent):
             count.alias(str(event.anchor))
         elif isinstance(event, yaml.ScalarEvent):
@@ -112,31 +135,15 @@ class _Count:
 
 
 @cache
-def _loader() -> Any:
-    """Return the safe loader, by libyaml if available, with a limit on the length of numbers."""
+def _loader(number: Number) -> Any:
+    """Return the safe loader, by libyaml if available, which reads plain scalars by the rules of YAML 1.2."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]  # chosen at run time
-        pass
+        yaml_implicit_resolvers: dict[str | None, list[Any]] = {}  # noqa: RUF012  as the base class has it
 
-    for kind in ("int", "float", "timestamp"):
-        tag = f"tag:yaml.org,2002:{kind}"
-        Loader.add_constructor(tag, _short(base.yaml_constructors[tag]))
+    Loader.add_implicit_resolver("!plain", re.compile(""), None)
+    Loader.add_constructor("!plain", lambda _, node: _plain(node.value, number))
     return Loader
-
-
-def _short(construct: Any) -> Any:
-    """Return a constructor that leaves long or invalid scalars as strings."""
-
-    def constructed(loader: Any, node: Any) -> Json:
-        text = loader.construct_scalar(node)
-        if len(text) > _LONGEST_NUMBER:
-            return text
-        try:
-            return construct(loader, node)
-        except (ValueError, OverflowError, LookupError):  # `2024-13-45` looks like a date
-            return text
-
-    return constructed

@@ -19,7 +19,7 @@ from retrieve_cli.errors import RetrieveError
 @pytest.mark.parametrize(
     "content",
     [
-        "- a\n- b", "hello", "[1", "a: [", "a\0b", b"\xff\xfe", "encoder: hashed", "encoder: [1]", "? [a]\n: b",
+        "- a\n- b", "hello", "[1", "a: [", "a\0b", b"\x00\x01", "encoder: hashed", "encoder: [1]", "? [a]\n: b",
         "1: {a: b}", "null: {a: b}", "enc: {kind: hashed}", "encoder: {knd: hashed}", "encoder: {kind: hashd}",
         "search: {1: 2}", "search: {null: 2}", "search: {k: 0}", 'search: {k: "3"}', "search: {k: 1.5}",
         "search: {k: true}", "search: {k: null}", "search: {k: [1]}", "search: {k: .nan}", "search: {k: 2001-99-99}",

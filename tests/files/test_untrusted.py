@@ -90,7 +90,7 @@ def test_yaml_that_is_too_deep_or_unfolds_to_too_much_is_an_error_of_one_line(te
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["0x" + "f" * 4000, "1:" * 100_000 + "1", "9" * 5000, "2024-13-45", "!!int ''"])
+@pytest.mark.parametrize("text", ["0x" + "f" * 4000, "1:" * 100_000 + "1", "9" * 5000, "2024-13-45"])
 def test_a_number_that_no_number_is_stays_a_text(text: str) -> None:
     assert isinstance(yaml_text.load(f"a: {text}", values=10)["a"], str)
 

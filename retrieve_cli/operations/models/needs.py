@@ -28,6 +28,8 @@ from retrieve_cli.models.runtimes.model_folder import ModelFolder, read_folder
 from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.retrieval.retrievers.retriever import TERMS
 from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.front_matter import front_matter
+from retrieve_cli.untrusted.texts import user_text
 
 _FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 Folder = ModelFolder | CrossFolder | SpladeFolder
@@ -161,8 +163,6 @@ def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) 
 UNKNOWN = "unknown"
 _FRONT = 65536
 """Bytes of a README in which its front matter must end."""
-_MOST_VALUES = 10_000
-"""Values that its front matter may have."""
 
 
 def listing(settings: Settings) -> dict[str, Json]:
@@ -242,19 +242,11 @@ def licence(path: Path) -> str:
 def _beginning(path: Path) -> str:
     try:
         with files.open_regular(path) as file:
-            return file.read(_FRONT).decode("utf-8", "replace")
+            decoded = user_text(file.read(_FRONT))
+            return "" if decoded is None else decoded[0]
     except OSError:
         return ""
 
 
 def _front_matter(path: Path) -> dict[str, Json]:
-    from retrieve_cli.untrusted import yaml_text
-
-    head, separator, _ = _beginning(path).removeprefix("\ufeff").partition("\n---")
-    if not separator or not head.startswith("---"):
-        return {}
-    try:
-        value = yaml_text.load(head.removeprefix("---"), values=_MOST_VALUES)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return front_matter(_beginning(path))[0]

@@ -15,8 +15,6 @@ characters count for languages that put no space between words."""
 _LONGEST_TITLE = 300
 _MOST_BLOCKS = 300
 """Number of blocks, from the first, among which an abstract is searched."""
-_READ = 200_000
-"""Characters of a text without a layout that are divided into blocks."""
 _LABELS = frozenset({"abstract", "executive summary", "résumé", "resumen", "summary", "zusammenfassung"})
 _BEHIND_LABEL = ":.—–-"
 _ENDS = (".", "!", "?", ":", "…", "。", "！", "？", "।", "؟", ")", "”", '"')
@@ -105,38 +103,8 @@ def _prose(blocks: Sequence[_Block]) -> str:
 
 
 def _blocks(parsed: Parsed) -> Iterator[_Block]:
-    if parsed.layout is not None:
-        for block in parsed.layout.blocks:
-            yield _Block(block.kind, block.level, parsed.text[block.start : block.end])
-        return
-    text = parsed.text[parsed.body_start : parsed.body_start + _READ].replace("\r\n", "\n")
-    lines: list[str] = []
-    fenced = False
-    for line in (*text.split("\n"), ""):
-        fence = line.lstrip().startswith(("```", "~~~"))
-        fenced ^= fence
-        if fenced or fence or not line.strip() or line.startswith("#"):
-            yield from _paragraph(lines)
-            lines = []
-            if line.startswith("#") and not fenced:
-                words = line.lstrip("#")
-                yield _Block("heading", len(line) - len(words), words.strip("# "))
-        else:
-            lines.append(line)
-
-
-def _paragraph(lines: Sequence[str]) -> Iterator[_Block]:
-    """Yield the block of lines without a blank one between them, if there are any; `===` and `---` underline a
-    heading."""
-    if not lines:
-        return
-    rule = lines[-1].strip()
-    if len(lines) == 2 and len(rule) > 1 and rule[0] in "=-" and not rule.strip(rule[0]):
-        yield _Block("heading", 1 if rule[0] == "=" else 2, lines[0].strip())
-    elif lines[0].lstrip().startswith(("- ", "* ", "+ ")):
-        yield _Block("list", 0, "\n".join(lines))
-    else:
-        yield _Block("table" if lines[0].lstrip().startswith("|") else "paragraph", 0, "\n".join(lines))
+    for block in parsed.layout.blocks if parsed.layout is not None else ():
+        yield _Block(block.kind, block.level, block.title or parsed.text[block.start : block.end])
 
 
 def _cut(text: str, *, words: int, characters: int) -> str:

@@ -189,7 +189,7 @@ class _Languages:
         for fits, code in self._rules:
             if fits(record.source) or fits(record.id):
                 return code
-        return self._only or declared_language(record.metadata) or language_of(record.text[record.body_start :])
+        return self._only or declared_language(record.metadata) or language_of(record.text)
 
 
 RETRIEVER = Bm25()

@@ -14,7 +14,7 @@ from typing import IO, Final
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.files import encoding_of, label_of
+from retrieve_cli.untrusted.texts import encoding_of, label_of
 
 Cells = tuple[int, Sequence[Json] | str]
 """Number of a row and its cells, or the reason to reject it."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from retrieve_cli.contracts import Json, Record
+from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import TextBlock, laid_out, scan, titles, titles_of
+from retrieve_cli.sources.chunking.blocks import TextBlock, Titles, text_blocks, titles, titles_of
 
 # Blanks and repetitions are bounded, above any real heading: otherwise a page of labels takes quadratic time.
 _BLANKS = r"\s{0,9}"
@@ -95,7 +96,7 @@ class Labels:
             kind = block.kind if len(starts) == 1 else "paragraph"
             for (start, inside), end in zip(starts, ends, strict=True):
                 if start < end:
-                    split.append(self._within(TextBlock(start, end, kind, block.path), inside))
+                    split.append(self._within(replace(block, start=start, end=end, kind=kind), inside))
         return split if len(major - {""}) >= self._least else []
 
     def _major_part(self, label: str) -> str:
@@ -120,13 +121,13 @@ class Labels:
         outermost = next((level for level, name in enumerate(parts) if name), None)
         if outermost is None:
             own = (label,) if label else ()
-            return TextBlock(block.start, block.end, block.kind, own or block.path, own)
+            return replace(block, path=own or block.path, part=own)
         inside = (parts[outermost] or "", *block.path[outermost + 1 :])
         if label is not None and label != inside[0]:
             inside = (*inside, label)
         named = [*filter(None, parts), *((label,) if label else ())]
         own = tuple(name for index, name in enumerate(named) if index == 0 or name != named[index - 1])
-        return TextBlock(block.start, block.end, block.kind, inside, own)
+        return replace(block, path=inside, part=own)
 
 
 _IMRAD_MAJOR = {
@@ -210,15 +211,19 @@ class Markers(Frozen):
     def blocks(self, record: Record) -> tuple[bool, list[TextBlock]]:
         """Return True if any block is marked by a label or a title, and the blocks of a record."""
         known = titles(*self.titles, *titles_of(record))
-        if record.layout is not None:
-            blocks = laid_out(record.text, record.layout, titles=known)
-        else:
-            name = f"{record.name}: "  # with which a catalog's text begins
-            named = known and record.kind == "catalog" and record.text.startswith(name, record.body_start)
-            blocks = scan(record.text, record.body_start + (len(name) if named else 0), titles=known)
+        blocks = text_blocks(record.text, record.layout or self._structure(record, known), titles=known)
         if known:  # sections with a listed title never share a chunk
             blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in blocks]
             if blocks and record.kind == "catalog":
-                blocks[0] = replace(blocks[0], start=record.body_start)
+                blocks[0] = replace(blocks[0], start=0)
         parts = self.labels.split(record.text, blocks, name=record.name) if self.labels is not None else []
         return (True, parts) if parts else (any(block.part for block in blocks), blocks)
+
+    @staticmethod
+    def _structure(record: Record, known: Titles) -> Layout:
+        """Return the structure of a text without a layout, as Markdown has it."""
+        from retrieve_cli.untrusted.markdown_text import structure  # not for records that are one chunk
+
+        name = f"{record.name}: "  # with which a catalog's text begins
+        named = bool(known) and record.kind == "catalog" and record.text.startswith(name)
+        return structure(record.text, len(name) if named else 0)[0]

@@ -11,20 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from retrieve_cli.contracts import Chunk, Record
+from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import (
-    Kind,
-    TextBlock,
-    inner_starts,
-    is_caption,
-    item_starts,
-    line_starts,
-    newlines,
-)
+from retrieve_cli.sources.chunking.blocks import TextBlock, inner_starts, item_starts, line_starts, newlines
 from retrieve_cli.sources.chunking.coherence import Coherence
 from retrieve_cli.sources.chunking.sentences import sentence_starts
 from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
+from retrieve_cli.untrusted.markdown_text import is_caption
 
 AFTER_HEADING = 1.0
 AFTER_COLON = 0.3
@@ -66,6 +60,7 @@ class Cutter:
             "heading": (self._sentences,),
             "paragraph": (self._sentences, line_starts),
             "quote": (self._sentences, line_starts),
+            "caption": (self._sentences, line_starts),
             "list": (item_starts, inner_starts, self._sentences, line_starts),
             "code": (line_starts,),
         }
@@ -246,10 +241,10 @@ class ChunkSpan(Frozen):
 
 def single_chunk(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> Chunk | None:
     """Return the record as a single chunk if it fits: one tokenization and no search for places to cut."""
-    if not budget.may_fit(len(record.text) - record.body_start):
+    if not budget.may_fit(len(record.text)):
         return None
     writer = ChunkWriter(record, budget)
-    stretch = writer.trim(ChunkSpan(record.body_start, len(record.text), path))
+    stretch = writer.trim(ChunkSpan(0, len(record.text), path))
     if stretch is None:
         return None
     chunk = writer.write(stretch)
@@ -289,7 +284,7 @@ class ChunkWriter:
                 yield chunk
                 continue
             if self._tokens is None:
-                self._tokens = TokenMap(self._budget.tokenizer, self._record.text, self._record.body_start)
+                self._tokens = TokenMap(self._budget.tokenizer, self._record.text)
             middle = self._tokens.middle(trimmed.start, trimmed.end)
             if not trimmed.start < middle < trimmed.end:
                 raise RetrieveError(

@@ -72,11 +72,13 @@ class SectionChunker:
     def _cut(self, record: Record, blocks: Sequence[TextBlock]) -> Iterator[Chunk]:
         """Yield the chunks of blocks, whose paths name their sections."""
         paths = {block.path for block in blocks}
-        single = single_chunk(record, self._budget, *paths) if len(paths) == 1 and record.kind != "catalog" else None
+        slides = {block.page for block in blocks if block.alone}
+        one = len(paths) == 1 and len(slides) < 2 and record.kind != "catalog"
+        single = single_chunk(record, self._budget, *paths) if one else None
         if single:
             yield single
         elif blocks:
-            tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
+            tokens = TokenMap(self._budget.tokenizer, record.text)
             sections = join_tiny(sections_of(blocks), tokens, tiny=self._budget.size // _TINY)
             yield from ChunkWriter(record, self._budget, tokens).chunks(self._stretches(record, sections, tokens))
 
@@ -119,16 +121,18 @@ class Section(Frozen):
 
 
 def sections_of(blocks: Iterable[TextBlock]) -> Iterator[Section]:
-    """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section."""
-    waiting: list[TextBlock] = []
-    for path, members in groupby(blocks, key=lambda block: block.path):
-        own = tuple(members)
-        waiting += own
-        if any(block.kind != "heading" for block in own):
-            yield Section(path, path[:-1], tuple(waiting))
-            waiting = []
-    if waiting:
-        yield Section(waiting[-1].path, waiting[-1].path[:-1], tuple(waiting))
+    """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section. A
+    slide or a form shares no section with another page."""
+    for _, page in groupby(blocks, key=lambda block: block.page if block.alone else None):
+        waiting: list[TextBlock] = []
+        for path, members in groupby(page, key=lambda block: block.path):
+            own = tuple(members)
+            waiting += own
+            if any(block.kind != "heading" for block in own):
+                yield Section(path, path[:-1], tuple(waiting))
+                waiting = []
+        if waiting:
+            yield Section(waiting[-1].path, waiting[-1].path[:-1], tuple(waiting))
 
 
 def join_tiny(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> list[Section]:

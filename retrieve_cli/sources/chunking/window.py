@@ -60,21 +60,21 @@ class WindowChunker:
         if single:
             yield single
             return
-        tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
+        tokens = TokenMap(self._budget.tokenizer, record.text)
         room = self._budget.room(self._budget.shorten(context_of(record, ())))
         overlap = min(self._overlap, room // 2)
         if self._coherence:
             spans = self._coherent(record, tokens, room, overlap)
         else:
-            windows = tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap)
+            windows = tokens.windows(0, len(record.text), room=room, overlap=overlap)
             spans = (ChunkSpan(start, end) for start, end in windows)
         yield from ChunkWriter(record, self._budget, tokens).chunks(spans)
 
     def _coherent(self, record: Record, tokens: TokenMap, room: int, overlap: int) -> Iterator[ChunkSpan]:
         """Yield stretches of one subject, each with the end of the previous one as overlap."""
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
-        text = TextBlock(record.body_start, len(record.text), "paragraph")
-        before = record.body_start
+        text = TextBlock(0, len(record.text), "paragraph")
+        before = 0
         for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
             start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
             yield ChunkSpan(start, stretch.end)

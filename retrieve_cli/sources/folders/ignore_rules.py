@@ -17,6 +17,7 @@ from retrieve_cli.contracts import Notice
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.records.globs import ignore_glob
 from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.texts import user_text
 
 FILE = ".gitignore"
 _MOST_RULES = 1000
@@ -96,7 +97,10 @@ class IgnoreRules:
         if folder not in self._by_folder:
             name, lines = f"{folder}/{FILE}" if folder else FILE, list[str]()
             try:
-                lines = _content(self._top / name).decode("utf-8", "replace").splitlines()
+                decoded = user_text(_content(self._top / name))
+                if decoded is None:
+                    raise files.UnreadableFile(name, "it is not a text")
+                lines = decoded[0].split("\n")
             except FileNotFoundError:
                 pass
             except OSError as error:

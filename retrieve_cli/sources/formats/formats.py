@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import BadDocument, Unavailable
-from retrieve_cli.untrusted.files import decode, has_controls
+from retrieve_cli.untrusted.texts import decode, has_controls
 
 MB = 2**20
 
@@ -68,7 +68,7 @@ FORMATS: Mapping[str, DocumentFormat] = {
             "html",
             (".htm", ".html", ".xhtml"),
             f"{_HERE}.html.html_reading",
-            ("selectolax", "trafilatura", "lxml_html_clean"),
+            ("selectolax",),
             rules=1,
             apart=True,
         ),

@@ -1,76 +1,88 @@
-"""Markdown and plain text: the text unchanged, and the metadata in front of it.
+"""Markdown and plain text, in which three things change.
 
-A text that is composed block by block, with a blank line between two of them.
+Lines of front matter are blank, pictures in base64 are cut, and other encodings and line ends are read by the one
+decoder. Lines keep their numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from math import isfinite
+from collections.abc import Callable, Mapping, Sequence
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, Kind
+from retrieve_cli.contracts.layout import Block, Dropped, Kind, Layout
 from retrieve_cli.errors import BadDocument
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.untrusted.files import decode, has_controls, label_of
+from retrieve_cli.untrusted.front_matter import front_matter
+from retrieve_cli.untrusted.markdown_text import structure
+from retrieve_cli.untrusted.texts import label_of, user_text
 
-_FRONT_MATTER = re.compile(
-    r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
-)
-_HEADING = re.compile(r"^#{1,6}[ \t]+([^\s#].*)$", re.MULTILINE)
-_MOST_VALUES = 10_000
-_LARGEST = 2**53
-"""Whole numbers beyond this limit differ between JSON readers; they are kept as strings."""
+_DATA = re.compile(r"data:[\w.+-]{1,100}/[\w.+-]{1,100};base64,(?:[A-Za-z0-9+/=]{40,}+(?:\n(?=[A-Za-z0-9+/=]{40}))?)++")
+"""A picture, or other data, within the text; base64 may be broken into lines."""
 
 
-def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001  as all parsers
-    """Return the text of a file, with its front matter as metadata and its first heading as the title.
+def parse(
+    content: bytes,
+    *,
+    name: str,  # noqa: ARG001  as all parsers
+    limits: ParsingLimits,  # noqa: ARG001
+    on_page: Callable[[int], None],  # noqa: ARG001
+) -> Parsed:
+    """Return the text of a file with its structure, its metadata, and its first heading as the title.
 
     Raises:
         BadDocument: it is not a text.
     """
     text, notices = decoded(content)
-    matter, body, complaint = front_matter(text)
-    if not text[body:].strip():
-        body = 0  # only front matter: make its title and description searchable
-    notices = (*notices, complaint) if complaint else notices
-    heading = _HEADING.search(text, body)
-    title = heading[1].strip().rstrip("#").rstrip() if heading else ""
-    return Parsed(text, metadata=matter, title=title, body_start=body, notices=notices)
+    parsed = markdown_document(text, notices=notices)
+    return replace(parsed, layout=Layout(parsed.layout.blocks if parsed.layout else (), in_lines=True))
 
 
-def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
-    """Return metadata between `---` lines at the top, the position after them, and a complaint if it is invalid."""
-    match = _FRONT_MATTER.match(text)
-    if match is None:
-        return {}, 1 if text.startswith("\ufeff") else 0, ""
-    from retrieve_cli.untrusted import yaml_text  # import yaml only for files with front matter
+def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a file, with a notice if it is not in UTF-8.
 
-    try:
-        value = yaml_text.load(match["yaml"], values=_MOST_VALUES)
-    except ValueError as error:
-        return {}, 0, f"its front matter is not valid YAML ({error}): indexed as text"
-    if value is not None and not isinstance(value, dict):
-        return {}, 0, "its front matter is not a mapping of keys to values: indexed as text"
-    return _plain(value or {}), match.end(), ""
+    Raises:
+        BadDocument: it is not a text.
+    """
+    found = user_text(content)
+    if found is None:
+        raise BadDocument("it is not a text: it has bytes that no encoding of texts has")
+    text, encoding = found
+    return text, () if encoding.startswith("utf-8") else (f"read as {label_of(encoding)}, not UTF-8",)
 
 
-def _plain(value: Json) -> Json:
-    """Return YAML's dates, numbers and keys in a form that JSON can hold."""
-    if isinstance(value, dict):
-        return {_text(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, bool):
-        return value
-    small = isinstance(value, int) and abs(value) < _LARGEST
-    return value if small or (isinstance(value, float) and isfinite(value)) else _text(value)
+def markdown_document(
+    text: str, *, metadata: Mapping[str, Json] | None = None, title: str = "", notices: Sequence[str] = ()
+) -> Parsed:
+    """Return a Markdown text as a document. `metadata` and `title` of a file that was converted to Markdown take the
+    place of front matter and first heading; `text` has "\\n" as its line ends."""
+    text, dropped = _without_data(text)
+    invalid: list[Block] = []
+    if metadata is None:
+        metadata, start, end, complaint = front_matter(text)
+        notices = (*notices, complaint) if complaint else notices
+        if complaint and end:
+            invalid = [Block(start, end, "paragraph")]
+        else:
+            text = text[:start] + "\n" * text.count("\n", start, end) + text[end:]
+    layout, first = structure(text, invalid[0].end if invalid else 0)
+    blocks = Layout([*invalid, *layout.blocks])
+    return Parsed(text, blocks, metadata, title or first, notices=tuple(notices), dropped=dropped)
 
 
-def _text(value: Json) -> str:
-    """Return a string that UTF-8 can encode."""
-    return str(value).encode("utf-8", "replace").decode()
+def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
+    """Return the text without the data of its pictures, and these pictures; lines keep their numbers."""
+    if ";base64," not in text:
+        return text, ()
+    dropped: list[Dropped] = []
+
+    def cut(match: re.Match[str]) -> str:
+        kind = match[0].partition(";")[0]
+        dropped.append(Dropped("picture in base64", f"{kind}, {len(match[0]):,} characters"))
+        return f"{kind};base64,…" + "\n" * match[0].count("\n")
+
+    return _DATA.sub(cut, text), tuple(dropped)
 
 
 def utf8(content: bytes) -> str:
@@ -84,22 +96,6 @@ def utf8(content: bytes) -> str:
     except UnicodeDecodeError as error:
         place = f"byte 0x{content[error.start]:02x} at position {error.start}"
         raise BadDocument(f"it is not UTF-8 ({place}); convert it with iconv") from error
-
-
-def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file, with its byte order mark if it has one; with a notice if it is not in UTF-8.
-
-    Raises:
-        BadDocument: it is not a text.
-    """
-    try:
-        return content.decode("utf-8"), ()
-    except UnicodeDecodeError:
-        found = None if has_controls(content) else decode(content)
-    if found is None:
-        raise BadDocument("it is not a text: it has bytes that no encoding of texts has")
-    text, encoding = found
-    return text.removeprefix("\ufeff"), (f"read as {label_of(encoding)}, not UTF-8",)
 
 
 class GrowingText:

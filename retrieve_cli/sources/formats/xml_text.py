@@ -13,8 +13,8 @@ from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import TEXT, Tree, one_line
+from retrieve_cli.sources.formats.html.writing import HtmlText
 
 _DEEPEST, _MOST, _LONGEST, _MOST_VALUES = 256, 500_000, 1000, 50
 _GROUPS = {  # names of HTML, some of them only @ their parents, with the tags of schemas for the same
@@ -40,8 +40,8 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     """Return elements with a title, and others by their tags, as sections. Raises: BadDocument, also without text."""
     root = _read(content)
     metadata = _metadata(root)
-    written = HtmlText(_Page(root, str(metadata.get("title", ""))), frozenset())
-    written.write(0)
+    written = HtmlText()
+    written.write(_Page(root, str(metadata.get("title", ""))), 0, frozenset())
     if not any(char.isalnum() for char in written.text):
         raise NotADocument("it has no text")
     return Parsed(written.text, Layout(written.blocks), metadata)
@@ -92,7 +92,7 @@ class _Page(Tree):
             if part is None:
                 self.ends[parent] = len(self)
             elif isinstance(part, str):
-                self.add(TEXT, parent, {}, part)
+                self.add(TEXT, {}, part)
             else:
                 waiting += [*self._parts(part, parent, level, prose=prose, title="" if len(self) else title)][::-1]
 
@@ -101,7 +101,7 @@ class _Page(Tree):
         name = _html(element, self.names[parent] if parent >= 0 else "")
         name = "ol" if name == "ul" and element.get("list-type", "bullet") not in ("bullet", "simple") else name
         section = name in ("", "div") and not prose
-        place = self.add("div" if section else name.removeprefix("div") or "span", parent, element.attrib)
+        place = self.add("div" if section else name.removeprefix("div") or "span", element.attrib)
         first = {_html(child, name): child for child in reversed(element)}
         head = first.get("title", first.get("caption", first.get("p")))
         if head is not None and (label := element.find("label")) is not None and _is_leaf(label):
@@ -111,8 +111,8 @@ class _Page(Tree):
         elif section and not name and parent >= 0:
             title = _TAGS.get(element.tag) or re.sub(r"\W|_|(?<=[a-z])(?=[A-Z])", " ", element.tag).strip().capitalize()
         if title:
-            heading = self.add(f"h{min(6, level)}", place, {})
-            self.ends[heading] = self.add(TEXT, heading, {}, title) + 1
+            heading = self.add(f"h{min(6, level)}", {})
+            self.ends[heading] = self.add(TEXT, {}, title) + 1
         whole = name in _PROSE or bool(_own_text(element)) or (section and _is_leaf(element))
         prose = whole or (prose and name not in ("dl", "ol", "table", "ul"))
         tags = Counter(child.tag for child in element)

@@ -95,5 +95,6 @@ def place_row(place: Place) -> dict[str, Json]:
         "page_label_end": place.page_label_end,
         "anchor": place.anchor,
         "boxes": [list(box) for box in place.boxes] or None,
+        "in_lines": True if place.in_lines else None,
     }
     return {"content_type": place.kind, **{key: value for key, value in values.items() if value is not None}}

@@ -28,8 +28,8 @@ class Halves:
     def chunk(self, record: Record) -> Iterator[Chunk]:
         if "indivisible" in record.text:
             raise KeyError("halves")
-        middle = (record.body_start + len(record.text)) // 2
-        for index, (start, end) in enumerate(((record.body_start, middle), (middle, len(record.text)))):
+        middle = len(record.text) // 2
+        for index, (start, end) in enumerate(((0, middle), (middle, len(record.text)))):
             text = record.text[start:end]
             tokens = self._tokenizer.count(text)
             yield Chunk(record.id, index, text, start, end, record.line, record.line, tokens=tokens)

@@ -104,7 +104,7 @@ def _lines(record: Record, chunk: Chunk) -> tuple[int, int]:
 
 def _lost(record: Record, chunks: Sequence[Chunk]) -> str:
     """What of the body is in no chunk, white space aside."""
-    left, position = "", record.body_start
+    left, position = "", 0
     for chunk in chunks:
         left += record.text[position : max(position, chunk.start)]
         position = max(position, chunk.end)

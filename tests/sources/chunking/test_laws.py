@@ -86,7 +86,7 @@ def _coherent_window(record: Record, tokenizer: Tokenizer, **options: Any) -> It
 
 @pytest.mark.parametrize("cut", [_section, _imrad, _labelled, _window, _coherent, _coherent_window])
 @LAWS
-@given(text=TEXT, name=NAME, kind=KIND, prefix=PREFIX, max_tokens=st.integers(30, 90), lead=st.integers(0, 9))
+@given(text=TEXT, name=NAME, kind=KIND, prefix=PREFIX, max_tokens=st.integers(30, 90))
 def test_chunks_of_word_tokens_keep_the_laws(
     words: Tokenizer,
     lawful: Check,
@@ -96,9 +96,8 @@ def test_chunks_of_word_tokens_keep_the_laws(
     kind: str,
     prefix: str,
     max_tokens: int,
-    lead: int,
 ) -> None:
-    record = Record(id="r", name=name, text=text, kind=kind, source="s", line=7, body_start=min(lead, len(text)))
+    record = Record(id="r", name=name, text=text, kind=kind, source="s", line=7)
     chunks = cut(record, words, max_tokens=max_tokens, size=max_tokens - 3, prefix=prefix)
     lawful(record, chunks, words, max_tokens=max_tokens, prefix=prefix)
 

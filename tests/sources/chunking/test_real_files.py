@@ -23,11 +23,7 @@ def documents() -> list[Record]:
     records = []
     for file in files:
         text = file.read_bytes().decode("utf-8", errors="replace")
-        matter = re.match(r"---\r?\n.*?\n---\r?\n", text, re.DOTALL)
-        start = matter.end() if matter else 0
-        records.append(
-            Record(id=file.name, name=file.stem, text=text, kind="markdown", source=file.name, body_start=start)
-        )
+        records.append(Record(id=file.name, name=file.stem, text=text, kind="markdown", source=file.name))
     return records
 
 

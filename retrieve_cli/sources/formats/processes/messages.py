@@ -72,6 +72,7 @@ class _Structure(msgspec.Struct):
     dropped: tuple[Dropped, ...]
     blocks: tuple[Block, ...] | None
     pages: tuple[DocumentPage, ...]
+    in_lines: bool
 
 
 def packed(parsed: Parsed) -> bytes:
@@ -80,7 +81,7 @@ def packed(parsed: Parsed) -> bytes:
     layout, words = parsed.layout, None
     structure: dict[str, Any] = {name: getattr(parsed, name) for name in ("title", "body_start", "notices", "dropped")}
     structure |= {"metadata": dict(parsed.metadata), "blocks": layout and layout.blocks}
-    structure["pages"] = layout.pages if layout else ()
+    structure |= {"pages": layout.pages if layout else (), "in_lines": bool(layout and layout.in_lines)}
     if layout is not None and layout.words is not None:
         words = [part.tobytes() for part in layout.words.arrays()]
     head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str)
@@ -95,7 +96,7 @@ def unpacked(content: bytes) -> Parsed:
     blocks, pages, size = found.blocks or (), found.pages, len(text)
     ends = (0, *(block.end for block in blocks))
     inside = all(
-        before <= block.start <= block.end <= size and 0 <= block.level <= 6
+        before <= block.start <= block.end <= size and 0 <= block.level <= 8
         for before, block in zip(ends, blocks, strict=False)
     )
     for before, page in zip((DocumentPage(0, "", 0, 0, 0, 0), *pages), pages, strict=False):
@@ -105,7 +106,8 @@ def unpacked(content: bytes) -> Parsed:
         raise ValueError("a block or a page in the wrong place")
     if found.blocks is not None:
         last = pages[-1].index if pages else 2**32
-        layout = Layout(blocks, pages, None if places is None else _words(*places, size=size, last=last))
+        words = None if places is None else _words(*places, size=size, last=last)
+        layout = Layout(blocks, pages, words, in_lines=found.in_lines)
     elif places is not None or pages:
         raise ValueError("places without a layout")
     return Parsed(text, layout, metadata, found.title, found.body_start, found.notices, found.dropped)

@@ -19,7 +19,7 @@ PLAIN = Parsed("plain\n", None, {"a": [1, {"b": None}]})
 
 
 @pytest.mark.parametrize(
-    "parsed", [RICH, PLAIN, Parsed(""), Parsed("x", Layout(())), Parsed("y", Layout((), (), Words()))]
+    "parsed", [RICH, PLAIN, Parsed(""), Parsed("x", Layout((), in_lines=True)), Parsed("y", Layout((), (), Words()))]
 )
 def test_a_document_is_the_same_afterwards(parsed: Parsed) -> None:
     again = unpacked(packed(parsed))
@@ -52,7 +52,7 @@ BLOCKS: Sequence[Any] = (
     [BLOCK, BLOCK],
     [[0, 5, "picture", 0]],
     [[0, 5, [], 0]],
-    [[0, 5, "heading", 7]],
+    [[0, 5, "heading", 9]],
     {},
     None,
 )
