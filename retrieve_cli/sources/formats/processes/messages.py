@@ -127,4 +127,5 @@ def _words(*columns: bytes, size: int, last: int) -> Words:
     near = np.all(np.abs(np.frombuffer(columns[3], np.float32)) <= _FARTHEST)
     if not (ordered and placed and near):
         raise ValueError("a word in the wrong place")
-    return Words.of(*(array("I", column) for column in columns[:3]), array("f", columns[3]))
+    whole = [array("I", column) for column in columns[:3]]
+    return Words.of(whole[0], whole[1], whole[2], array("f", columns[3]))
