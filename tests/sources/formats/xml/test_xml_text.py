@@ -64,7 +64,7 @@ def test_the_parts_of_an_article_are_its_sections() -> None:
     assert levelled(parse(ARTICLE)) == [
         ("heading", 1, "Lime in kettles: A trial"), ("heading", 2, "Abstract"), ("heading", 3, "Background"),
         ("paragraph", 0, "Lime is hard."), ("heading", 2, "1 Introduction"),
-        ("paragraph", 0, "Lime grows1 in H2O — slowly."), ("caption", 0, "Figure 1. A kettle. From the left."),
+        ("paragraph", 0, "Lime grows [1] in H2O — slowly."), ("caption", 0, "Figure 1. A kettle. From the left."),
         ("heading", 2, "Methods"), ("heading", 3, "Acids"), ("paragraph", 0, "We tried"),
         ("list", 0, "1. citric acid\n2. vinegar"), ("caption", 0, "Table 1 Doses"),
         ("table", 0, "| acid | g |\n|---|---|\n| citric |  |\n| acetic | 7 |"), ("paragraph", 0, "x = 1"),
