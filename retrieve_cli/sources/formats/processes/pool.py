@@ -41,7 +41,7 @@ _WALL_PER_CPU, _WALL_S, _TICK_S = 4, 30.0, 0.25
 meanwhile does not take its processes for slow."""
 
 
-class Worker:
+class ReaderProcess:
     """A process that reads one document at a time, and is started again after its end. It is not trusted.
 
     It is used by one thread, which must live as long as the process: the kernel ends it with that thread.
@@ -201,7 +201,7 @@ class ParserPool:
     def _reset(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._open: set[Future[Any]] = set()
-        self._workers: dict[Worker, Thread] = {}
+        self._workers: dict[ReaderProcess, Thread] = {}
 
     def begin(self, request: ParseRequest) -> Future[Any]:
         """Begin to read a file, in its turn; the future has the document, its picture, or the error of `read`."""
@@ -212,7 +212,7 @@ class ParserPool:
             self._jobs.put((request, future))
             self._workers = {one: thread for one, thread in self._workers.items() if thread.is_alive()}
             if len(self._workers) < min(self._most, len(self._open)):
-                worker = Worker(self._memory_bytes)
+                worker = ReaderProcess(self._memory_bytes)
                 self._workers[worker] = Thread(target=self._work, args=(worker, self._jobs), daemon=True)
                 self._workers[worker].start()
         return future
@@ -225,7 +225,7 @@ class ParserPool:
         for worker in workers:
             worker.stop()
 
-    def _work(self, worker: Worker, jobs: SimpleQueue[Job]) -> None:
+    def _work(self, worker: ReaderProcess, jobs: SimpleQueue[Job]) -> None:
         """Read files until there is none for some time: the work of a thread, which has one process."""
         with closing(worker):
             while (job := self._next(worker, jobs)) is not None:
@@ -236,7 +236,7 @@ class ParserPool:
                     future.set_exception(error)
                 del job, future
 
-    def _next(self, worker: Worker, jobs: SimpleQueue[Job]) -> Job | None:
+    def _next(self, worker: ReaderProcess, jobs: SimpleQueue[Job]) -> Job | None:
         """Return the next file; None if there is none for some time, and the thread is to end."""
         with suppress(Empty):
             return jobs.get(timeout=_IDLE_S)
@@ -260,6 +260,6 @@ def table_lines(path: Path, kind: str, sheet: str, *, limits: ParsingLimits) -> 
         raise BadDocument(message, hint="parsing.max_mb sets the limit")
     sha1, module = files.sha1_of(path, limit=limits.max_bytes), "retrieve_cli.sources.catalogs.table_formats"
     request = ParseRequest(module, path, sha1, "table", limits, limits.max_bytes, table=(kind, sheet))
-    with closing(Worker(limits.memory_bytes)) as worker:
+    with closing(ReaderProcess(limits.memory_bytes)) as worker:
         for rows in worker.answers(request):
             yield from rows.split(b"\n") if rows else ()
