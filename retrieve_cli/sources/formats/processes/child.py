@@ -35,7 +35,7 @@ _LIBRARIES = 2 << 30
 """Address space for the code of libraries and for memory that they reserve and do not use."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _DENIED = ("os.", "pty.", "resource.prlimit", "shutil.", "socket.", "subprocess.", "tempfile.")
-"""Beginnings of the names of audit events (PEP 578) that raise an error, but for those of looking into folders."""
+"""Beginnings of the names of audit events (PEP 578) that raise an error; a few that read folders pass."""
 _GRANTED = ("os.listdir", "os.putenv", "os.scandir", "os.unsetenv", "os.walk")
 
 

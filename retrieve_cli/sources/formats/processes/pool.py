@@ -226,7 +226,7 @@ class ParserPool:
             worker.stop()
 
     def _work(self, worker: ReaderProcess, jobs: SimpleQueue[Job]) -> None:
-        """Read files until there is none for some time: the work of a thread, which has one process."""
+        """Read files until none comes for some time: the work of a thread, which has one process."""
         with closing(worker):
             while (job := self._next(worker, jobs)) is not None:
                 request, future = job
@@ -237,7 +237,7 @@ class ParserPool:
                 del job, future
 
     def _next(self, worker: ReaderProcess, jobs: SimpleQueue[Job]) -> Job | None:
-        """Return the next file; None if there is none for some time, and the thread is to end."""
+        """Return the next file; None if none comes for some time, and the thread is to end."""
         with suppress(Empty):
             return jobs.get(timeout=_IDLE_S)
         with self._lock:
