@@ -30,7 +30,6 @@ class WindowChunker:
         size: int | None = None,
         overlap: int = 0,
         prefix: str = "",
-        language: str = "en",
         coherence: Coherence | None = None,
     ) -> None:
         self._budget = Budget(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix)
@@ -40,7 +39,6 @@ class WindowChunker:
                 hint=f"set the overlap to at most {self._budget.size // 2}",
             )
         self._overlap = overlap
-        self._language = language
         self._coherence = coherence
 
     @property
@@ -50,7 +48,6 @@ class WindowChunker:
             "strategy": "window",
             **self._budget.card,
             "overlap": self._overlap,
-            "language": self._language,
             "coherence": self._coherence and self._coherence.card,
         }
 
@@ -72,7 +69,7 @@ class WindowChunker:
 
     def _coherent(self, record: Record, tokens: TokenMap, room: int, overlap: int) -> Iterator[ChunkSpan]:
         """Yield stretches of one subject, each with the end of the previous one as overlap."""
-        cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
+        cutter = Cutter(tokens, self._budget, coherence=self._coherence)
         text = TextBlock(0, len(record.text), "paragraph")
         before = 0
         for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
