@@ -1,6 +1,6 @@
 """Mail (RFC 5322 and MIME): headers, text, names of attachments, and the messages in it as sections below.
 
-Headers are read by the tolerant functions of the standard library: what is broken stays as it is written.
+Headers are read by the tolerant functions of the standard library: a broken one stays unchanged.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _words(value: str) -> str:
 
 
 def _values(mail: Mail, name: str) -> list[str]:
-    """Return the values of a header as they are written."""
+    """Return the values of a header, undecoded."""
     return [str(value)[:_LONGEST] for key, value in mail.raw_items() if key.lower() == name.lower()]
 
 
@@ -146,7 +146,7 @@ def _people(mail: Mail, name: str) -> list[str]:
 
 
 def _date(mail: Mail) -> str:
-    """Return the date in ISO 8601, or as it is written if it is not a date."""
+    """Return the date in ISO 8601, or the words of the header if they are not a date."""
     date = _header(mail, "Date")
     try:
         return parsedate_to_datetime(date).isoformat()

@@ -22,7 +22,7 @@ _DROPPED = {
     "annotation": "comment", "tracked-changes": "deleted text", "table-of-content": "table of contents",
     "image": "picture", "object": "embedded object",
 }  # fmt: skip
-"""Elements that are not read, with the kind of what is in them."""
+"""Elements that are not read, with the kind of their content."""
 _HIDDEN = ("title", "desc", "covered-table-cell")
 _SPANS = (
     ("rowspan", "number-rows-spanned"),

@@ -91,7 +91,7 @@ def _page(slide: Any, number: int, size: tuple[float, float]) -> Parsed:
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
-    """Yield shapes, and in place of groups what is in them."""
+    """Yield shapes, and in place of groups their shapes."""
     for shape in shapes:
         inner = getattr(shape, "shapes", None)
         yield from [shape] if inner is None else _shapes(inner)
