@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from samples import Program
-from sources.formats.sandbox.builds import children, ended, start, write
+from sources.formats.sandbox.conftest import children, ended, start
+from sources.formats.sandbox.odd_parsers import write
 from waiting import PATIENCE_S, pause, until
 
 from retrieve_cli.sources.formats import formats
@@ -30,14 +31,6 @@ def odd(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     return retrieve
 
 
-@pytest.fixture
-def pipe(readable: Path) -> Path:
-    """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
-    path = readable / "pipe"
-    os.mkfifo(path)
-    return path
-
-
 def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexed(
     odd: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +46,7 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
     done = odd("build", "--docs-dir", docs, *LENIENT)
     assert done.code == 8, done.err
     assert rejected() == {
-        "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
+        "03-a.rst": "the reader ended on page 12 (signal SIGSEGV); a larger parsing.memory_mb may help",
         "05-a.rst": "the reader ended on page 2 (more than 1 s of CPU time); parsing.cpu_s sets the limit",
         "07-a.rst": "the reader ended on page 7 (out of memory: limit 300 MB); parsing.memory_mb sets the limit",
         "09-a.rst": "it is encrypted; a hint",
@@ -91,19 +84,6 @@ def test_the_end_of_a_build_ends_its_readers_at_once(pipe: Path, number: signal.
     assert not Path("artifacts/current").exists()
     if number != signal.SIGKILL:
         assert "interrupted" in err or "ended" in err or "terminated" in err
-
-
-def test_a_terminal_interrupts_the_build_and_not_a_document(pipe: Path) -> None:
-    docs = Path("docs")
-    write(docs, "a.rst", "read", str(pipe))
-    built = start("build", "--docs-dir", docs, **ONE)
-    with pipe.open("w") as writer:
-        (child,) = children(built.pid)
-        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-            os.kill(child, number)
-        writer.write("the whole text")
-    _, err = built.communicate(timeout=PATIENCE_S)
-    assert built.returncode == 0, err
 
 
 def test_two_builds_at_once_have_readers_of_their_own() -> None:

@@ -2,21 +2,16 @@
 
 import hashlib
 import io
-import json
-import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 from samples import Program
 from servers import Server, started
 from sources.formats.indexed import indexed
-from sources.formats.sandbox.asking import answer, request, text_of
-from sources.formats.sandbox.builds import children
-from sources.formats.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, SIGNATURE, chunk
+from sources.formats.sandbox.conftest import children
 
 from retrieve_cli.contracts import DocumentFile
 from retrieve_cli.contracts.layout import Box, Mark
@@ -24,10 +19,6 @@ from retrieve_cli.errors import BadDocument, Unavailable
 from retrieve_cli.sources.formats import formats
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.pdf.picture import render
-from retrieve_cli.sources.formats.processes import messages
-from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
-from retrieve_cli.sources.formats.processes.pool import ParserPool
-from retrieve_cli.sources.formats.processes.process import checked_picture
 from retrieve_cli.sources.formats.reader import SandboxedReader
 
 SLOW = "more than 2 s of CPU time"
@@ -60,116 +51,11 @@ def stored(path: Path, content: bytes) -> DocumentFile:
     return DocumentFile(path, hashlib.sha1(content).digest())
 
 
-def drawing(
-    folder: Path, do: str, argument: Any = None, *, pages: tuple[int, ...] = (1,), **limits: Any
-) -> ParseRequest:
-    """Return the request for a picture of a file on which its drawer does something."""
-    return request(folder, do, argument, **limits)._replace(drawing=Drawing(pages, ()))
-
-
-def reason_of(pool: ParserPool, asked: ParseRequest) -> str:
-    """Return the reason why there is no picture."""
-    with pytest.raises(BadDocument) as raised:
-        pool.begin(asked).result()
-    return f"{raised.value.message}; {raised.value.hint}" if raised.value.hint else raised.value.message
-
-
 @pytest.fixture(scope="module")
 def reader() -> Iterator[SandboxedReader]:
     made = SandboxedReader(ParsingLimits(cpu_s=8), workers=2)
     yield made
     made.close()
-
-
-# ------------------------------------------------------------------------------------------------- limits
-
-
-@pytest.mark.parametrize(
-    ("do", "argument", "reason"),
-    [
-        ("kill", 11, "the reader ended on page 12 (signal SIGSEGV)"),
-        ("kill", 9, "the reader ended on page 12 (signal SIGKILL)"),
-        ("exit", 3, "the reader ended on page 12 (exit code 3)"),
-        ("eat", 900, "the reader ended on page 12 (out of memory: limit 256 MB); parsing.memory_mb sets the limit"),
-        ("spin", None, "the reader ended on page 12 (more than 0.3 s of CPU time); parsing.cpu_s sets the limit"),
-        ("reject", "it has no page 9", "it has no page 9; a hint"),
-    ],
-)
-def test_a_file_that_ends_its_drawer_has_no_picture_and_the_next_one_has(
-    pool: ParserPool, tmp_path: Path, do: str, argument: object, reason: str
-) -> None:
-    text_of(pool, request(tmp_path, "say"))
-    assert reason_of(pool, drawing(tmp_path, do, argument, pages=(3, 12), cpu_s=0.3 if do == "spin" else 10)) == reason
-    assert pool.begin(drawing(tmp_path, "say")).result() == POINT
-
-
-FORGED = {
-    "not a PNG": b"<svg/>",
-    "a PNG that breaks off": POINT[:-1],
-    "a damaged PNG": POINT.replace(PIXELS, PIXELS[:-1] + b"?"),
-    "a PNG of other parts": SIGNATURE + chunk(b"IHDR", HEADER) + chunk(b"iCCP", b"x") + PIXELS + END,
-    "a picture of another kind or size": POINT.replace(
-        chunk(b"IHDR", HEADER), chunk(b"IHDR", struct.pack(">IIBBBBB", 1 << 30, 1, 8, 2, 0, 0, 0))
-    ),
-}
-
-
-@pytest.mark.parametrize("said", FORGED)
-def test_what_is_not_a_plain_picture_is_not_passed_on(tmp_path: Path, pool: ParserPool, said: str) -> None:
-    asked = drawing(tmp_path, "bytes", FORGED[said].decode("latin-1"))
-    assert reason_of(pool, asked) == f"the reader ended on page 1 (an answer that makes no sense: {said})"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        SIGNATURE,
-        SIGNATURE + END,
-        SIGNATURE + PIXELS + END,
-        POINT + b"<script>",
-        POINT + POINT[len(SIGNATURE) :],
-        SIGNATURE + chunk(b"IHDR", HEADER) + END,
-        SIGNATURE + chunk(b"IHDR", HEADER[:-1]) + PIXELS + END,
-        SIGNATURE + chunk(b"IHDR", HEADER) + chunk(b"IDAT") * 20_000 + END,
-        SIGNATURE + chunk(b"IHDR", HEADER) + PIXELS + chunk(b"IEND", b"more"),
-        SIGNATURE + struct.pack(">I4s", 0xFFFFFFFF, b"IHDR") + POINT,
-    ],
-)
-def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
-    assert checked_picture(POINT) == POINT
-    with pytest.raises(ValueError, match="PNG"):
-        checked_picture(content)
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        answer(messages.DOCUMENT, 1, b'["a",1]'),
-        answer(messages.PICTURE, 1, size=messages.LONGEST_PICTURE + 1),
-    ],
-    ids=["a document", "too large"],
-)
-def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(
-    alone: ParserPool, tmp_path: Path, forged: str
-) -> None:
-    asked = drawing(tmp_path, "answer", [forged, 30])
-    assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
-
-
-def test_a_process_that_does_not_read_its_request_is_ended_in_time(
-    alone: ParserPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = json.dumps(["bad", "", False]).encode()
-    forged = answer(messages.REJECTED, 1, body)
-    assert reason_of(alone, drawing(tmp_path, "answer", [forged, 100])) == "bad"
-    monkeypatch.setattr("retrieve_cli.sources.formats.processes.process._WALL_S", 0.1)
-    many = Drawing((1,), (Mark(Box(1, 0.5, 0.5, 1, 1), "cell"),) * 5000)
-    asked = request(tmp_path, "say", cpu_s=0.1)._replace(drawing=many)
-    assert "no end within 0 s" in reason_of(alone, asked)
-
-
-# ------------------------------------------------------------------------------------------------ pictures
 
 
 def test_a_picture_is_the_same_as_one_drawn_in_this_process_with_any_number_of_marks(
@@ -210,9 +96,6 @@ def test_a_missing_package_and_a_format_without_pages_are_named(
     monkeypatch.setattr(formats, "DRAWERS", {"pdf": formats.DRAWERS["pdf"]._replace(distributions=("no-such",))})
     with pytest.raises(Unavailable, match="pictures of pages need no-such"):
         reader.draw(file, "pdf", pages=[1])
-
-
-# ------------------------------------------------------------------------------------------ program, server
 
 
 @pytest.fixture(scope="module")
