@@ -14,7 +14,7 @@ from sources.formats.docx.word_files import archive, cell, p, r, read, t, table,
 from sources.formats.layouts import levelled
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import looks_like_docx
+from retrieve_cli.sources.formats.formats import zipped_format
 
 WORDS = st.lists(st.sampled_from("lung heart dose mice slept on 3 mg".split()), min_size=1, max_size=6).map(" ".join)
 PARTS = st.one_of(
@@ -196,9 +196,9 @@ def test_a_document_is_recognised_by_its_types_alone() -> None:
     with zipfile.ZipFile(io.BytesIO(word_file(p("x")))) as file:
         types = {"[Content_Types].xml": file.read("[Content_Types].xml")}
     picture = {"docProps/thumbnail.jpeg": random.Random(7).randbytes(9000)}
-    assert looks_like_docx(archive({**types, **picture, "word/document.xml": b""})[:4096])
+    assert zipped_format(archive({**types, **picture, "word/document.xml": b""})[:4096]) == "docx"
     workbook = archive({"[Content_Types].xml": "spreadsheetml.sheet.main", "xl/workbook.xml": ""})
-    assert not looks_like_docx(workbook[:4096])
+    assert zipped_format(workbook[:4096]) is None
 
 
 def test_a_folder_of_word_documents_is_built_and_answers(retrieve: Program) -> None:
