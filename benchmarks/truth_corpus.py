@@ -278,6 +278,15 @@ def _rst(made: Made) -> bytes:
     return "\n\n".join(parts).encode() + b"\n"
 
 
+def _odt(made: Made) -> bytes:
+    """Return what docutils writes of reStructuredText."""
+    from docutils.core import publish_string
+
+    options = {"report_level": 5, "create_links": False, "syntax_highlight": "none"}
+    written = publish_string(_rst(made).decode(), writer="odt", settings_overrides=options)
+    return bytes(written)
+
+
 def _epub(made: Made) -> bytes:
     """Return a book, one file for each section; the files are stored in another order than they are read."""
     starts = [place for place, node in enumerate(made.nodes) if node.level in (1, 2)]
@@ -332,6 +341,7 @@ WRITERS: Mapping[str, tuple[str, Callable[[Made], bytes]]] = {
     "eml": (".eml", _eml),
     "markdown": (".md", _markdown),
     "notebook": (".ipynb", _notebook),
+    "odt": (".odt", _odt),
     "rst": (".rst", _rst),
 }
 """For each kind of file, its suffix and what writes it: PDF of one and of two columns, and others."""

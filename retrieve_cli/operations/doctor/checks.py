@@ -348,8 +348,6 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
     if kind == "auto":
         on_torch = encoder.device == "cuda" or encoder.precision == "bfloat16"
         kind = "torch" if on_torch else "onnx"
-    cut = settings.chunking.coherence or settings.facets.extractive or "docs" in kinds
-    spacy = settings.chunking.entities or (cut and settings.chunking.language != "en")
     served = encoder.kind == "remote" or settings.rerank.backend in ("remote", "llm")
     addresses = (settings.llm.base_url, settings.facets.base_url)
     remote = served or any(addresses) or kinds & {"http", "sparql"}
@@ -359,13 +357,14 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
         ("tokenizers onnx onnxruntime", "encoder.kind: onnx", kind in ("onnx", "openvino")),
         ("torch transformers sentence-transformers", "encoder.kind: torch", kind == "torch"),
         ("openvino", "encoder.kind: openvino", kind == "openvino"),
-        ("spacy", "names in texts, and sentences in other languages than English", spacy),
+        ("spacy", "names in texts", settings.chunking.entities),
         ("urllib3", "sources of kind http and sparql, and models on a server", remote),
         ("pyoxigraph", "sources of kind sparql", "sparql" in kinds),
         ("obonet", "ontologies in OBO (graph.files)", obo),
         ("pydicom nibabel tifffile Pillow pynrrd", "query --file", False),
         ("pypdfium2", "documents in PDF", False),
-        ("selectolax", "documents in HTML", False),
+        ("selectolax trafilatura", "documents in HTML", False),
+        ("mammoth python-pptx docutils", "documents in Word, PowerPoint and reStructuredText", False),
         ("ir-measures scipy", "retrieve eval", False),
         ("huggingface_hub", "models.auto_download", settings.models.auto_download),
     )

@@ -23,6 +23,7 @@ _DEEP: Mapping[str, tuple[bytes, ...]] = {
     "eml": (*_HTML, b"Content-Type: multipart/mixed; boundary=a\n\n--a\n"),
     "docx": (b"<w:tbl><w:tr><w:tc>", b"<w:p>", b"<w:sdt><w:sdtContent>", b"<w:txbxContent>"),
     "pptx": (b"<p:grpSp>", b"<a:p>", b"<p:sp>"),
+    "odt": (b"<text:p>", b"<text:list><text:list-item>", b"<table:table><table:table-row><table:table-cell>"),
     "json": (b"[", b'{"a":'),
     "notebook": (b"[", b'{"a":', b"> "),
     "rst": (b"> ", b"* ", b"   ", b"| ", b".. note:: "),
