@@ -84,7 +84,7 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
         return Chunkers(by_kind, mixed=mixed)
     from retrieve_cli.sources.chunking.entities import EntityFinder
 
-    return Chunkers(by_kind, EntityFinder(settings.chunking.entities_model, settings.chunking.language), mixed)
+    return Chunkers(by_kind, EntityFinder(settings.chunking.entities_model), mixed)
 
 
 class _Maker:
@@ -96,7 +96,6 @@ class _Maker:
         self._shared: dict[str, Any] = {
             "max_tokens": encoder.card.max_tokens if encoder is not None else max(_TOKENS, settings.chunking.size or 0),
             "prefix": encoder.card.passage_prefix if encoder is not None else "",
-            "language": settings.chunking.language,
             "coherence": _coherence(encoder) if settings.chunking.coherence else None,
         }
 
@@ -139,9 +138,10 @@ def _by_section(tokenizer: Tokenizer, rule: ChunkingRule, _: int, shared: Mappin
 
 
 def _by_imrad(tokenizer: Tokenizer, _: ChunkingRule, __: int, shared: Mapping[str, Any]) -> Chunker:
-    from retrieve_cli.sources.chunking.section import ImradChunker
+    from retrieve_cli.sources.chunking.markers import LABELS, Markers
+    from retrieve_cli.sources.chunking.section import SectionChunker
 
-    return ImradChunker(tokenizer, **shared)
+    return SectionChunker(tokenizer, **shared, markers=Markers("imrad", LABELS["imrad"]))
 
 
 def _by_window(tokenizer: Tokenizer, _: ChunkingRule, overlap: int, shared: Mapping[str, Any]) -> Chunker:
@@ -236,7 +236,7 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
         if encoder is None:
             hint = "set dense.enabled: true, or facets.base_url and another prompt"
             raise UsageError("facets.prompt: extractive compares vectors, and dense.enabled is false", hint=hint)
-        return Facets(ExtractiveFacets(encoder, language=settings.chunking.language), required)
+        return Facets(ExtractiveFacets(encoder), required)
     if chosen.model is None:
         raise UsageError("facets.base_url names a server, but no model is set", hint="set facets.model")
     maker = ChatFacets(

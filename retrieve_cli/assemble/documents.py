@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card
+from retrieve_cli.version import FOLDER
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -34,11 +39,15 @@ def reader_of(settings: Settings) -> DocumentReader:
     return _reader(limits_of(settings), settings.docs.max_mb, settings.parsing.workers)
 
 
-def sandbox_lacks() -> Sequence[str]:
-    """Return what this kernel lacks to confine the processes that parse documents."""
-    from retrieve_cli.sources.formats.processes.kernel_rules import missing
+@cache
+def has_networkless_parsers() -> bool:
+    """Return True if this kernel gives the processes that parse documents an empty network."""
+    from retrieve_cli.sources.formats.processes import child
 
-    return missing()
+    code = f"from {child.__name__} import leave_network; raise SystemExit(not leave_network())"
+    environment = {**os.environ, "PYTHONPATH": str(Path(FOLDER).parent)}
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(command, env=environment, check=False, stderr=subprocess.DEVNULL).returncode == 0  # noqa: S603
 
 
 def shared_reader(settings: Settings) -> DocumentReader:

@@ -294,7 +294,7 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 def layout_of(settings: Settings) -> TableLayout:
     """Return the layout of tables as configured, with the process that reads some of them."""
     from retrieve_cli.sources.catalogs.tables import TableLayout
-    from retrieve_cli.sources.formats.processes.process import table_lines
+    from retrieve_cli.sources.formats.processes.pool import table_lines
 
     catalog, lines = settings.catalog, partial(table_lines, limits=documents.limits_of(settings))
     return TableLayout(catalog.header, catalog.sheet, catalog.split, catalog.max_cells, lines)

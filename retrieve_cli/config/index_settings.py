@@ -137,7 +137,6 @@ class ChunkingSettings(SettingsSection):
     size: int | None = bounded(None, 8)
     overlap: int = bounded(0, 0)
     coherence: bool = False
-    language: str = "en"
     rules: Sequence[ChunkingRule] = []
     entities: bool = False
     entities_model: str | None = key(None, folder=True, reaches="code")
@@ -239,6 +238,7 @@ class GraphSettings(SettingsSection):
             "requires_tool": "requires",
             "compatible_with": "compatible_with",
             "part_of": "part_of",
+            "links_to": "links_to",
         }
     )
     entities: Sequence[str] = field(default_factory=lambda: ["domain"])

@@ -33,7 +33,7 @@ class Record(Described):
     fields.
     """
 
-    apart: ClassVar = ("layout", "unread")
+    apart: ClassVar = ("layout", "unread", "dropped")
     id: str
     name: str
     text: str
@@ -56,6 +56,8 @@ class Record(Described):
     """Structure and pages of the text, if its own marks do not show them."""
     unread: tuple[str, ...] = ()
     """Keys of a catalog's object with text that is in no field."""
+    dropped: Mapping[str, int] = {}
+    """Numbers of texts that the reader of a document left out, by their kind."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)[:80]!r}" for name in ("id", "name", "kind", "source", "text"))

@@ -81,7 +81,7 @@ class SourceComparison:
         for piece in pieces:
             if isinstance(piece, Record) and self._inventory.row(piece.id) is None:
                 self._inventory.add(piece.id, content_digest(piece))
-                self.notices.count_unread(piece)
+                self.notices.count(piece)
             elif isinstance(piece, Record | Refused):
                 self.rejected += 1
 

@@ -275,7 +275,7 @@ class Intake:
             return
         content = content_digest(record)
         self._inventory.add(record.id, content)
-        self.notices.count_unread(record)
+        self.notices.count(record)
         self._places.append(item.source)
         if self._waiting is None:
             self._write(record, chunks, item.digest, content)

@@ -44,7 +44,7 @@ class Preview(Frozen):
                 elif isinstance(piece, Refused) or piece.id in texts:
                     reasons[piece.reason if isinstance(piece, Refused) else "duplicate id"] += 1
                 elif isinstance(piece, Record):
-                    notices.count_unread(piece)
+                    notices.count(piece)
                     texts[piece.id] = piece.text if len(texts) < _SHOWN else ""
         notices.inferred = bool(mapping_of(source).get("inferred"))
         notices.finish(source.name, complete=True)

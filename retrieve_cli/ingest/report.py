@@ -185,10 +185,13 @@ class Notices:
         self._say = say
         self._counts: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._documents = 0
+        """Documents whose reader left out text."""
         self.inferred = False
         """True if fields of the source were inferred."""
         self.on_keys: list[str] = []
-        """Sentences on keys of records that no field reads."""
+        """Sentences on keys of records that no field reads, and on text that readers left out."""
 
     def add(self, notice: Notice) -> None:
         """Show a notice, unless several files had the same one."""
@@ -208,8 +211,10 @@ class Notices:
             for line in lines:
                 self._say(line)
 
-    def count_unread(self, record: Record) -> None:
-        """Count the keys of a record with text that no field reads."""
+    def count(self, record: Record) -> None:
+        """Count the keys of a record with text that no field reads, and the texts that its reader left out."""
+        self._dropped.update(record.dropped)
+        self._documents += bool(record.dropped)
         few = len(self._unread) < _MOST_KEYS
         self._unread.update(key for key in record.unread if few or key in self._unread)
 
@@ -219,7 +224,14 @@ class Notices:
         if complete and self._unread:
             self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread, inferred=self.inferred)}")
             self._say(self.on_keys[-1])
+        if self._dropped:
+            parts = ", ".join(count(number, kind) for kind, number in self._dropped.most_common())
+            documents = f"skipped text of {count(self._documents, 'document')}: {parts}"
+            self.on_keys.append(f"{shortened(name, 40)}: {documents}; retrieve inspect page FILE shows them")
+            self._say(self.on_keys[-1])
         self._unread.clear()
+        self._dropped.clear()
+        self._documents = 0
         self.inferred = False
         for message, number in self._counts.items():
             if number > _SHOWN:

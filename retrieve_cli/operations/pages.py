@@ -57,9 +57,10 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
     """
     file, kind, parsed = _parsed(path, settings)
     layout = parsed.layout
-    if layout is None or not layout.pages:
-        raise UsageError(f"{path} is a document without pages ({kind})", hint="inspect page takes a PDF file")
-    page = _page(layout.pages, name, path, label=label)
+    if layout is None:
+        raise UsageError(f"{path} has no structure to show", hint="inspect page takes a document")
+    pages = layout.pages or (DocumentPage(1, "", 0.0, 0.0, 0, len(parsed.text)),)
+    page = _page(pages, name, path, label=label)
     blocks = list(_blocks(parsed.text, layout, page))
     values: dict[str, Json] = {
         "schema_version": SCHEMA_VERSION,
@@ -67,11 +68,14 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
         "kind": kind,
         "page": page.index,
         "label": page.label or None,
-        "pages": len(layout.pages),
+        "pages": len(pages),
         "width": round(page.width, 1),
         "height": round(page.height, 1),
         "image_only": page.image_only,
         "blocks": [values for values, _ in blocks],
+        "dropped": [
+            {"reason": part.reason, "text": part.text} for part in parsed.dropped if part.page in (0, page.index)
+        ],
     }
     return PageView(values, [mark for _, marks in blocks for mark in marks], file)
 
@@ -79,14 +83,16 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
 def page_lines(view: Mapping[str, Json]) -> Iterator[str]:
     """Yield the page, and its blocks as a table."""
     label = "" if view["label"] is None else f", printed {shortened(view['label'])}"
-    size = f"{view['width']:g} × {view['height']:g} points"
+    size = f", {view['width']:g} × {view['height']:g} points" if view["width"] else ""
     blocks = figures.count(len(view["blocks"]), "block")
-    yield f"{shortened(view['file'])}: page {view['page']} of {view['pages']:,}{label}, {size}, {blocks}"
+    yield f"{shortened(view['file'])}: page {view['page']} of {view['pages']:,}{label}{size}, {blocks}"
     if view["image_only"]:
         yield "the page has no text layer"
     if view["blocks"]:
         rows = [_row(block) for block in view["blocks"]]
         yield from aligned(("#", "kind", "box", "text"), rows, right=(0,))
+    for part in view["dropped"]:
+        yield f"skipped {part['reason']}: {shortened(part['text'], _WORDS)}"
 
 
 def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:

@@ -18,10 +18,11 @@ _FORWARD = {
     "requires": "required by {}",
     "part_of": "contains {}",
     "is_a": "broader than {}",
+    "links_to": "linked from {}",
     "pagerank": "linked to {}",
 }
 """By the kind of an edge, what the record at its end is to the one at its start."""
-_BACKWARD = {"requires": "requires {}", "part_of": "part of {}", "is_a": "a kind of {}"}
+_BACKWARD = {"requires": "requires {}", "part_of": "part of {}", "is_a": "a kind of {}", "links_to": "links to {}"}
 _BOTH = {"compatible_with": "compatible with {}", "co_occurs": "used together with {}"}
 _MOVED = {"mmr": "diversified", "boost": "boosted", "recency": "recent"}
 _VERBS = ("requires ", "contains ", "links ", "shares ")

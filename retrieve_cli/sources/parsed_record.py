@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from retrieve_cli.contracts import Field, Parsed, Record
+from retrieve_cli.contracts import Field, Json, Parsed, Record
 from retrieve_cli.contracts.layout import Block, Layout
 from retrieve_cli.sources.fields import LONGEST_NAME
 from retrieve_cli.sources.summary import summary_of
@@ -19,7 +21,7 @@ def parsed_record(
 ) -> Record | str:
     """Return the record of a document, or the reason why it is rejected. `path` is its path within its folder, `source`
     the name of its file in the index if that differs, `line` its number there."""
-    metadata = parsed.metadata
+    metadata = {**parsed.metadata, **_prefixed(parsed.metadata, id_.removesuffix(path))}
     title = (first(strings(metadata.get("title"))) or parsed.title or Path(path).stem)[:LONGEST_NAME]
     text, layout = with_summary(parsed, title)
     if not any(char.isalnum() for char in text):
@@ -40,7 +42,20 @@ def parsed_record(
         fields=(Field("name", title, name_weight), Field("text", text)),
         metadata={key: value for key, value in metadata.items() if key not in _SHOWN},
         layout=layout,
+        dropped=Counter(part.reason for part in parsed.dropped),
     )
+
+
+def _prefixed(metadata: Mapping[str, Json], prefix: str) -> dict[str, Json]:
+    """Return the links of a document with the prefix that ids of its source have; names of notes have none."""
+    links = metadata.get("links_to")
+    if not prefix or not isinstance(links, list):
+        return {}
+    return {
+        "links_to": [
+            f"{prefix}{link}" if str(link).rpartition(".")[2].isalpha() and "." in str(link) else link for link in links
+        ]
+    }
 
 
 def with_summary(parsed: Parsed, title: str) -> tuple[str, Layout | None]:
@@ -50,7 +65,7 @@ def with_summary(parsed: Parsed, title: str) -> tuple[str, Layout | None]:
     below keep their numbers.
     """
     text, layout = parsed.text, parsed.layout
-    lines = [line for line in summary_of(parsed.metadata, title=title) if line not in text]
+    lines = [line for line in summary_of(parsed.metadata, title=title, text=text) if line not in text]
     if parsed.metadata and not any(map(str.isalnum, text)):
         lines.insert(0, title)
     if not lines or layout is None:

@@ -14,14 +14,16 @@ _LONGEST = 4000
 """Characters of one line."""
 
 
-def summary_of(metadata: Mapping[str, Json], *, title: str = "") -> list[str]:
-    """Return lines of text: descriptions, then names, keywords and tags with a label. A value that is the title, or
-    part of another line, is not repeated."""
+def summary_of(metadata: Mapping[str, Json], *, title: str, text: str) -> list[str]:
+    """Return lines of text: descriptions, then names, keywords and tags with a label. A value that is the title, a tag
+    in the text, or part of another line, is not repeated."""
     lines: list[str] = []
-    shown = [title or " ".join(strings(metadata.get("title")))]
+    shown = [title]
     for key, label in (*((key, "") for key in _PROSE), *_LABELLED):
         values = [one_line(text, _LONGEST) for text in strings(metadata.get(key))]
-        values = [value for value in dict.fromkeys(values) if not any(value in text for text in shown)]
+        values = [value for value in dict.fromkeys(values) if not any(value in line for line in shown)]
+        if key == "tags" and "#" in text:
+            values = [value for value in values if f"#{value}" not in text]
         if values:
             line = ", ".join(values)
             shown.append(line)

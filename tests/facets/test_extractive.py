@@ -24,7 +24,7 @@ def chunk(text: str) -> Chunk:
 
 
 def summaries(texts: Sequence[str]) -> list[str | None]:
-    answers = ExtractiveFacets(ENCODER, language="en").make([chunk(text) for text in texts])
+    answers = ExtractiveFacets(ENCODER).make([chunk(text) for text in texts])
     return [(answer.facets or {}).get("summary") for answer in answers]
 
 

@@ -15,7 +15,6 @@ from retrieve_cli.contracts.terms.languages import declared_language, language_o
 from retrieve_cli.contracts.terms.words import fold
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.sources.chunking.sentences import _OTHER_STOPS
 
 
 def rows_in(name: str) -> list[list[str]]:
@@ -269,17 +268,3 @@ def test_hostile_text_takes_linear_time(kind: str) -> None:
 
     short, long = seconds(1_000), seconds(4_000)
     assert long < 10 * short + 0.01  # four times the text; sixteen times the seconds would be quadratic
-
-
-def test_stops_of_other_scripts_end_sentences() -> None:
-    text = "今日は晴れ。「明日は雨！」そうですか？はい。 यह है। और। هل هذا؟ نعم۔"
-    assert [text[found.end() :][:2] for found in _OTHER_STOPS.finditer(text)] == [
-        "「明",
-        "そう",
-        "はい",
-        "यह",
-        "और",
-        "هل",
-        "نع",
-        "",
-    ]

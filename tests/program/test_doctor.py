@@ -550,9 +550,9 @@ def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
     assert all(check.status == "ok" for check in examine(Path("artifacts"), None))
 
 
-def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
-    monkeypatch.setattr("retrieve_cli.sources.formats.processes.kernel_rules.landlock", lambda: 2)
-    assert "Landlock version 3" in doctor.only("sandbox", "warn")["message"]
+def test_a_kernel_that_leaves_parsers_the_network_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
+    monkeypatch.setattr("retrieve_cli.operations.doctor.checks.has_networkless_parsers", lambda: False)
+    assert "grants no namespace" in doctor.only("sandbox", "warn")["message"]
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,7 @@ def test_a_pipeline_of_rules_does_not_import_torch(pipeline: Path) -> None:
     program = f"""
 import sys
 from retrieve_cli.sources.chunking.entities import EntityFinder
-from retrieve_cli.sources.chunking.sentences import sentence_starts
-print(EntityFinder({str(pipeline)!r}, "en").names(["BRCA1 works."], most=3), "torch" in sys.modules)
+print(EntityFinder({str(pipeline)!r}).names(["BRCA1 works."], most=3), "torch" in sys.modules)
 """
     assert python(program) == "['BRCA1'] False\n"
 
@@ -127,10 +126,9 @@ def test_of_a_pipeline_of_networks_torch_is_imported_before_any_sentence_is_foun
         config.write("# spacy-transformers")
     program = f"""
 import sys
-from retrieve_cli.sources.chunking.entities import EntityFinder
-from retrieve_cli.sources.chunking.sentences import sentence_starts
-EntityFinder({str(folder)!r}, "en")
-sentence_starts("One. Two.", "de")
+from retrieve_cli.sources.chunking.entities import EntityFinder, spacy
+EntityFinder({str(folder)!r})
+spacy()
 print(sys.modules["thinc.compat"].has_torch)
 """
     assert python(program) == "True\n"

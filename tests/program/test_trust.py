@@ -38,7 +38,7 @@ from retrieve_cli.config.trust import state_file, way_of
 KEYS = list(reaching_keys())
 PLAIN = set(
     "facets.model llm.model pgvector.schema qdrant.collection opensearch.index "
-    "chunking.language encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
+    "encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
     "catalog.fields catalog.sheet catalog.split boost.factors recency.field chunking.rules docs.include "
     "docs.exclude bm25.languages synonyms.rules".split()

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from retrieve_cli.assemble import encoders, registry
-from retrieve_cli.assemble.documents import reader_of, sandbox_lacks
+from retrieve_cli.assemble.documents import has_networkless_parsers, reader_of
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.assemble.llm import model_servers as configured_servers
 from retrieve_cli.assemble.sources import sources_of
@@ -348,8 +348,6 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
     if kind == "auto":
         on_torch = encoder.device == "cuda" or encoder.precision == "bfloat16"
         kind = "torch" if on_torch else "onnx"
-    cut = settings.chunking.coherence or settings.facets.extractive or "docs" in kinds
-    spacy = settings.chunking.entities or (cut and settings.chunking.language != "en")
     served = encoder.kind == "remote" or settings.rerank.backend in ("remote", "llm")
     addresses = (settings.llm.base_url, settings.facets.base_url)
     remote = served or any(addresses) or kinds & {"http", "sparql"}
@@ -359,13 +357,14 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
         ("tokenizers onnx onnxruntime", "encoder.kind: onnx", kind in ("onnx", "openvino")),
         ("torch transformers sentence-transformers", "encoder.kind: torch", kind == "torch"),
         ("openvino", "encoder.kind: openvino", kind == "openvino"),
-        ("spacy", "names in texts, and sentences in other languages than English", spacy),
+        ("spacy", "names in texts", settings.chunking.entities),
         ("urllib3", "sources of kind http and sparql, and models on a server", remote),
         ("pyoxigraph", "sources of kind sparql", "sparql" in kinds),
         ("obonet", "ontologies in OBO (graph.files)", obo),
         ("pydicom nibabel tifffile Pillow pynrrd", "query --file", False),
         ("pypdfium2", "documents in PDF", False),
-        ("selectolax", "documents in HTML", False),
+        ("selectolax trafilatura", "documents in HTML", False),
+        ("mammoth python-pptx docutils", "documents in Word, PowerPoint and reStructuredText", False),
         ("ir-measures scipy", "retrieve eval", False),
         ("huggingface_hub", "models.auto_download", settings.models.auto_download),
     )
@@ -461,11 +460,10 @@ def _documents(subject: Subject) -> Check | None:
 
 
 def _sandbox(_: Subject) -> Check:
-    if lacks := sandbox_lacks():
-        needed = "on Linux 6.2 or later, x86_64 or aarch64, with Landlock and seccomp"
-        message = f"parsers of documents are less confined: {'; '.join(lacks)}"
-        return warn(message, f"parse documents of strangers {needed}")
-    return ok("parsers read no file of the user and reach no network and no other process")
+    if has_networkless_parsers():
+        return ok("parsers of documents have limits of memory and time, no variables of yours, and no network")
+    message = "only Python's audit hook keeps parsers of documents from the network: this kernel grants no namespace"
+    return warn(message, "allow unprivileged user namespaces, or parse documents of strangers on another machine")
 
 
 _Look = Callable[[Subject], Check | Iterable[Check] | None]

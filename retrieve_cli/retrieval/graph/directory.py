@@ -75,10 +75,12 @@ class RecordNames:
         return self._id_rows.get(name, UNKNOWN)
 
     def row(self, name: str) -> int:
-        """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` without one,
-        `AMBIGUOUS` if several have the name."""
+        """The row of the record with this id, else of the only one with this name in any case, else of the only note
+        whose file is called so; `UNKNOWN` without one, `AMBIGUOUS` if several have the name."""
         found = self.by_id(name)
-        return self._name_rows.get(canonical(name), UNKNOWN) if found == UNKNOWN else found
+        if found == UNKNOWN:
+            found = self._name_rows.get(canonical(name), UNKNOWN)
+        return self._note_rows.get(canonical(name), UNKNOWN) if found == UNKNOWN else found
 
     def rows_of_tenants(self, name: str, record: int) -> list[int]:
         """The rows that a name means to the tenants of the record that has it; an empty list for a record without
@@ -116,6 +118,17 @@ class RecordNames:
     def _id_rows(self) -> dict[str, int]:
         places = zip(self._ids.records.tolist(), self._ids.values.tolist(), strict=True)
         return {self._ids.text(value): record for record, value in places}
+
+    @cached_property
+    def _note_rows(self) -> dict[str, int]:
+        """By the name of its file, and by its path, without the suffix: the row of a note in Markdown."""
+        rows: dict[str, int] = {}
+        for name, record in self._id_rows.items():
+            path, dot, suffix = name.rpartition(".")
+            if dot and suffix in ("md", "markdown"):
+                for called in {canonical(path), canonical(path.rpartition("/")[2])}:
+                    rows[called] = AMBIGUOUS if called in rows else record
+        return rows
 
     @cached_property
     def _name_rows(self) -> dict[str, int]:

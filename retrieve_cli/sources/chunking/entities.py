@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from threading import get_ident
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.chunking.sentences import mask_runs
-from retrieve_cli.sources.chunking.spacy_import import spacy
 from retrieve_cli.storage.manifest import sha1, sha1_file
 from retrieve_cli.untrusted import files
 
@@ -40,9 +42,10 @@ class EntityFinder:
         Unavailable: the pipeline is not on this machine.
     """
 
-    def __init__(self, model: str | None, language: str) -> None:
-        """`model` is an installed pipeline or a folder; None takes the first installed pipeline of the language."""
-        self._name = model if model is not None else _installed(language)
+    def __init__(self, model: str | None) -> None:
+        """`model` is an installed pipeline or a folder; None takes the first installed pipeline, an English one if
+        there is one."""
+        self._name = model if model is not None else _installed()
         self._folder = _folder_of(self._name)
         if _NETWORKS.search(files.read_text(_config_of(self._folder), limit=files.CONFIG)):
             # Sentence rules import spaCy as if PyTorch was absent, unless PyTorch is imported before.
@@ -60,7 +63,7 @@ class EntityFinder:
         """Return up to `most` names in the texts, most frequent first, without duplicates that differ only in case."""
         counts: Counter[str] = Counter()
         spelling: dict[str, str] = {}
-        masked_texts = (mask_runs(text[: self._pipeline.max_length]) for text in texts)
+        masked_texts = (_mask_runs(text[: self._pipeline.max_length]) for text in texts)
         for text, doc in zip(texts, self._pipeline.pipe(masked_texts), strict=True):
             for entity in doc.ents:
                 name = " ".join(text[entity.start_char : entity.end_char].split())
@@ -110,17 +113,15 @@ class EntityFinder:
         return pipeline
 
 
-def _installed(language: str) -> str:
-    """Return the name of the first installed pipeline of a language. Raises: Unavailable."""
-    pipelines = sorted(entry.name for entry in importlib.metadata.entry_points(group="spacy_models"))
-    name = next((name for name in pipelines if name.startswith(f"{language}_")), None)
-    if name is None:
-        example = f"{language}_core_{'web' if language in ('en', 'zh') else 'news'}_sm"
+def _installed() -> str:
+    """Return the name of the first installed pipeline, English ones first. Raises: Unavailable."""
+    pipelines = {entry.name for entry in importlib.metadata.entry_points(group="spacy_models")}
+    if not pipelines:
         raise Unavailable(
-            f"chunking.entities needs a spaCy pipeline for the language `{language}`, and none is installed",
-            hint=_INSTALL.format(name=example),
+            "chunking.entities needs a spaCy pipeline, and none is installed",
+            hint=_INSTALL.format(name="en_core_web_sm"),
         )
-    return name
+    return min(pipelines, key=lambda name: (not name.startswith("en_"), name))
 
 
 def _folder_of(name: str) -> Path:
@@ -149,3 +150,65 @@ def _config_of(folder: Path) -> Path:
     raise Unavailable(
         f"{folder} is not a spaCy pipeline: it has no config.cfg", hint="see chunking.entities_model in config.yaml"
     )
+
+
+_UNBROKEN = re.compile(r"\S{300,}")
+_NO_STOP = re.compile(r"[^.!?\u3002\uff01\uff1f]|[.!?\u3002\uff01\uff1f]{2,}")
+
+
+def _mask_runs(text: str) -> str:
+    """Replace long runs of marks, which take quadratic time to split, by letters; every character keeps its
+    position."""
+    return _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), text)
+
+
+def spacy() -> ModuleType:
+    """Import the package spaCy.
+
+    Its rules do not need PyTorch, whose import takes seconds and hundreds of megabytes. If nothing has imported PyTorch
+    yet, it is hidden from spaCy's library of networks. It can still be imported afterwards.
+
+    Raises:
+        Unavailable: spaCy is not installed.
+    """
+    try:
+        if "thinc.compat" not in sys.modules and "torch" not in sys.modules:
+            with hide_package("torch"):
+                import thinc.compat  # noqa: F401  the only module of spaCy that imports PyTorch
+        import spacy as package
+    except ImportError as error:
+        raise Unavailable(
+            "spaCy, which finds names, is not installed",
+            hint="pip install 'retrieve-cli[spacy]'",
+        ) from error
+    module: ModuleType = package
+    return module
+
+
+@contextmanager
+def hide_package(package: str) -> Iterator[None]:
+    """Hide a package from imports of this thread; other threads can import it."""
+    finder = _Finder(package)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """Finder that reports a package as missing in one thread."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._thread = get_ident()
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Return None, so that the next finders are tried.
+
+        Raises:
+            ModuleNotFoundError: this thread imports the hidden package.
+        """
+        if name == self._package and get_ident() == self._thread:
+            raise ModuleNotFoundError(f"{name} is hidden from this import", name=name)
+        return None

@@ -31,17 +31,16 @@ class ExtractiveFacets:
 
     address = ""
 
-    def __init__(self, encoder: Encoder, *, language: str) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._language = language
 
     @property
     def card(self) -> Card:
-        return {"kind": "extractive", "names": [SUMMARY], "language": self._language, "rules": _RULES}
+        return {"kind": "extractive", "names": [SUMMARY], "rules": _RULES}
 
     def make(self, chunks: Sequence[Chunk]) -> Generator[FacetAnswer, None, None]:
         for start in range(0, len(chunks), _CHUNKS):
-            sentences = [_sentences(chunk.text, self._language) for chunk in chunks[start : start + _CHUNKS]]
+            sentences = [_sentences(chunk.text) for chunk in chunks[start : start + _CHUNKS]]
             ends = [0, *accumulate(map(len, sentences))]
             texts = [sentence for several in sentences for sentence in several]
             vectors = self._encoder.encode_passages(texts) if texts else np.empty((0, 1), np.float32)
@@ -53,14 +52,14 @@ class ExtractiveFacets:
                 yield FacetAnswer(place, found)
 
 
-def _sentences(text: str, language: str) -> list[str]:
+def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, each on one line; parts without an end, such as headings, rows of tables and
     code, only if there is nothing else."""
     lines = []
     for filled, stretch in groupby(text.split("\n"), key=lambda line: bool(line.strip())):
         if filled:  # no sentence goes on after a blank line
             paragraph = "\n".join(stretch)
-            starts = [*sentence_starts(paragraph, language), len(paragraph)]
+            starts = [*sentence_starts(paragraph), len(paragraph)]
             lines += [one_line(paragraph[start:end], LONGEST_FACET) for start, end in pairwise(starts)]
     worded = [line for line in lines if any(char.isalnum() for char in line)]
     return [line for line in worded if line.rstrip(_CLOSING).endswith(_ENDS)] or worded

@@ -48,13 +48,10 @@ Starts = Callable[[str, int, int], list[int]]
 class Cutter:
     """Cutter of one record's blocks into pieces of at most the given size, if the text allows it."""
 
-    def __init__(
-        self, tokens: TokenMap, budget: Budget, *, language: str = "en", coherence: Coherence | None = None
-    ) -> None:
+    def __init__(self, tokens: TokenMap, budget: Budget, *, coherence: Coherence | None = None) -> None:
         self._tokens = tokens
         self._text = tokens.text
         self._budget = budget
-        self._language = language
         self._coherence = coherence
         self._levels: dict[Kind, tuple[Starts, ...]] = {
             "heading": (self._sentences,),
@@ -133,7 +130,7 @@ class Cutter:
                 yield replace(piece, table_header=header, repeated=repeated)
 
     def _sentences(self, text: str, start: int, end: int) -> list[int]:
-        return [start + offset for offset in sentence_starts(text[start:end], self._language)]
+        return [start + offset for offset in sentence_starts(text[start:end])]
 
 
 def _spans(starts: list[int], start: int, end: int) -> Iterator[tuple[int, int]]:

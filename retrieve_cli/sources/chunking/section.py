@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.chunking.blocks import TextBlock
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.markers import LABELS, Markers
+from retrieve_cli.sources.chunking.markers import Markers
 from retrieve_cli.sources.chunking.pieces import ChunkSpan, ChunkWriter, Cutter, context_of, pack, single_chunk
 from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
 
@@ -38,12 +37,10 @@ class SectionChunker:
         max_tokens: int,
         size: int | None = None,
         prefix: str = "",
-        language: str = "en",
         coherence: Coherence | None = None,
         markers: Markers | None = None,
     ) -> None:
         self._budget = Budget(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix)
-        self._language = language
         self._coherence = coherence
         self._markers = markers or Markers()
 
@@ -53,7 +50,6 @@ class SectionChunker:
         return {
             "strategy": "section",
             **self._budget.card,
-            "language": self._language,
             "coherence": self._coherence and self._coherence.card,
             "sections": _RULES,
             **self._markers.card,
@@ -83,7 +79,7 @@ class SectionChunker:
             yield from ChunkWriter(record, self._budget, tokens).chunks(self._stretches(record, sections, tokens))
 
     def _stretches(self, record: Record, sections: Iterable[Section], tokens: TokenMap) -> Iterator[ChunkSpan]:
-        cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
+        cutter = Cutter(tokens, self._budget, coherence=self._coherence)
         for section in sections:
             room = self._budget.room(self._budget.shorten(context_of(record, section.path)))
             if tokens.count(section.start, section.end) <= room:
@@ -166,23 +162,3 @@ def _together(before: Section, section: Section) -> Section:
         shared=tuple(dict.fromkeys(paths)) if len(set(paths)) > 1 else (),
         members=before.members + 1,
     )
-
-
-class ImradChunker(SectionChunker):
-    """Chunker for papers and abstracts: one chunk per part if it fits, however short; other texts are cut by sections.
-
-    Parts are recognised by Markdown headings, lines that contain nothing else ("2. Methods", "RESULTS"), and labels in
-    the text ("Objective. …", "METHODS: …", "RESULTS We …", "**Results:** …"). `section` is the canonical name of the
-    part, followed by the headings below it. It takes the options of `SectionChunker`.
-
-    Raises:
-        UsageError: `size` leaves no room for text.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, **options: Any) -> None:
-        super().__init__(tokenizer, **options, markers=Markers("imrad", LABELS["imrad"]))
-
-    @property
-    def card(self) -> Mapping[str, Json]:
-        """The parameters that change the chunks."""
-        return {**{key: value for key, value in super().card.items() if key != "markers"}, "strategy": "imrad"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.errors import UsageError
@@ -30,7 +31,6 @@ class WindowChunker:
         size: int | None = None,
         overlap: int = 0,
         prefix: str = "",
-        language: str = "en",
         coherence: Coherence | None = None,
     ) -> None:
         self._budget = Budget(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix)
@@ -40,7 +40,6 @@ class WindowChunker:
                 hint=f"set the overlap to at most {self._budget.size // 2}",
             )
         self._overlap = overlap
-        self._language = language
         self._coherence = coherence
 
     @property
@@ -50,32 +49,40 @@ class WindowChunker:
             "strategy": "window",
             **self._budget.card,
             "overlap": self._overlap,
-            "language": self._language,
             "coherence": self._coherence and self._coherence.card,
         }
 
     def chunk(self, record: Record) -> Iterator[Chunk]:
         """Yield the record as one chunk if it fits, else its windows in order."""
-        single = single_chunk(record, self._budget)
+        parts = _parts(record)
+        single = single_chunk(record, self._budget) if len(parts) == 1 else None
         if single:
             yield single
             return
         tokens = TokenMap(self._budget.tokenizer, record.text)
         room = self._budget.room(self._budget.shorten(context_of(record, ())))
         overlap = min(self._overlap, room // 2)
-        if self._coherence:
-            spans = self._coherent(record, tokens, room, overlap)
-        else:
-            windows = tokens.windows(0, len(record.text), room=room, overlap=overlap)
-            spans = (ChunkSpan(start, end) for start, end in windows)
+        spans = (span for start, end in parts for span in self._spans(tokens, start, end, room, overlap))
         yield from ChunkWriter(record, self._budget, tokens).chunks(spans)
 
-    def _coherent(self, record: Record, tokens: TokenMap, room: int, overlap: int) -> Iterator[ChunkSpan]:
-        """Yield stretches of one subject, each with the end of the previous one as overlap."""
-        cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
-        text = TextBlock(0, len(record.text), "paragraph")
-        before = 0
+    def _spans(self, tokens: TokenMap, start: int, end: int, room: int, overlap: int) -> Iterator[ChunkSpan]:
+        """Yield the windows of a stretch; with coherence, each is of one subject and begins with the end of the
+        previous one."""
+        if not self._coherence:
+            for first, last in tokens.windows(start, end, room=room, overlap=overlap):
+                yield ChunkSpan(first, last)
+            return
+        cutter = Cutter(tokens, self._budget, coherence=self._coherence)
+        text = TextBlock(start, end, "paragraph")
+        before = start
         for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
             start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
             yield ChunkSpan(start, stretch.end)
             before = stretch.start
+
+
+def _parts(record: Record) -> list[tuple[int, int]]:
+    """Return the stretches that share no window: each slide or form is one."""
+    pages = record.layout.pages if record.layout is not None else ()
+    bounds = {page.start for page in pages if page.alone} | {page.end for page in pages if page.alone}
+    return list(pairwise(sorted({0, *bounds, len(record.text)}))) or [(0, 0)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from posixpath import normpath
+from urllib.parse import unquote
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Block, Dropped, Kind, Layout
@@ -22,10 +24,21 @@ _DATA = re.compile(r"data:[\w.+-]{1,100}/[\w.+-]{1,100};base64,(?:[A-Za-z0-9+/=]
 """A picture, or other data, within the text; base64 may be broken into lines."""
 
 
+_NOTES = (".md", ".markdown")
+_INLINE_CODE = re.compile(r"`[^`\n]{1,300}`")
+_TAG = re.compile(r"(?<![^\s(])#(?=[\w/-]{0,100}[^\W\d_])([\w/-]{1,100})")
+_WIKI = re.compile(r"\[\[([^\[\]|#^\n]{1,200})(?:[#^][^\[\]|\n]{0,200})?(?:\|[^\[\]\n]{0,200})?\]\]")
+_RELATIVE = re.compile(
+    r"\]\(<?([^()<>\s:#?]{1,300}\.(?:md|markdown|txt|rst|html?|pdf|docx|ipynb))(?:#[^()\s]{0,200})?[>)\s]",
+    re.IGNORECASE,
+)
+_MOST_LINKS = 1000
+
+
 def parse(
     content: bytes,
     *,
-    name: str,  # noqa: ARG001  as all parsers
+    name: str,
     limits: ParsingLimits,  # noqa: ARG001
     on_page: Callable[[int], None],  # noqa: ARG001
 ) -> Parsed:
@@ -36,7 +49,11 @@ def parse(
     """
     text, notices = decoded(content)
     parsed = markdown_document(text, notices=notices)
-    return replace(parsed, layout=Layout(parsed.layout.blocks if parsed.layout else (), in_lines=True))
+    layout = Layout(parsed.layout.blocks if parsed.layout else (), in_lines=True)
+    metadata = dict(parsed.metadata)
+    if name.lower().endswith(_NOTES):
+        metadata |= _of_note(parsed.text, layout, metadata, folder=name.rpartition("/")[0])
+    return replace(parsed, layout=layout, metadata=metadata)
 
 
 def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -71,6 +88,38 @@ def markdown_document(
     return Parsed(text, blocks, metadata, title or first, notices=tuple(notices), dropped=dropped)
 
 
+def _of_note(text: str, layout: Layout, metadata: Mapping[str, Json], *, folder: str) -> dict[str, Json]:
+    """Return the tags and links in the text of a note, beside its metadata: `#tag`, `[[Page]]`, and paths
+    relative to its folder, which become paths from the top."""
+    tags, links = list[str](), list[str]()
+    for block in layout.blocks:
+        if block.kind == "code":
+            continue
+        words = _INLINE_CODE.sub(" ", text[block.start : block.end])
+        tags += _TAG.findall(words) if "#" in words else []
+        links += [name.strip() for name in _WIKI.findall(words)] if "[[" in words else []
+        links += [_from_top(path, folder) for path in _RELATIVE.findall(words)] if "](" in words else []
+    found = {"tags": tags, "links_to": [link for link in links if link]}
+    known = {key: metadata.get(key) for key in found}
+    return {
+        key: list(dict.fromkeys([*_listed(known[key]), *values]))[:_MOST_LINKS]
+        for key, values in found.items()
+        if values
+    }
+
+
+def _listed(value: Json) -> list[Json]:
+    if isinstance(value, list):
+        return [part for part in value if isinstance(part, str)]
+    return [value] if isinstance(value, str) else []
+
+
+def _from_top(path: str, folder: str) -> str:
+    """Return a path in a folder from the top; empty if it leads out."""
+    joined = normpath(f"{'' if path.startswith('/') else folder}/{unquote(path)}".lstrip("/"))
+    return "" if joined.startswith("..") else joined
+
+
 def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
     """Return the text without the data of its pictures, and these pictures; lines keep their numbers."""
     if ";base64," not in text:
@@ -79,7 +128,7 @@ def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
 
     def cut(match: re.Match[str]) -> str:
         kind = match[0].partition(";")[0]
-        dropped.append(Dropped("picture in base64", f"{kind}, {len(match[0]):,} characters"))
+        dropped.append(Dropped("base64 picture", f"{kind}, {len(match[0]):,} characters"))
         return f"{kind};base64,…" + "\n" * match[0].count("\n")
 
     return _DATA.sub(cut, text), tuple(dropped)

@@ -10,7 +10,7 @@ from retrieve_cli.contracts.layout import Mark
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats import formats
 from retrieve_cli.sources.formats.formats import MB, ParsingLimits
-from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 _OF_CPU, _LEAST_CPU_S = 0.25, 2.0
@@ -79,10 +79,8 @@ class SandboxedReader:
         module, limit = formats.drawer_of(kind).module, self.max_bytes(kind)
         whole = self._limits.cpu_s
         limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
-        drawing = Drawing(tuple(pages), shown)
-        request = ParseRequest(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
-        picture: bytes = self._pool.begin(request).result()
-        return picture
+        request = ParseRequest(module, file.path, file.sha1, file.path.name, limits, limit)
+        return bytes(self._pool.begin(request._replace(pages=tuple(pages), marks=shown)).result())
 
     def close(self) -> None:
         """End the processes at once; without it, they end when they have been idle, or with this process."""

@@ -5,16 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from retrieve_cli.contracts import Record, Tokenizer
-from retrieve_cli.sources.chunking.markers import LABELS
-from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
+from retrieve_cli.sources.chunking.markers import LABELS, Markers
+from retrieve_cli.sources.chunking.section import SectionChunker
 
 Make = Callable[..., Record]
 
 PROSE = "we measured forty cells under the microscope and saw that they had grown by half. " * 3
 
 
+def imrad(tokenizer: Tokenizer, *, max_tokens: int) -> SectionChunker:
+    return SectionChunker(tokenizer, max_tokens=max_tokens, markers=Markers("imrad", LABELS["imrad"]))
+
+
 def sections(tokenizer: Tokenizer, made: Record) -> list[str | None]:
-    found = [chunk.section for chunk in ImradChunker(tokenizer, max_tokens=64).chunk(made)]
+    found = [chunk.section for chunk in imrad(tokenizer, max_tokens=64).chunk(made)]
     return [name for at, name in enumerate(found) if at == 0 or name != found[at - 1]]
 
 
@@ -93,14 +97,14 @@ def test_words_within_a_sentence_are_no_labels(words: Tokenizer, record: Make) -
 
 def test_one_label_alone_makes_no_paper(words: Tokenizer, record: Make) -> None:
     made = record(f"# Tool\n\n{PROSE}\n\n## Background\n\n{PROSE}\n\n## Design\n\n{PROSE}")
-    chunks = list(ImradChunker(words, max_tokens=64).chunk(made))
+    chunks = list(imrad(words, max_tokens=64).chunk(made))
     assert chunks == list(SectionChunker(words, max_tokens=64).chunk(made))
 
 
 @pytest.mark.parametrize("kind", ["text", "catalog"])
 def test_parts_never_share_a_chunk_however_short_they_are(words: Tokenizer, record: Make, kind: str) -> None:
     made = record("Introduction\n\nIt grows.\n\nMethods\n\nWe looked.\n\nResults\n\nSo it was.", kind=kind)
-    chunks = list(ImradChunker(words, max_tokens=512).chunk(made))
+    chunks = list(imrad(words, max_tokens=512).chunk(made))
     assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results"]
     assert [chunk.text.split()[0] for chunk in chunks] == ["Introduction", "Methods", "Results"]
 
@@ -108,5 +112,5 @@ def test_parts_never_share_a_chunk_however_short_they_are(words: Tokenizer, reco
 @pytest.mark.parametrize("kind", ["text", "catalog"])
 def test_a_structured_abstract_gives_a_chunk_for_each_of_its_parts(words: Tokenizer, record: Make, kind: str) -> None:
     text = "Growth: BACKGROUND: Cells grow. METHODS: We looked. RESULTS: They grew. CONCLUSIONS: They do."
-    chunks = list(ImradChunker(words, max_tokens=512).chunk(record(text, name="Growth", kind=kind)))
+    chunks = list(imrad(words, max_tokens=512).chunk(record(text, name="Growth", kind=kind)))
     assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results", "Conclusion"]

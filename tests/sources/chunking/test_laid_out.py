@@ -5,13 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
 from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout
 from retrieve_cli.sources.chunking.section import SectionChunker
+from retrieve_cli.sources.chunking.window import WindowChunker
 
 
-def record(*parts: tuple[Kind, int, str, int]) -> Record:
+def record(*parts: tuple[Kind, int, str, int], alone: bool = False) -> Record:
     """A document of blocks, each with its kind, the level of a heading, its text and its page."""
     text, blocks, spans = "", [], {}
     for kind, level, words, page in parts:
@@ -20,7 +22,9 @@ def record(*parts: tuple[Kind, int, str, int]) -> Record:
         spans.setdefault(page, [len(text), 0])
         text += words
         spans[page][1] = len(text)
-    pages = [DocumentPage(number, "", 100, 100, start, end) for number, (start, end) in spans.items() if number]
+    pages = [
+        DocumentPage(number, "", 100, 100, start, end, alone=alone) for number, (start, end) in spans.items() if number
+    ]
     return Record("a", "A", text, "pdf", "a.pdf", layout=Layout(blocks, pages))
 
 
@@ -65,3 +69,22 @@ def test_a_cut_table_of_a_layout_repeats_its_header(chunker: SectionChunker) -> 
     made = chunks(chunker, record(("heading", 1, "T", 0), ("table", 0, table, 0)))
     assert len(made) > 2
     assert all(chunk.table_header == "| name | value |\n|---|---|\n" for chunk in made[1:])
+
+
+SLIDE = st.tuples(
+    st.sampled_from(["", "One", "Two"]), st.sampled_from(["", "few words", "word " * 30, "word " * 90])
+).filter(any)
+
+
+@given(slides=st.lists(SLIDE, min_size=2, max_size=8), size=st.sampled_from([40, 64, 400]))
+def test_no_chunk_goes_across_the_edge_of_a_slide(words: Tokenizer, slides: list[tuple[str, str]], size: int) -> None:
+    parts: list[tuple[Kind, int, str, int]] = []
+    for number, (heading, text) in enumerate(slides, 1):
+        parts += [("heading", 1, heading, number)] if heading else []
+        parts += [("paragraph", 0, text.strip(), number)] if text else []
+    document = record(*parts, alone=True)
+    assert document.layout is not None
+    for chunker in (SectionChunker(words, max_tokens=size), WindowChunker(words, max_tokens=size, overlap=8)):
+        places = [document.layout.place(chunk.start, chunk.end) for chunk in chunker.chunk(document)]
+        assert {place.page for place in places} == {page.index for page in document.layout.pages}
+        assert all(place.page == place.page_end for place in places)

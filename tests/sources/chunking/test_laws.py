@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Chunk, Record, Tokenizer
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.chunking.coherence import Coherence
 from retrieve_cli.sources.chunking.markers import LABELS, Markers
-from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
+from retrieve_cli.sources.chunking.section import SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 
 WORDS = "the cell membrane was segmented. Methods: RESULTS Results. We found; (n = 3)".split()
@@ -63,7 +63,7 @@ def _section(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[C
 
 
 def _imrad(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
-    return ImradChunker(tokenizer, **options).chunk(record)
+    return _section(record, tokenizer, markers=Markers("imrad", LABELS["imrad"]), **options)
 
 
 def _labelled(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:

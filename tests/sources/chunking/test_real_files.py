@@ -7,7 +7,7 @@ import pytest
 from samples import DATA
 
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
-from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
+from retrieve_cli.sources.chunking.section import SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 
 Check = Callable[..., list[Chunk]]
@@ -27,12 +27,12 @@ def documents() -> list[Record]:
     return records
 
 
-@pytest.mark.parametrize("chunker", [SectionChunker, ImradChunker, WindowChunker])
+@pytest.mark.parametrize("chunker", [SectionChunker, WindowChunker])
 def test_chunks_of_real_documents_keep_the_laws(
     documents: list[Record],
     minilm: Tokenizer,
     lawful: Check,
-    chunker: type[SectionChunker | ImradChunker | WindowChunker],
+    chunker: type[SectionChunker | WindowChunker],
 ) -> None:
     made = chunker(minilm, max_tokens=256)
     for record in documents:

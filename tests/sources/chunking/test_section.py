@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -157,27 +155,3 @@ def test_a_size_above_what_the_encoder_takes_or_a_prefix_that_leaves_no_room_is_
         SectionChunker(words, max_tokens=256, size=300)
     with pytest.raises(UsageError, match="no room"):
         SectionChunker(words, max_tokens=64, prefix="word " * 60)
-
-
-def test_spacy_is_not_imported_until_a_block_must_be_cut_by_sentences() -> None:
-    program = """
-import re, sys
-from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.section import ImradChunker
-from retrieve_cli.sources.chunking.section import SectionChunker
-from retrieve_cli.sources.chunking.window import WindowChunker
-from retrieve_cli.contracts import Record
-class Words:
-    special_tokens = 2
-    def spans(self, text): return [found.span() for found in re.finditer(r"\\S+", text)]
-    def count(self, text): return len(self.spans(text))
-text = "# A\\n\\n" + "one two three\\n\\n" * 100 + "- item\\n" * 100 + "```\\n" + "code\\n" * 100 + "```\\n"
-for chunker in SectionChunker, ImradChunker, WindowChunker:
-    for kind in "catalog", "markdown":
-        for body in text, "short":
-            record = Record(id="r", name="n", text=body, kind=kind, source="s")
-            list(chunker(Words(), max_tokens=32).chunk(record))
-print(sorted({"spacy", "torch"} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.html.tree import BLOCKS
+from retrieve_cli.sources.formats.html.text import BLOCKS
 
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr keygen frame basefont".split())
 _RAW_TEXT = frozenset("script style textarea title xmp iframe noembed noframes".split())
@@ -99,20 +99,22 @@ class _Nesting:
 
     def __init__(self) -> None:
         self.nodes = 0
-        self._open: list[str] = []
+        self.open: list[str] = []
         self._unclosed: dict[str, list[str]] = {}
         """Sources of the formatting elements of each name that are not closed."""
         self._again = 0
         """Elements that a parser may have to open again at the next tag."""
+        self._run = 0
+        """Formatting elements since the last other tag."""
 
     @property
     def levels(self) -> int:
-        return len(self._open) + self._again
+        return len(self.open) + self._again + self._run
 
     @property
     def foreign(self) -> bool:
         """True inside of SVG and MathML, where `/>` closes an element."""
-        return "svg" in self._open or "math" in self._open
+        return "svg" in self.open or "math" in self.open
 
     def start(self, name: str, rest: str) -> None:
         self.nodes += 1
@@ -121,25 +123,29 @@ class _Nesting:
             if name in ("a", "nobr"):  # a second one closes the first
                 self._again -= len(sources)
                 sources.clear()
+            else:
+                self._run += 1
             if sources[-_SAME:].count(rest) < _SAME:
                 sources.append(rest)
                 self._again += 1
             return
+        self._run = 0
         self.nodes += self._again
         if name not in _IMPLIED:
-            self._open.append(name)
+            self.open.append(name)
 
     def end(self, name: str) -> None:
         if name in _FORMATTING:
             if sources := self._unclosed.get(name):
                 sources.pop()
                 self._again -= 1
+                self._run = max(0, self._run - (name not in ("a", "nobr")))
             return
         self.nodes += self._again
         inline = name not in BLOCKS and name not in _BARRIERS
-        for place in range(len(self._open) - 1, -1, -1):
-            if self._open[place] == name:
-                del self._open[place:]
-                return
-            if self._open[place] in _BARRIERS or (inline and self._open[place] in BLOCKS):
+        for place in range(len(self.open) - 1, -1, -1):
+            outer = self.open[place]
+            if outer == name:
+                del self.open[place:]
+            if outer == name or outer in _BARRIERS or (inline and outer in BLOCKS):
                 return

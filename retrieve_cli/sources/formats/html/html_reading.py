@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Layout
-from retrieve_cli.errors import NotADocument, quoted
+from retrieve_cli.contracts.layout import Dropped, Layout
+from retrieve_cli.errors import BadDocument, NotADocument, quoted
 from retrieve_cli.sources.formats.formats import BOMS, ParsingLimits
 from retrieve_cli.sources.formats.html.bounds import checked
-from retrieve_cli.sources.formats.html.main_part import PagePart, main_part
+from retrieve_cli.sources.formats.html.main_part import main_part
 from retrieve_cli.sources.formats.html.metadata import metadata_of
-from retrieve_cli.sources.formats.html.tree import one_line, read
+from retrieve_cli.sources.formats.html.text import one_line
+from retrieve_cli.sources.formats.html.visible import VisiblePage, has_words
 from retrieve_cli.sources.formats.html.writing import HtmlText
 
 if TYPE_CHECKING:
@@ -65,45 +66,59 @@ def html_document(
         BadDocument: its markup is out of bounds.
     """
     writer = HtmlText()
-    page, part = write_page(writer, html, main_content=main_content, xhtml=xhtml)
-    check_text(writer.text, page)
+    page = parsed_page(html, xhtml=xhtml)
+    scripts = page.css_first("script") is not None
+    fallback = " ".join(node.text() for node in page.css("noscript")[:20]) if scripts else None
+    dropped, notice = write_page(writer, page, main_content=main_content)
     text = writer.text
-    firsts = [block for block in writer.blocks if block.kind == "heading" and block.level == 1]
-    heading = text[firsts[0].start : firsts[0].end] if len(firsts) == 1 else ""
+    _check_text(text, page, fallback)
+    headings = [block for block in writer.blocks if block.kind == "heading"]
+    words = {block: text[block.start : block.end] for block in headings}
+    firsts = [words[block] for block in headings if block.level == 1]
+    own = metadata_of(page, heading=firsts[0] if len(firsts) == 1 else "")
     return Parsed(
         text,
         layout=Layout(writer.blocks),
-        metadata={**metadata_of(page, heading=heading), **(metadata or {})},
-        title=title,
-        notices=(*notices, *filter(None, (part.notice,))),
-        dropped=tuple(writer.dropped),
+        metadata={**own, **(metadata or {})},
+        title=title or next(iter(words.values()), ""),
+        notices=(*notices, *((notice,) if notice else ())),
+        dropped=dropped,
     )
 
 
-def write_page(
-    writer: HtmlText, html: str, *, main_content: bool, xhtml: bool = False
-) -> tuple[LexborHTMLParser, PagePart]:
-    """Write a page and return it with its main part.
+def parsed_page(html: str, *, xhtml: bool = False) -> LexborHTMLParser:
+    """Return the elements of a page.
 
     Raises:
-        NotADocument: it is a set of frames.
         BadDocument: its markup is out of bounds.
     """
     from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
-    source = checked(html, xhtml=xhtml)
-    page = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
+    return LexborHTMLParser(checked(html, xhtml=xhtml), options=LexborDocumentOptions.WO_EVENTS)
+
+
+def write_page(writer: HtmlText, page: LexborHTMLParser, *, main_content: bool) -> tuple[tuple[Dropped, ...], str]:
+    """Write a page; return texts that are skipped, and a notice if there is one.
+
+    Raises:
+        NotADocument: it is a set of frames.
+        BadDocument: its elements are nested too deeply.
+    """
     if page.body is None or page.body.tag == "frameset":
         reason = "it is a set of frames without text: the pages in the frames are separate files"
         raise NotADocument(reason)
-    tree = read(page, page.body)
-    part = main_part(tree) if main_content else PagePart(0)
-    writer.write(tree, part.root, part.skipped)
-    return page, part
+    visible = VisiblePage(page.body)
+    root, notice = main_part(visible) if main_content else (page.body, "")
+    try:
+        writer.write(root)
+    except RecursionError as error:
+        raise BadDocument("its elements are nested too deeply") from error
+    return tuple(visible.dropped), notice
 
 
-def check_text(text: str, page: LexborHTMLParser) -> None:
-    """Raises: NotADocument: the page contains no text."""
+def _check_text(text: str, page: LexborHTMLParser, fallback: str | None) -> None:
+    """Raises: NotADocument: the page contains no text. `fallback`, of a page with scripts, is for
+    readers without them."""
     if len(text.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return
     for node in page.css("meta"):
@@ -111,12 +126,10 @@ def check_text(text: str, page: LexborHTMLParser) -> None:
         _, _, target = (attributes.get("content") or "").partition("=")
         if (attributes.get("http-equiv") or "").lower() == "refresh" and target:
             raise NotADocument(f"it only leads to another page: {quoted(one_line(target))}")
-    has_words = any(char.isalnum() for char in text)
-    fallback = " ".join(node.text() for node in page.css("noscript")[:20])
-    if page.css_first("script") and (not has_words or "script" in fallback.lower()):
+    if fallback is not None and ("script" in fallback.lower() or not has_words(text)):
         hint = "open it in a browser and save the page that it displays"
         raise NotADocument("its content is made by scripts, which are not run", hint=hint)
-    if not has_words:
+    if not has_words(text):
         raise NotADocument("it has no text")
 
 
@@ -148,7 +161,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         if content.startswith(bom):
             return _decoded(content[len(bom) :], codec)
     label = _declared(content)
-    if codec := _codec(label):
+    if codec := codec_of(label):
         return _decoded(content, codec)
     unknown = (f"its character set {quoted(label)} is not known",) if label else ()
     try:
@@ -159,7 +172,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         return text, (*unknown, reason)
 
 
-def _codec(label: str) -> str:
+def codec_of(label: str) -> str:
     """Return the codec that browsers use for a label; empty for an unknown label."""
     try:
         codec = codecs.lookup(_OTHER_LABELS.get(label.lower(), label)).name

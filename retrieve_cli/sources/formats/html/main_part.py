@@ -8,168 +8,116 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from retrieve_cli.sources.formats.html.tree import HEADINGS, TEXT, Tree, flat
+from retrieve_cli.sources.formats.html.text import HEADINGS
+from retrieve_cli.sources.formats.html.visible import VisiblePage, ancestors, found, outermost
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
 
 _ROLES = frozenset("navigation search menu menubar toolbar doc-toc doc-pagelist".split())
 """Roles of navigation, wherever it is."""
 _OF_PAGE = {"header": "banner", "footer": "contentinfo", "aside": "complementary"}
 """Elements with these roles if they belong to the page itself, not to a section (HTML-AAM)."""
-_REASONS = {"header": "page header", "footer": "page footer"}
 _SECTIONS = frozenset("main article section".split())
 _PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
-_NAVIGATION = re.compile(
-    r"(?:nav(?:bar|header|footer|igation|box|menu|list|panel|links?|path|row)?"
-    r"|(?:side|main|sub|top|fancy|search)?menu|menubar|breadcrumbs?|(?:\w{0,12})sidebar|toc\d?|pager"
-    r"|pagination|footer|header|banner|masthead|skip(?:link)?|toolbar|topbar|quickview|langs?|languages)"
+_NAMES = re.compile(
+    r"(?:nav(?:bar|header|footer|igation|box|menu|list|panel|links?|path|row)?|menubar|breadcrumbs?"
+    r"|(?:side|main|sub|top|fancy|search)?menu|(?:\w{0,12})sidebar|toc\d?|pager|pagination|footer"
+    r"|header|banner|masthead|skip(?:link)?|toolbar|topbar|quickview|langs?|languages)"
 )
 """Words in ids and classes of navigation; they count only for parts with many links."""
 _CONSENT = re.compile(r"cookies?|consent|gdpr")
 _MANY_LINKS, _ALL_LINKS = 0.3, 0.7
-"""Shares of the characters in links from which a named part, or one with headings, is navigation."""
+"""Shares of characters in links from which a named part, or one with headings, is navigation."""
 _CLEAR, _SMALL, _HALF, _NOTHING = 0.1, 0.25, 0.5, 0.05
-"""Shares of the page's text: of a marked main part, of a single article or a question for consent,
-of a part with a name of navigation, and of a main part that counts as empty."""
+"""Shares of the page's text: of a marked main part; of a single article, or a question for consent;
+of a part with a name of navigation; and of a main part that counts as empty."""
 
 
-class PagePart(NamedTuple):
-    """The main part: an element, nodes inside of it that are skipped, and a notice."""
+def main_part(page: VisiblePage) -> tuple[LexborNode, str]:
+    """Return the main part of a page, without navigation, which is removed from the page.
 
-    root: int
-    skipped: frozenset[int] = frozenset()
-    notice: str = ""
-
-
-class _Measures:
-    """Sums over the texts of any node and its descendants."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._ends = tree.ends
-        sizes, linked = [0], [0]
-        link_end = 0
-        for node, name in enumerate(tree.names):
-            size = len("".join(tree.texts[node].split())) if name == TEXT else 0
-            if name == "a" and "href" in tree.attributes[node]:
-                link_end = max(link_end, tree.ends[node])
-            sizes.append(size)
-            linked.append(size if node < link_end else 0)
-        self._sizes, self._linked = list(accumulate(sizes)), list(accumulate(linked))
-        names = [name if self._is_heading(node, name) else "" for node, name in enumerate(tree.names)]
-        self._headings = list(accumulate((0, *map(bool, names))))
-        self._titles = list(accumulate((0, *(name == "h1" for name in names))))
-
-    def _is_heading(self, node: int, name: str) -> bool:
-        return name in HEADINGS and self.size(node) > 0 and self.links(node) < _HALF
-
-    def size(self, node: int) -> int:
-        """Return the visible characters of a node."""
-        return self._sizes[self._ends[node]] - self._sizes[node]
-
-    def links(self, node: int) -> float:
-        """Return the share of its characters that are in links."""
-        size = self.size(node)
-        return (self._linked[self._ends[node]] - self._linked[node]) / size if size else 0.0
-
-    def headings(self, node: int) -> int:
-        """Return the number of its headings that are not links."""
-        return self._headings[self._ends[node]] - self._headings[node]
-
-    def title(self, node: int) -> bool:
-        """Return True if it has a heading of the first level, and is not mainly links itself."""
-        return self._titles[self._ends[node]] > self._titles[node] and self.links(node) < _HALF
-
-
-def main_part(tree: Tree) -> PagePart:
-    """Return the main part of a page; everything, with a notice, if it would be empty.
-
-    Texts that are skipped are added to `tree.dropped`.
+    If it would be empty, return the body and a notice.
     """
-    measures = _Measures(tree)
-    root = _marked(tree, measures)
-    reasons = dict(_boilerplate(tree, measures, root))
-    kept = measures.size(root) - sum(map(measures.size, reasons))
-    if kept < _NOTHING * measures.size(0):
-        notice = "its main part would be empty: navigation and everything else is indexed"
-        return PagePart(0, notice=notice)
-    for node in _outside(tree, root):
-        named = _reason(tree, measures, node, inner=False)
-        tree.drop(named or "block beside the main part", flat(tree, node))
-    for node, reason in reasons.items():
-        tree.drop(reason, flat(tree, node))
-    return PagePart(root, frozenset(reasons))
+    body = page.body
+    total = _size(body)
+    root = _marked(body, total)
+    marked = root.mem_id != body.mem_id
+    parts = list(outermost(_boilerplate(root, total, marked=marked)))
+    if _size(root) - sum(map(_size, parts)) < _NOTHING * total:
+        return body, "its main part would be empty: navigation and everything else is indexed"
+    inner = root
+    while inner.mem_id != body.mem_id and (parent := inner.parent) is not None:
+        for node in parent.iter(include_text=True):
+            if node.mem_id != inner.mem_id:
+                page.drop(_reason(node, marked=False) or "block beside the main part", node)
+        inner = parent
+    for node in parts:
+        page.take(_reason(node, marked=marked) or "navigation block", (node,))
+    return root, ""
 
 
-def _outside(tree: Tree, root: int) -> Iterator[int]:
-    """Yield the outermost nodes that do not hold the main part."""
-    node = 0
-    while root and node < len(tree):
-        if node == root or tree.ends[node] <= root or node > root:
-            if node != root:
-                yield node
-            node = tree.ends[node]
-        else:
-            node += 1
+def _size(node: LexborNode) -> int:
+    """Return the number of characters of a node that are not white space."""
+    return len("".join(node.text().split()))
 
 
-def _marked(tree: Tree, measures: _Measures) -> int:
-    """Return the only clear main element, or else the only clear article, or else the whole page."""
-    least = _CLEAR * measures.size(0)
-    marked = [
-        node for node, name in enumerate(tree.names) if name == "main" or tree.attributes[node].get("role") == "main"
-    ]
-    mains = [node for node in marked if measures.size(node) > least]
-    outer = [node for node in mains if not mains[0] < node < tree.ends[mains[0]]]
-    if outer:
-        return outer[0] if len(outer) == 1 else 0
-    articles = tree.inside(0, frozenset(("article",)))
-    clear = [node for node in articles if measures.size(node) > least]
-    large = len(clear) == 1 and measures.size(clear[0]) > _SMALL * measures.size(0)
-    return clear[0] if large else 0
+def _links(node: LexborNode) -> float:
+    """Return the share of its characters that are in links."""
+    return sum(map(_size, found(node, "a[href]"))) / max(1, _size(node))
 
 
-def _boilerplate(tree: Tree, measures: _Measures, root: int) -> Iterator[tuple[int, str]]:
-    """Yield the outermost nodes that are not main content, with the reason."""
-    section_end = tree.ends[root] if root else 0
-    node = root + 1
-    while node < tree.ends[root]:
-        name = tree.names[node]
-        if name != TEXT and (tree.attributes[node] or name in _OF_PAGE or name == "nav"):
-            reason = _reason(tree, measures, node, inner=node < section_end)
-            if reason or (measures.size(node) <= _HALF * measures.size(root) and _is_named(tree, measures, node)):
-                yield node, reason or "navigation block"
-                node = tree.ends[node]
-                continue
-        if name in _SECTIONS:
-            section_end = max(section_end, tree.ends[node])
-        node += 1
+def _has_headings(node: LexborNode, selector: str = "h1, h2, h3, h4, h5, h6") -> bool:
+    """Return True if a node has a heading that is not a link."""
+    return any(_size(head) > 0 and _links(head) < _HALF for head in found(node, selector))
 
 
-def _reason(tree: Tree, measures: _Measures, node: int, *, inner: bool) -> str:
+def _marked(body: LexborNode, total: int) -> LexborNode:
+    """Return the only clear main element, or else the only clear article, or else the body."""
+    mains = [node for node in found(body, "main, [role=main]") if _size(node) > _CLEAR * total]
+    if mains := list(outermost(mains)):
+        return mains[0] if len(mains) == 1 else body
+    articles = [node for node in found(body, "article") if _size(node) > _CLEAR * total]
+    articles = list(outermost(articles))
+    large = len(articles) == 1 and _size(articles[0]) > _SMALL * total
+    return articles[0] if large else body
+
+
+def _boilerplate(root: LexborNode, total: int, *, marked: bool) -> Iterator[LexborNode]:
+    """Yield the nodes that are not main content."""
+    most = _HALF * _size(root)
+    for node in found(root, "nav, header, footer, aside, [role], [class], [id]"):
+        if _reason(node, marked=marked) or (_is_named(node, total) and _size(node) <= most):
+            yield node
+
+
+def _reason(node: LexborNode, *, marked: bool) -> str:
     """Return the reason why the element or role of a node is not main content; empty if it is."""
-    name, role = tree.names[node], tree.value(node, "role").lower()
+    name = node.tag or ""
+    role = "" if name.startswith("-") else (node.attributes.get("role") or "").strip().lower()
     if role in _ROLES or (name == "nav" and not role.startswith("doc-")):
         return "navigation block"
-    of_page = next((part for part, of in _OF_PAGE.items() if role == of or (name == part and not role)), "")
-    if not of_page or measures.title(node):
+    fits = (part for part, of in _OF_PAGE.items() if role == of or (name == part and not role))
+    part = next(fits, "")
+    if not part or (_has_headings(node, "h1") and _links(node) < _HALF):
         return ""
-    if inner:
-        return "navigation block" if not role and measures.links(node) > _ALL_LINKS else ""
-    if of_page == "aside" and measures.links(node) < _MANY_LINKS:
-        return ""  # a remark beside the text
-    return _REASONS.get(of_page, "navigation block")
+    if marked or any(outer.tag in _SECTIONS for outer in ancestors(node)):
+        return "navigation block" if not role and _links(node) > _ALL_LINKS else ""
+    if part == "aside":
+        return "navigation block" if _links(node) > _MANY_LINKS else ""
+    return f"page {part}"
 
 
-def _is_named(tree: Tree, measures: _Measures, node: int) -> bool:
-    """Return True if id or class name navigation or a question for consent, and the content fits."""
-    attributes = tree.attributes[node]
+def _is_named(node: LexborNode, total: int) -> bool:
+    """Return True if id or class name navigation or a question for consent, and the text fits."""
+    attributes = node.attributes
     names = f"{attributes.get('id') or ''} {attributes.get('class') or ''}"[:400]
     words = {word.lower() for word in _PARTS.findall(names)}
-    share, headings = measures.links(node), measures.headings(node)
-    if any(_NAVIGATION.fullmatch(word) for word in words):
-        least = _CLEAR * measures.size(0)
-        small_foot = "footer" in words and not headings and measures.size(node) < least
-        return small_foot or share >= (_ALL_LINKS if headings else _MANY_LINKS)
+    if any(map(_NAMES.fullmatch, words)) and node.tag not in HEADINGS:
+        headings = _has_headings(node)
+        small_foot = "footer" in words and not headings and _size(node) < _CLEAR * total
+        return small_foot or _links(node) >= (_ALL_LINKS if headings else _MANY_LINKS)
     asks = attributes.get("role") in ("dialog", "alertdialog") or any(map(_CONSENT.fullmatch, words))
-    return asks and not headings and measures.size(node) < _SMALL * measures.size(0)
+    return asks and _size(node) < _SMALL * total and not _has_headings(node)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.sources.formats.html.tree import one_line
+from retrieve_cli.sources.formats.html.text import one_line
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

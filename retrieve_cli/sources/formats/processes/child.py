@@ -1,116 +1,155 @@
-"""A process that parses or draws documents one by one: `python -m retrieve_cli.sources.formats.processes.child`."""
+"""A process that reads documents one by one: `python -m retrieve_cli.sources.formats.processes.child`.
+
+It confines itself before it sees the first one. The kernel limits its memory, CPU time, open files and threads, lets
+it write no byte to a file, ends it with its parent, and takes its network away if it can. The guard in Python is for
+libraries that want to be helpful (a download, a cache): native code that a document has taken over does not ask it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
-import json
-import mmap
 import os
+import resource
+import signal
 import sys
-from collections.abc import Callable
-from functools import partial
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from math import ceil
+from multiprocessing.connection import Connection
+from typing import Any
 
 import msgspec
 
 from retrieve_cli.errors import BadDocument, NotADocument, RetrieveError, shortened
-from retrieve_cli.sources.formats.formats import ungzipped
-from retrieve_cli.sources.formats.processes import confinement, messages
-from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.frames import Requests
+from retrieve_cli.sources.formats.formats import MB, ungzipped
+from retrieve_cli.sources.formats.processes import messages
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 
-_MOST_FILES = 1000
-"""Files after which the process is replaced: libraries leak."""
-_YOUNG = 50_000
-"""New objects after which Python looks for cycles: parsing makes few of them, and keeps many objects to the end."""
-_WORN = 0.25
-"""Share of the memory limit which the process may hold between two files; above it, it is replaced."""
-_REASON = 300
-"""Characters of an unexpected error that are reported."""
+_MOST_DOCUMENTS, _WORN = 1000, 0.25
+"""Documents after which the process ends, as libraries leak; share of the memory limit that it may hold afterwards."""
+_LIBRARIES = 2 << 30
+"""Address space for the code of libraries and for memory that they reserve and do not use."""
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_DENIED = ("os.", "pty.", "resource.prlimit", "shutil.", "socket.", "subprocess.", "tempfile.")
+"""Beginnings of the names of audit events (PEP 578) that raise an error; a few that read folders pass."""
+_GRANTED = ("os.listdir", "os.putenv", "os.scandir", "os.unsetenv", "os.walk")
 
 
 def main() -> None:
     """Answer requests until the parent closes the pipe."""
-    parent, state, memory_bytes = map(int, sys.argv[1:4])
-    confinement.confine(parent, memory_bytes)
-    requests = Requests()
-    gc.set_threshold(_YOUNG)
-    modules: set[str] = set()
-    marks = mmap.mmap(state, messages.STATE_SIZE)
-    for count in range(1, _MOST_FILES + 1):
-        asked = _request(requests)
-        messages.MEMORY.pack_into(marks, messages.STATE.size, *confinement.memory_used())
-        messages.STATE.pack_into(marks, 0, asked.number, 0)
-        form, content = _answer(asked, requests, partial(messages.STATE.pack_into, marks, 0, asked.number))
-        gc.collect()
-        if asked.module not in modules:
-            modules.add(asked.module)
-            gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
-        last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
-        last = last or confinement.data_bytes() > _WORN * memory_bytes
-        requests.answer(msgspec.json.encode(messages.AnswerHead(form, asked.number, last)), content)
-        if last:
-            break
+    descriptor, parent, memory_bytes = map(int, sys.argv[1:])
+    pipe = Connection(descriptor)
+    confine(parent, memory_bytes)
+    gc.set_threshold(50_000)  # parsing makes few cycles, and keeps many objects to its end
+    with suppress(EOFError, OSError):
+        for _ in range(_MOST_DOCUMENTS):
+            request, contents = pipe.recv()
+            pipe.send_bytes(messages.BEGUN)
+            form, content = _answer(request, contents, pipe)
+            pipe.send_bytes(form + content)
+            del request, contents, content
+            gc.collect()
+            if form == messages.OUT_OF_MEMORY or _data_bytes() > _WORN * memory_bytes:
+                break
     os._exit(0)
 
 
-def _request(requests: Requests) -> messages.ReceivedRequest:
-    """Return the next request; end the process if the parent closed the pipe."""
-    requests.wait(messages.IDLE_S)
-    return msgspec.json.decode(requests.head(messages.LONGEST_REQUEST)[0], type=messages.ReceivedRequest)
+def confine(parent: int, memory_bytes: int) -> None:
+    """Confine this process; end it if its parent has ended."""
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    if sys.platform == "linux":
+        leave_network()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(0)
+    # RLIMIT_DATA counts memory that can be written; RLIMIT_AS also the code of libraries, which map hundreds of MB.
+    limits = {"DATA": memory_bytes, "AS": memory_bytes + _LIBRARIES, "FSIZE": 0, "CORE": 0, "NOFILE": 256, "NPROC": 0}
+    for name, value in limits.items():
+        _limit(f"RLIMIT_{name}", value, hard=True)
+    sys.addaudithook(_guard)
 
 
-def _answer(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
-    """Parse or draw a document; return the form of the answer and its content."""
+def leave_network() -> bool:
+    """Move this process into an empty network, without any rights there; return False if the kernel does not grant it.
+
+    A user namespace is needed for that, except by root, who would lose the right to read the files of others.
+    """
+    library, is_root = ctypes.CDLL(None), os.geteuid() == 0
+    library.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    left: bool = library.unshare(0x40000000 | (0 if is_root else 0x10000000)) == 0  # CLONE_NEWNET, CLONE_NEWUSER
+    if not is_root:
+        library.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    return left
+
+
+def _limit(name: str, value: int, *, hard: bool) -> None:
+    """Set a limit, never above the one that is set, if this system has it."""
+    with suppress(AttributeError, OSError, ValueError):
+        number = getattr(resource, name)
+        highest = resource.getrlimit(number)[1]
+        bounded = value if highest == resource.RLIM_INFINITY else min(value, highest)
+        resource.setrlimit(number, (bounded, bounded if hard else highest))
+
+
+def _guard(event: str, arguments: Sequence[Any]) -> None:
+    """Reject network, programs and changes of files."""
+    writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES
+    if (writes and not isinstance(arguments[0], int)) or (event.startswith(_DENIED) and event not in _GRANTED):
+        raise PermissionError(f"a process that reads documents may not do this: {event}")
+
+
+def _data_bytes() -> int:
+    """Return the memory that counts towards the limit; 0 if this system does not report it."""
     try:
-        confinement.limit_cpu(request.limits.cpu_s)
-        content = _content(request, requests, on_page)
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+            return int(file.read().split()[5]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def _answer(request: ParseRequest, contents: list[bytes], pipe: Connection) -> tuple[bytes, bytes]:
+    """Read a document; return the form of the answer and its content."""
+    message, hint, foreign = "", "", False
+    try:
+        _limit("RLIMIT_CPU", ceil(time.process_time() + request.limits.cpu_s), hard=False)
+        content = _content(request, contents, pipe)
+        if len(content) <= request.longest:
+            return request.form, content
+        part = "its text and the places of its words have" if request.pages is None else "its picture has"
+        message = f"{part} {len(content) / MB:,.0f} MB; the limit is {request.longest / MB:,.0f} MB"
     except RetrieveError as error:
-        return _rejected(error.message, error.hint, foreign=isinstance(error, NotADocument))
-    except OSError as error:
-        return _rejected(f"it cannot be read: {error.strerror or error}")
+        message, hint, foreign = error.message, error.hint, isinstance(error, NotADocument)
     except MemoryError:
         return messages.OUT_OF_MEMORY, b""
     except RecursionError:
-        return _rejected("it is nested too deeply")
-    except Exception as error:  # noqa: BLE001  a parser may fail on any file from outside
-        said = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
-        return _rejected(f"it cannot be processed ({said}); please report it")
-    if len(content) > request.longest:
-        what = "its picture has" if request.drawing else "its text and the places of its words have"
-        size, limit = (part / files.MB for part in (len(content), request.longest))
-        return _rejected(f"{what} {size:,.0f} MB; the limit is {limit:,.0f} MB")
-    return (messages.DOCUMENT if request.drawing is None else messages.PICTURE), content
+        message = "it is nested too deeply"
+    except Exception as error:  # noqa: BLE001  a parser may fail in any way on a file from outside
+        reason = f"{type(error).__name__}: {shortened(str(error), 300)}"
+        message = f"it cannot be processed ({reason}); please report it"
+    message, hint = (text.encode("utf-8", "replace").decode() for text in (message, hint))
+    return messages.REJECTED, msgspec.json.encode((message, hint, foreign))
 
 
-def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[str, bytes]:
-    return messages.REJECTED, json.dumps([message, hint, foreign]).encode()
-
-
-def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> bytes:
-    """Return the document, packed, or its picture; answer with the rows of a table, and return nothing.
-
-    Raises:
-        BadDocument: it cannot be read, or is not the file that was asked for.
-        UsageError: a table has too many rows.
-    """
-    content = requests.read(request.size)
-    extra = {} if request.sidecar is None else {"sidecar": requests.read(request.sidecar)}
-    if hashlib.sha1(content, usedforsecurity=False).hexdigest() != request.sha1:
+def _content(request: ParseRequest, contents: list[bytes], pipe: Connection) -> bytes:
+    """Return a document, packed, or its picture; send the rows of a table, and return nothing."""
+    if hashlib.sha1(contents[0], usedforsecurity=False).digest() != request.sha1:
         raise BadDocument("it changed while it was read", hint="sync again")
-    content = ungzipped(content, request.name, request.limits, most=request.limits.max_bytes)
-    module = import_module(request.module)
+    limits, module = request.limits, import_module(request.module)
+    content = ungzipped(contents[0], request.name, limits, most=limits.max_bytes)
+
     if request.table is not None:
-        head = msgspec.json.encode(messages.AnswerHead(messages.ROWS, request.number, last=False))
-        for lines in module.parts(content, *request.table, max_cells=request.limits.max_cells):
-            requests.answer(head, lines)
+        for rows in module.parts(content, *request.table, max_cells=limits.max_cells):
+            pipe.send_bytes(messages.ROWS + rows)
         return b""
-    if request.drawing is not None:
-        drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)
-        return drawn
-    parsed = module.parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
-    return messages.packed(parsed)
+    named = {"on_page": lambda number: pipe.send_bytes(messages.PAGE + number.to_bytes(8, "little"))}
+    if request.pages is not None:
+        return bytes(module.render(content, request.pages, marks=request.marks, **named))
+    sidecar = {"sidecar": contents[1]} if contents[1:] else {}
+    return messages.packed(module.parse(content, name=request.name, limits=limits, **named, **sidecar))
 
 
 if __name__ == "__main__":

@@ -1,64 +1,37 @@
-"""Messages between the process that asks for documents and pictures and one that parses and draws them.
+"""Messages between a process that asks for documents and one that reads them.
 
-request  a head as in `ReceivedRequest`; the file and its sidecar, which the child cannot open
-answer   one for each request: a head with its form, its number and whether the child ends after it; a packed document,
-         a PNG, message, hint and whether it is no document as JSON, or nothing; before it, the rows of a table
-state    a file of 32 bytes that both have mapped: number of the request that was begun, page it is on; peak memory and
-         page faults before the request, as the kernel counts them
-
-Documents as bytes between the process that parses one and the process that asked for it.
-
-The process that parses is not trusted: a parser in C may have been taken over by the document. So the bytes are JSON, a
-text and plain arrays; nothing is executed to read them, and every type, number and offset is checked.
+A request is pickled: its sender is trusted. An answer is a byte for its form, then its content, and its sender is not
+trusted, because a document may have taken over a parser in C: nothing is executed to read it, and every size, type,
+number and offset is checked.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from array import array
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
 
-from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Dropped, Kind, Layout, Mark, Words
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.contracts.layout import Block, DocumentPage, Dropped, Layout, Mark, Words
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
-from retrieve_cli.untrusted.frames import framed
+from retrieve_cli.untrusted.foreign_json import foreign_json
 
-STATE = struct.Struct("<QQ")
-MEMORY = struct.Struct("<QQ")
-STATE_SIZE = STATE.size + MEMORY.size
-DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY, ROWS = "document", "picture", "rejected", "memory", "rows"
-"""Forms of an answer."""
-LONGEST_REQUEST = 16 << 20
-"""Most bytes of the head of a request."""
-LONGEST_HEAD = 200
-"""Most bytes of the head of an answer."""
-LONGEST_ANSWER = 256 << 20
-"""Most bytes of an answer, which the parent holds until the document is asked for."""
-LONGEST_PICTURE = 64 << 20
-"""Most bytes of a picture: more than the pixels of four pages of noise."""
-IDLE_S = 60.0
-"""Seconds after which a child without work ends, if its parent has not ended it before."""
-
-
-class Drawing(NamedTuple):
-    """Pages to draw, and the marks on them."""
-
-    pages: tuple[int, ...]
-    marks: tuple[Mark, ...]
+BEGUN, PAGE, ROWS, DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"b", b"p", b"r", b"d", b"i", b"x", b"m"
+"""Forms: a request has arrived; number of a page that is read; some rows of a table. The others end an answer: a
+document; a picture; message, hint, and whether it is no document at all; nothing."""
+_FARTHEST = 1e7
+"""Largest coordinate, in points: the edge of a page of 3.5 km."""
 
 
 class ParseRequest(NamedTuple):
-    """A file to parse or to draw, and how."""
+    """A file to read, and how."""
 
     module: str
-    """Module with the function `parse`, or `render` for a drawing."""
+    """Module with the function `parse`, with `render` for pictures, with `parts` for tables."""
     path: Path
     sha1: bytes
     name: str
@@ -66,197 +39,93 @@ class ParseRequest(NamedTuple):
     max_bytes: int
     sidecar: Path | None = None
     sidecar_bytes: int = 0
-    """Size of the largest sidecar."""
-    drawing: Drawing | None = None
+    pages: tuple[int, ...] | None = None
     """Draws these pages instead of parsing the file."""
+    marks: tuple[Mark, ...] = ()
     table: tuple[str, str] | None = None
-    """Kind of a table and its sheet: reads the rows instead of parsing the file."""
+    """Kind of a table and its sheet: reads its rows instead of parsing the file."""
 
     @property
-    def form(self) -> str:
+    def form(self) -> bytes:
         """Form of the answer if all goes well."""
-        return DOCUMENT if self.drawing is None else PICTURE
+        return DOCUMENT if self.pages is None else PICTURE
 
     @property
     def longest(self) -> int:
-        """Most bytes of the answer."""
-        return LONGEST_ANSWER if self.drawing is None else LONGEST_PICTURE
+        """Most bytes of an answer; a picture of four pages of noise is smaller."""
+        return (256 if self.pages is None else 64) << 20
 
-    def packed(self, number: int) -> bytes:
-        """Return the request as a message, with the content of its files.
-
-        Raises:
-            OSError: a file cannot be opened, or is too large.
-        """
-        content = files.read_bytes(self.path, limit=self.max_bytes)
-        sidecar = None if self.sidecar is None else files.read_bytes(self.sidecar, limit=self.sidecar_bytes)
-        size, rest = len(content), None if sidecar is None else len(sidecar)
-        asked = ReceivedRequest(
-            *(number, self.module, size, self.sha1.hex(), self.name, self.limits, rest),
-            *(self.drawing, self.longest, self.table),
-        )
-        return framed(msgspec.json.encode(asked), content + sidecar if sidecar else content)
+    def contents(self) -> list[bytes]:
+        """Return the bytes of its files. Raises: OSError: one cannot be read, or is too large."""
+        sidecars = [] if self.sidecar is None else [(self.sidecar, self.sidecar_bytes)]
+        parts = [(self.path, self.max_bytes), *sidecars]
+        return [files.read_bytes(path, limit=limit) for path, limit in parts]
 
 
-class ReceivedRequest(NamedTuple):
-    """A request as it arrives, before the content of its files."""
-
-    number: int
-    module: str
-    size: int
-    sha1: str
-    name: str
-    limits: ParsingLimits
-    sidecar: int | None
-    """Size of the sidecar, None without one."""
-    drawing: Drawing | None
-    longest: int
-    """Most bytes of the answer."""
-    table: tuple[str, str] | None
-
-
-class AnswerHead(Struct):
-    """Head of an answer."""
-
-    form: str
-    number: int
-    last: bool
-
-
-_SIZES = struct.Struct("<QQQ")
-"""Bytes of the structure, bytes of the text, number of words."""
-_PER_WORD = 28
-"""Bytes of a word: start, end and page, (3,) uint32, and its box, (4,) float32."""
-_LARGEST = 2**53
-"""Whole numbers beyond this limit differ between JSON readers."""
-_DEEPEST = 32
-"""Levels of metadata."""
-_Offset = Annotated[int, Meta(ge=0, le=_LARGEST)]
-_Name = Annotated[str, Meta(max_length=1000)]
-"""An anchor, or the label of a page."""
-_FARTHEST = 1e7
-"""Largest coordinate, in points: the edge of a page of 3.5 km."""
-_Side = Annotated[float, Meta(ge=0, le=_FARTHEST)]
-_Block = tuple[_Offset, _Offset, Kind, Annotated[int, Meta(ge=0, le=8)], _Name, _Name]
-_Page = tuple[_Offset, _Name, _Side, _Side, _Offset, _Offset, bool, bool]
-_Dropped = tuple[_Name, _Name, _Offset]
-
-
-class _Structure(Struct):
-    """A document without its text and the places of its words, with checked types."""
+class _Structure(msgspec.Struct):
+    """A document without its text and the places of its words."""
 
     title: str
-    metadata: dict[str, Any]
-    body_start: _Offset
-    notices: list[str]
-    dropped: list[_Dropped]
-    words: bool
-    blocks: list[_Block] | None
-    pages: list[_Page]
+    metadata: msgspec.Raw
+    body_start: int
+    notices: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    blocks: tuple[Block, ...] | None
+    pages: tuple[DocumentPage, ...]
+    in_lines: bool
 
 
 def packed(parsed: Parsed) -> bytes:
-    """Return a document as bytes. Lone surrogates, which UTF-8 cannot encode, become `?`.
-
-    Raises:
-        ValueError: its metadata has a value that JSON cannot hold.
-    """
-    layout = parsed.layout
-    words = None if layout is None else layout.words
-    structure = {
-        "title": parsed.title,
-        "metadata": dict(parsed.metadata),
-        "body_start": parsed.body_start,
-        "notices": list(parsed.notices),
-        "dropped": parsed.dropped,
-        "blocks": None if layout is None else layout.blocks,
-        "pages": () if layout is None else layout.pages,
-        "words": words is not None,
-    }
-    head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str).encode("utf-8", "replace")
-    text = parsed.text.encode("utf-8", "replace")
-    arrays = () if words is None else words.arrays()
-    count = len(arrays[0]) if arrays else 0
-    return b"".join((_SIZES.pack(len(head), len(text), count), head, text, *(part.tobytes() for part in arrays)))
+    """Return a document as bytes: its structure as JSON, its text, and of each word start, end and page, (3, n) uint32,
+    and box, (n, 4) float32. Lone surrogates, which UTF-8 cannot encode, become `?`."""
+    layout, words = parsed.layout, None
+    structure: dict[str, Any] = {name: getattr(parsed, name) for name in ("title", "body_start", "notices", "dropped")}
+    structure |= {"metadata": dict(parsed.metadata), "blocks": layout and layout.blocks}
+    structure |= {"pages": layout.pages if layout else (), "in_lines": bool(layout and layout.in_lines)}
+    if layout is not None and layout.words is not None:
+        words = [part.tobytes() for part in layout.words.arrays()]
+    head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str)
+    return msgspec.msgpack.encode((*(part.encode("utf-8", "replace") for part in (head, parsed.text)), words))
 
 
 def unpacked(content: bytes) -> Parsed:
-    """Return the document that was packed.
-
-    Raises:
-        ValueError: the bytes are not a packed document.
-    """
-    view = memoryview(content)
-    if len(view) < _SIZES.size:
-        raise ValueError("too short")
-    head_size, text_size, count = _SIZES.unpack_from(view)
-    if len(view) != _SIZES.size + head_size + text_size + _PER_WORD * count:
-        raise ValueError("sizes that do not add up")
-    head, rest = view[_SIZES.size :][:head_size], view[_SIZES.size + head_size :]
-    try:
-        found = msgspec.json.decode(head, type=_Structure)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    text, words = str(rest[:text_size], "utf-8"), rest[text_size:]
-    _check(found.metadata)
-    _require(found.body_start <= len(text), "a body outside the text")
-    layout = None
+    """Return the document that was packed. Raises: ValueError: the bytes are not one."""
+    head, body, places = msgspec.msgpack.decode(content, type=tuple[bytes, bytes, tuple[bytes, ...] | None])
+    found = msgspec.json.decode(head, type=_Structure)
+    metadata, text, layout = foreign_json(bytes(found.metadata)), str(body, "utf-8"), None
+    blocks, pages, size = found.blocks or (), found.pages, len(text)
+    ends = (0, *(block.end for block in blocks))
+    inside = all(
+        before <= block.start <= block.end <= size and 0 <= block.level <= 8
+        for before, block in zip(ends, blocks, strict=False)
+    )
+    for before, page in zip((DocumentPage(0, "", 0, 0, 0, 0), *pages), pages, strict=False):
+        inside &= before.index < page.index < 2**32 and before.start <= page.start <= page.end <= size
+        inside &= 0 <= page.width <= _FARTHEST and 0 <= page.height <= _FARTHEST
+    if not (inside and 0 <= found.body_start <= size and isinstance(metadata, dict)):
+        raise ValueError("a block or a page in the wrong place")
     if found.blocks is not None:
-        pages = tuple(_pages(found.pages, len(text)))
-        last = pages[-1].index if pages else _LARGEST
-        placed = _words(words, len(text), last) if found.words else None
-        layout = Layout(tuple(_blocks(found.blocks, len(text))), pages, placed)
-    if layout is None or layout.words is None:
-        _require(not words, "words without a layout")
-    dropped = tuple(Dropped(*row) for row in found.dropped)
-    return Parsed(text, layout, found.metadata, found.title, found.body_start, tuple(found.notices), dropped)
+        last = pages[-1].index if pages else 2**32
+        words = None if places is None else _words(*places, size=size, last=last)
+        layout = Layout(blocks, pages, words, in_lines=found.in_lines)
+    elif places is not None or pages:
+        raise ValueError("places without a layout")
+    return Parsed(text, layout, metadata, found.title, found.body_start, found.notices, found.dropped)
 
 
-def _blocks(rows: list[_Block], size: int) -> Iterable[Block]:
-    """Yield blocks. Raises: ValueError unless they are in order, do not overlap and lie within the text."""
-    before = 0
-    for row in rows:
-        block = Block(*row)
-        _require(before <= block.start <= block.end <= size, "a block in the wrong place")
-        before = block.end
-        yield block
-
-
-def _pages(rows: list[_Page], size: int) -> Iterable[DocumentPage]:
-    """Yield pages. Raises: ValueError unless they are in order and lie within the text."""
-    last = before = 0
-    for row in rows:
-        page = DocumentPage(*row)
-        _require(page.index > last, "pages out of order")
-        _require(before <= page.start <= page.end <= size, "a page in the wrong place")
-        last, before = page.index, page.start
-        yield page
-
-
-def _words(content: memoryview, size: int, last_page: int) -> Words:
-    """Return words. Raises: ValueError unless they are in order and lie within the text and on its pages."""
+def _words(*columns: bytes, size: int, last: int) -> Words:
+    """Return words. Raises: ValueError unless they are in order, within the text and on its pages."""
     import numpy as np
 
-    count = len(content) // _PER_WORD
-    whole, floats = array("I"), array("f")
-    whole.frombytes(content[: 12 * count])
-    floats.frombytes(content[12 * count :])
-    starts, ends, pages = np.asarray(whole, np.uint32).reshape(3, count).astype(np.int64)
-    inside = bool(np.all(starts <= ends) and np.all(ends <= size) and np.all(np.diff(starts) >= 0))
-    _require(inside, "a word in the wrong place")
-    _require(bool(np.all(pages >= 1) and np.all(pages <= last_page)), "a word on a page that is not there")
-    _require(bool(np.all(np.abs(np.asarray(floats)) <= _FARTHEST)), "a word outside any page")
-    return Words.of(whole[:count], whole[count : 2 * count], whole[2 * count :], floats)
-
-
-def _check(value: Json, level: int = 0) -> None:
-    """Check metadata. Raises: ValueError if it is nested too deeply, or has impossible numbers."""
-    _require(level <= _DEEPEST, "metadata nested too deeply")
-    _require(not isinstance(value, int) or abs(value) <= _LARGEST, "a number that is too large")
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check(part, level + 1)
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise ValueError(message)
+    if len(columns) != 4:
+        raise ValueError("columns of another number")
+    starts, ends, pages = (np.frombuffer(column, np.uint32).astype(np.int64) for column in columns[:3])
+    if not len(starts) == len(ends) == len(pages):
+        raise ValueError("columns of different lengths")
+    ordered = np.all(starts <= ends) and np.all(ends <= size) and np.all(np.diff(starts) >= 0)
+    placed = np.all(pages >= 1) and np.all(pages <= last)
+    near = np.all(np.abs(np.frombuffer(columns[3], np.float32)) <= _FARTHEST)
+    if not (ordered and placed and near):
+        raise ValueError("a word in the wrong place")
+    whole = [array("I", column) for column in columns[:3]]
+    return Words.of(whole[0], whole[1], whole[2], array("f", columns[3]))

@@ -67,7 +67,7 @@ def test_a_table_that_lays_out_the_page_is_read_cell_by_cell() -> None:
 
 
 def test_line_numbers_beside_code_are_skipped() -> None:
-    page = "<table><tr><td><pre>1\n2\n3</pre></td><td><pre>x\ny\nz</pre></td></tr></table>"
+    page = "<table><tr><td class=linenos><pre>1\n2\n3</pre></td><td><pre>x\ny\nz</pre></td></tr></table>"
     assert blocks(page) == [("code", "x\ny\nz")]
 
 
@@ -189,7 +189,7 @@ def test_spans_and_ragged_rows_do_not_multiply_a_table() -> None:
     assert len(parse(ragged).text) < 100_000
 
 
-@pytest.mark.parametrize("page", ["<p>x<td>y</p>" * 20_000, "<b>" * 20_000 + "x", "<li>x" * 20_000, "x<br>" * 20_000])
+@pytest.mark.parametrize("page", ["<p>x<td>y</p>" * 20_000, "<li>x" * 20_000, "x<br>" * 20_000])
 def test_repetition_without_nesting_is_read(page: str) -> None:
     assert "x" in parse(page).text
 

@@ -1,22 +1,26 @@
-"""Pools of processes that tests share."""
+"""Pools of processes that tests share, and the program with a parser that does what a file says."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sources.formats.sandbox.asking import MB
+from sources.formats.sandbox.odd_parsers import MB
 
 from retrieve_cli.sources.formats.processes.pool import ParserPool
 
-
-@pytest.fixture
-def readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of installed packages, which parsers that start from now on may read."""
-    folder = tmp_path / "readable"
-    (folder / "some.dist-info").mkdir(parents=True)
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
+TESTS = Path(__file__).parents[3]
+PROGRAM = """
+import sys
+from retrieve_cli.sources.formats import formats
+formats.FORMATS["rst"] = formats.FORMATS["rst"]._replace(module="sources.formats.sandbox.odd_parsers", distributions=())
+from retrieve_cli.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,38 @@ def alone() -> Iterator[ParserPool]:
 
 
 @pytest.fixture
-def fresh() -> Iterator[ParserPool]:
-    """A pool that has done nothing yet, of two processes."""
-    with closing(ParserPool(256 * MB, workers=2)) as made:
-        yield made
+def pipe(tmp_path: Path) -> Path:
+    """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def start(*arguments: object, code: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+    """Start the program; it heeds SIGINT, which a job in the background ignores."""
+    words = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": paths, **environment}, start_new_session=True,
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ended(pid: int) -> bool:
+    """Return True if a process is no more, or waits for its parent to say so."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that live."""
+    numbers = [
+        int(number) for path in Path(f"/proc/{pid}/task").glob("*/children") for number in path.read_text().split()
+    ]
+    return [number for number in numbers if not ended(number)]

@@ -1,9 +1,10 @@
-"""A parser that does what the file says, as a parser might that a document has taken over or crashed.
+"""A parser that does what a file says, as one might that crashes or that a document has taken over; files for it.
 
 The child process imports it by its name, as it imports the parsers of formats.
 """
 
 import ctypes
+import hashlib
 import json
 import os
 import signal
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Dropped, Layout, Mark, Words
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.processes import confinement
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
+MB = 1 << 20
 HELD: list[bytes] = []
 
 
@@ -39,9 +42,7 @@ def parse(
     return said if isinstance(said, Parsed) else Parsed(f"{told['do']} of {name}: {said}{sidecar.decode()}")
 
 
-def render(
-    content: bytes, pages: Sequence[int], *, marks: Sequence[Mark] = (), on_page: Callable[[int], None] = print
-) -> bytes:
+def render(content: bytes, pages: Sequence[int], *, marks: Sequence[Mark], on_page: Callable[[int], None]) -> bytes:
     """Do what the file says on the last page that is wanted, and return a picture of one point, or what came of it."""
     told = json.loads(content)
     for page in pages:
@@ -50,14 +51,37 @@ def render(
     return said if isinstance(said, bytes) else POINT
 
 
-def _eat(megabytes: int) -> int:
-    parts = [bytearray(1 << 20) for _ in range(megabytes)]
-    return len(parts)
+def request(
+    folder: Path, do: str, argument: Any = None, *, page: int = 0, name: str = "a.odd", **limits: Any
+) -> ParseRequest:
+    """Return the request for a file on which the parser does something."""
+    path = write(folder, name, do, argument, page)
+    return ParseRequest(
+        __name__, path, hashlib.sha1(path.read_bytes()).digest(), name, ParsingLimits(**limits), 10 * MB
+    )
 
 
-def _hold(megabytes: int) -> int:
-    HELD.append(b"x" * (megabytes << 20))
-    return os.getpid()
+def write(folder: Path, name: str, do: str, argument: Any = None, page: int = 0) -> Path:
+    """Write a file on which the parser does something."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps({"do": do, "with": argument, "page": page}))
+    return folder / name
+
+
+def text_of(pool: ParserPool, asked: ParseRequest) -> str:
+    """Return what the parser says, without the words in front of it."""
+    parsed = pool.begin(asked).result()
+    assert isinstance(parsed, Parsed)
+    return parsed.text.partition(": ")[2]
+
+
+def reason_of(pool: ParserPool, asked: ParseRequest) -> str:
+    """Return the reason why a file is rejected."""
+    try:
+        outcome = pool.begin(asked).result()
+    except BadDocument as error:
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+    raise AssertionError(f"it was read: {outcome!r}")
 
 
 def _eat_in_c(megabytes: int) -> None:
@@ -65,8 +89,13 @@ def _eat_in_c(megabytes: int) -> None:
     library = ctypes.CDLL(None)
     library.malloc.restype = ctypes.c_void_p
     for _ in range(megabytes):
-        place = library.malloc(ctypes.c_size_t(1 << 20))
-        ctypes.memset(place, 1, 1 << 20)
+        place = library.malloc(ctypes.c_size_t(MB))
+        ctypes.memset(place, 1, MB)
+
+
+def _hold(megabytes: int) -> int:
+    HELD.append(b"x" * (megabytes << 20))
+    return os.getpid()
 
 
 def _spin(_: Any) -> None:
@@ -74,57 +103,66 @@ def _spin(_: Any) -> None:
         pass
 
 
-def _sleep(seconds: float) -> None:
-    """Do nothing for longer than anybody waits for it."""
-    threading.Event().wait(seconds)
-
-
 def _kill(number: int) -> None:
-    signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
 
-def _reject(message: str) -> None:
-    raise BadDocument(message, hint="a hint")
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _recurse(_: Any) -> Any:
     return _recurse(_)
 
 
-def _fail(message: str) -> None:
-    raise LookupError(message)
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
-    print(text, file=sys.stderr, flush=True)
-    os.write(1, text.encode())
-
-
-def _abort(text: str) -> None:
-    os.write(2, f"first line\n{text}\n".encode())
-    os.abort()
-
-
 def _state(_: Any) -> str:
-    ignored = [n.name for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM) if signal.getsignal(n) == signal.SIG_IGN]
     import resource
 
-    limits = {name: resource.getrlimit(getattr(resource, name)) for name in ("RLIMIT_CORE", "RLIMIT_DATA")}
-    return json.dumps({"pid": os.getpid(), "cwd": str(Path.cwd()), "ignored": ignored, "limits": limits})
+    names = ("CORE", "DATA", "FSIZE", "NPROC")
+    limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1] for name in names}
+    state = {"cwd": str(Path.cwd()), "session": os.getsid(0) == os.getpid(), "limits": limits}
+    return json.dumps({**state, "environment": dict(os.environ)})
 
 
 def _attempt(told: list[Any]) -> str:
     """Try something forbidden, past the guard of Python if the second word says so; return what came of it."""
-    deed, native = told[0], "native" in told[1:]
+    deed, native, *arguments = told
     if native:
-        confinement._DENIED = ("nothing.",)
-        confinement._WRITES = 0
+        guard: Any = sys.modules["__main__"]
+        guard._DENIED, guard._WRITES = ("nothing.",), 0
     try:
-        return f"done: {(FORBIDDEN | ATTEMPTS)[deed](*told[2:])}"
+        return f"done: {FORBIDDEN[deed](*arguments)}"
     except OSError as error:
-        return f"rejected: {error}"
+        return f"rejected: {type(error).__name__}: {error}"
+
+
+FORBIDDEN: dict[str, Callable[..., Any]] = {
+    "connect": lambda port: socket.create_connection(("127.0.0.1", int(port) if port.isdigit() else 9), 5),
+    "udp": lambda _: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+    "write": lambda path: Path(path).write_text("x"),
+    "append": lambda path: os.write(os.open(path, os.O_WRONLY | os.O_APPEND), b"x"),
+    "remove": lambda path: Path(path).unlink(),
+    "rename": lambda path: Path(path).rename(path + "-2"),
+    "mkdir": lambda path: Path(path + "-folder").mkdir(),
+    "link": lambda path: Path(path + "-link").symlink_to("/"),
+    "chmod": lambda path: Path(path).chmod(0o777),
+    "run": lambda _: subprocess.run(["/bin/true"], check=True),
+    "fork": lambda _: os.fork(),
+    "kill": lambda _: os.kill(os.getppid(), 0),
+}
+
+
+def _answer(message: str) -> None:
+    """Write to the pipe of answers whatever the file says, and wait."""
+    os.write(int(sys.argv[1]), message.encode("latin-1"))
+    threading.Event().wait(100)
+
+
+def framed(content: bytes, size: int | None = None) -> str:
+    """Return a message as `multiprocessing.connection` writes it, which may lie about its size."""
+    return (struct.pack("!i", len(content) if size is None else size) + content).decode("latin-1")
 
 
 def chunk(name: bytes, content: bytes = b"") -> bytes:
@@ -135,110 +173,6 @@ def chunk(name: bytes, content: bytes = b"") -> bytes:
 SIGNATURE, HEADER = b"\x89PNG\r\n\x1a\n", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
 PIXELS, END = chunk(b"IDAT", zlib.compress(b"\0\0\0\0")), chunk(b"IEND")
 POINT = SIGNATURE + chunk(b"IHDR", HEADER) + PIXELS + END
-
-
-def _call(name: str, *arguments: Any) -> int:
-    """Call a function of the C library, as code would that a document has brought along. Raises: OSError."""
-    library = ctypes.CDLL(None, use_errno=True)
-    result = int(getattr(library, name)(*arguments) or 0)
-    if result == -1:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-
-
-def _type_into_terminal() -> int:
-    import fcntl
-    import termios
-
-    return len(fcntl.ioctl(2, termios.TIOCSTI, b"x"))
-
-
-def _limit_of_another(pid: str) -> None:
-    import resource
-
-    resource.prlimit(int(pid), resource.RLIMIT_CPU, (1, 1))
-
-
-def _thread() -> None:
-    try:
-        threading.Thread(target=print).start()
-    except RuntimeError as error:  # Python does not say which error it was
-        raise PermissionError(1, str(error)) from error
-
-
-def _fork() -> int:
-    pid = os.fork()
-    if not pid:
-        os._exit(0)
-    return pid
-
-
-FORBIDDEN: dict[str, Callable[..., Any]] = {
-    "socket": socket.socket,
-    "udp": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-    "unix": lambda: socket.socket(socket.AF_UNIX),
-    "write": lambda path: Path(path).write_text("x"),
-    "append": lambda path: Path(path).open("a").close(),
-    "remove": lambda path: Path(path).unlink(),
-    "rename": lambda path: Path(path).rename(path + "-2"),
-    "mkdir": lambda path: Path(path + "-folder").mkdir(),
-    "link": lambda path: Path(path + "-link").symlink_to("/"),
-    "chmod": lambda path: Path(path).chmod(0o777),
-    "run": lambda: subprocess.run(["/bin/true"], check=True),
-    "fork": _fork,
-    "kill": lambda pid: os.kill(int(pid), signal.SIGTERM),
-}
-
-ATTEMPTS: dict[str, Callable[..., Any]] = {
-    "read": lambda path: Path(path).read_text(),
-    "list": lambda path: list(Path(path).parent.iterdir()),
-    "read the home folder": lambda _: list(Path.home().iterdir()),
-    "read passwords": lambda _: Path("/etc/passwd").read_text(),
-    "read its memory": lambda _: Path("/proc/self/environ").read_bytes(),
-    "device": lambda _: Path("/dev/tty").read_bytes(),
-    "type": lambda _: _type_into_terminal(),
-    "limit another": _limit_of_another,
-    "thread of another": lambda pid: _call("tgkill", int(pid), int(pid), 15),
-    "trace": lambda pid: _call("ptrace", 16, int(pid), 0, 0),
-    "memory of another": lambda pid: _call("process_vm_readv", int(pid), None, 0, None, 0, 0),
-    "thread": lambda _: _thread(),
-    "socket pair": lambda _: socket.socketpair(),
-    "memory file": lambda _: os.memfd_create("program"),
-    "session": lambda _: os.setsid(),
-    "priority": lambda pid: os.setpriority(os.PRIO_PROCESS, int(pid), 19),
-    "watch": lambda path: _call("inotify_init1", 0),
-    "names": lambda _: _call("unshare", 0x10000000),
-    "ring": lambda _: _call("syscall", 425, 1, None),
-}
-"""Deeds of native code that has taken over the process, each with the path of a file of the user or another process."""
-OF_PROCESSES = ("limit another", "thread of another", "trace", "memory of another", "priority")
-
-
-def _answer(told: list[Any]) -> None:
-    """Write something else than an answer to the pipe of answers, whichever it is, and wait."""
-    for descriptor in range(3, 64):
-        try:
-            if Path(f"/proc/self/fd/{descriptor}").readlink().name.startswith("pipe:"):
-                os.write(descriptor, told[0].encode("latin-1"))
-        except OSError:
-            continue
-    _sleep(told[1])
-
-
-def _answer_later(told: list[str]) -> None:
-    """Write an answer to no request between reading two named pipes: after the answer to this request."""
-    raw, before, after = told
-    child = sys.modules["__main__"]
-    ask = child._request
-
-    def answer_first(pipe: Any) -> Any:
-        child._request = ask
-        Path(before).read_text()
-        _answer([raw, 0])
-        Path(after).read_text()
-        return ask(pipe)
-
-    child._request = answer_first
 
 
 def _words() -> Words:
@@ -259,13 +193,14 @@ RICH = Parsed(
     "Another title",
     7,
     ("a notice",),
+    (Dropped("running head", "Annals", 1),),
 )
 
 DEEDS: dict[str, Callable[[Any], Any]] = {
-    "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": _sleep,
-    "kill": _kill, "reject": _reject, "recurse": _recurse, "fail": _fail,
-    "print": _print, "abort": _abort, "exit": os._exit, "state": _state, "pid": lambda _: os.getpid(),
-    "attempt": _attempt, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
-    "bytes": lambda text: text.encode("latin-1"), "environment": lambda _: json.dumps(dict(os.environ)),
-    "read": lambda pipe: Path(pipe).read_text(),
+    "say": str, "eat": lambda n: len([bytearray(MB) for _ in range(n)]), "hold": _hold, "eat in c": _eat_in_c,
+    "spin": _spin, "sleep": lambda seconds: threading.Event().wait(seconds), "kill": _kill, "recurse": _recurse,
+    "reject": lambda text: _raise(BadDocument(text, hint="a hint")), "fail": lambda text: _raise(LookupError(text)),
+    "print": lambda text: os.write(2, text.encode()), "exit": os._exit, "state": _state,
+    "pid": lambda _: os.getpid(), "attempt": _attempt, "answer": _answer, "rich": lambda _: RICH,
+    "bytes": lambda text: text.encode("latin-1"), "read": lambda pipe: Path(pipe).read_text(),
 }  # fmt: skip

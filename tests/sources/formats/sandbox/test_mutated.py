@@ -9,19 +9,22 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from sources.formats.sandbox.mutated import KINDS, mutated, seeds
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import FORMATS, ParsingLimits, lacks
+from retrieve_cli.sources.formats.formats import FORMATS, ParsingLimits
+from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
-from retrieve_cli.sources.formats.processes.pool import ParserPool, PendingDocument
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 COUNT = int(os.environ.get("RETRIEVE_MUTATED", "25"))
 SEED = os.environ.get("RETRIEVE_MUTATED_SEED", "mutated")
@@ -37,40 +40,23 @@ def readers() -> Iterator[ParserPool]:
         yield pool
 
 
-def is_there(kind: str) -> bool:
-    """Return True if the parser of a format can run here."""
-    try:
-        return find_spec(FORMATS[kind].module) is not None and not lacks(kind)
-    except ModuleNotFoundError:
-        return False
-
-
-def begun(pool: ParserPool, path: Path, kind: str) -> PendingDocument:
+def begun(pool: ParserPool, path: Path, kind: str) -> Future[Any]:
     """Begin to read a file."""
     sha1 = hashlib.sha1(path.read_bytes()).digest()
     return pool.begin(ParseRequest(FORMATS[kind].module, path, sha1, path.name, LIMITS, LIMITS.max_bytes))
 
 
-def outcome(reading: PendingDocument) -> Parsed | str:
+def outcome(reading: Future[Any]) -> Parsed | str:
     """Return a document, or the reason why it is rejected."""
     try:
-        return reading.result()
+        parsed: Parsed = reading.result()
     except BadDocument as error:
         return error.message
-
-
-def check(parsed: Parsed) -> None:
-    """Check that each place of a document is one of its text."""
-    parsed.text.encode()
-    for block in parsed.layout.blocks if parsed.layout else ():
-        assert parsed.text[block.start : block.end].strip()
-        parsed.layout.place(block.start, block.end)
+    return parsed
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: ParserPool, tmp_path: Path, kind: str) -> None:
-    if not is_there(kind):
-        pytest.skip(f"no parser of {kind}")
     reasons: Counter[str] = Counter()
     faults = {}
     files = [tmp_path / f"{kind}-{number}{FORMATS[kind].suffixes[0]}" for number in range(COUNT)]
@@ -80,7 +66,9 @@ def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: ParserPool, t
     for path, reading in zip(files, readings, strict=True):
         said = outcome(reading)
         if isinstance(said, Parsed):
-            check(said)
+            said.text.encode()
+            for block in said.layout.blocks if said.layout else ():
+                assert said.text[block.start : block.end].strip()
         elif any(fault in said for fault in FAULTS):
             faults[path.name] = said
         reasons["read" if isinstance(said, Parsed) else re.sub(r"\d+", "N", said)] += 1
@@ -92,12 +80,14 @@ def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: ParserPool, t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_undamaged_files_are_read(readers: ParserPool, tmp_path: Path, kind: str) -> None:
-    if not is_there(kind):
-        pytest.skip(f"no parser of {kind}")
+def test_a_file_is_read_in_another_process_as_in_this_one(readers: ParserPool, tmp_path: Path, kind: str) -> None:
+    parser = import_module(FORMATS[kind].module)
+    assert seeds(kind)
     for number, content in enumerate(seeds(kind)):
         path = tmp_path / f"{number}{FORMATS[kind].suffixes[0]}"
         path.write_bytes(content)
         said = outcome(begun(readers, path, kind))
+        free = parser.parse(content, name=path.name, limits=LIMITS, on_page=lambda _: None)
         assert isinstance(said, Parsed), said
+        assert messages.packed(said) == messages.packed(free)
         assert "ungs" in said.text

@@ -1,22 +1,25 @@
-"""A document crosses from one process to another as bytes that are checked: the sender is not trusted."""
+"""A document or a picture crosses from one process to another as bytes that are checked: the sender is not trusted."""
 
 import json
+import struct
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
-from sources.formats.sandbox.odd_parsers import RICH
+from sources.formats.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, RICH, SIGNATURE, chunk
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, Layout, Words
-from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.messages import packed, unpacked
+from retrieve_cli.untrusted.pictures import checked_picture
 
 PLAIN = Parsed("plain\n", None, {"a": [1, {"b": None}]})
 
 
 @pytest.mark.parametrize(
-    "parsed", [RICH, PLAIN, Parsed(""), Parsed("x", Layout(())), Parsed("y", Layout((), (), Words()))]
+    "parsed", [RICH, PLAIN, Parsed(""), Parsed("x", Layout((), in_lines=True)), Parsed("y", Layout((), (), Words()))]
 )
 def test_a_document_is_the_same_afterwards(parsed: Parsed) -> None:
     again = unpacked(packed(parsed))
@@ -30,79 +33,44 @@ def test_lone_surrogates_become_question_marks_and_offsets_still_hold() -> None:
     assert again.layout == Layout((Block(2, 3, "paragraph"),))
 
 
-def forged(**changes: Any) -> bytes:
-    """Return a packed document with other values in its structure."""
-    content = packed(RICH)
-    head, text, words = messages._SIZES.unpack_from(content)
-    start = messages._SIZES.size
-    structure = json.dumps({**json.loads(content[start : start + head]), **changes}).encode()
-    return messages._SIZES.pack(len(structure), text, words) + structure + content[start + head :]
-
-
 def is_rejected(content: bytes) -> bool:
     """Return True if the bytes are not taken for a document."""
     try:
         unpacked(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return False
 
 
 BLOCK, PAGE = [0, 5, "heading", 1, "", ""], [1, "", 1.0, 1.0, 0, 19, False, False]
+WRONG: dict[str, Sequence[Any]] = {
+    "blocks": (
+        [[0, 20, "list", 0]], [[-1, 5, "list", 0]], [[5, 0, "list", 0]], [[0.5, 5, "list", 0]], [[True, 5, "list", 0]],
+        [BLOCK, BLOCK], [[0, 5, "picture", 0]], [[0, 5, [], 0]], [[0, 5, "heading", 9]], {}, None,
+    ),
+    "pages": (
+        [[1, "", 1, 1, 0, 20]], [PAGE, PAGE], [[0, "", 1, 1, 0, 19]], [[2**60, "", 1, 1, 0, 19]], [PAGE], "none",
+        [[1, None, 1, 1, 0, 19]], [[1, "", -1, 1, 0, 19]], [[1, "", 1e300, 1, 0, 19]], [[1, "", 1, 1, 0, 19, 0]],
+    ),
+    "title": (None, "\ud800"), "body_start": (99, -1), "notices": ([1], "one"), "in_lines": (1, None),
+    "dropped": ([["running head"]], [["running head", "a", "b"]]),
+    "metadata": ([], {"n": 10**400}, {"n": float("nan")}, {"n": [float("inf")]}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"blocks": [[0, 20, "paragraph", 0, "", ""]]},
-        {"blocks": [[-1, 5, "paragraph", 0, "", ""]]},
-        {"blocks": [[5, 0, "paragraph", 0, "", ""]]},
-        {"blocks": [[0.0, 5, "paragraph", 0, "", ""]]},
-        {"blocks": [[True, 5, "paragraph", 0, "", ""]]},
-        {"blocks": [BLOCK, BLOCK]},
-        {"blocks": [[0, 5, "picture", 0, "", ""]]},
-        {"blocks": [[0, 5, [], 0, "", ""]]},
-        {"blocks": [[0, 5, "heading", 9, "", ""]]},
-        {"blocks": [[0, 5, "heading", 1, "a" * 2000, ""]]},
-        {"blocks": [[0, 5, "heading", 1]]},
-        {"blocks": {}},
-        {"blocks": None},
-        {"pages": [[1, "", 1.0, 1.0, 0, 20, False, False]]},
-        {"pages": [PAGE, PAGE]},
-        {"pages": [[0, "", 1.0, 1.0, 0, 19, False, False]]},
-        {"pages": [[2**60, "", 1.0, 1.0, 0, 19, False, False]]},
-        {"pages": [[1, None, 1.0, 1.0, 0, 19, False, False]]},
-        {"pages": [[1, "", -1.0, 1.0, 0, 19, False, False]]},
-        {"pages": [[1, "", 1e300, 1.0, 0, 19, False, False]]},
-        {"pages": [[1, "", 1.0, 1.0, 0, 19, 0, False]]},
-        {"pages": [PAGE]},
-        {"pages": "none"},
-        {"words": False},
-        {"words": 1},
-        {"title": None},
-        {"title": "\ud800"},
-        {"body_start": 99},
-        {"body_start": -1},
-        {"notices": [1]},
-        {"notices": "one"},
-        {"metadata": []},
-        {"metadata": {"n": 2**70}},
-        {"metadata": {"n": float("nan")}},
-        {"metadata": {"n": [float("inf")]}},
-        {"metadata": {"\udc00": 1}},
-    ],
-)
-def test_a_structure_that_does_not_fit_the_text_is_rejected(changes: dict[str, Any]) -> None:
-    assert is_rejected(forged(**changes))
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key in WRONG for value in WRONG[key]])
+def test_a_structure_that_does_not_fit_the_text_is_rejected(key: str, value: object) -> None:
+    head, text, words = msgspec.msgpack.decode(packed(RICH))
+    forged = json.dumps({**json.loads(head), key: value}).encode()
+    assert is_rejected(msgspec.msgpack.encode((forged, text, words)))
 
 
 def test_numbers_and_nesting_without_end_are_rejected() -> None:
-    for value in ("1e999", "[" * 100_000 + "]" * 100_000, "9" * 100_000, "[" * 50 + "]" * 50):
-        structure = forged(metadata={"n": "here"}).replace(b'"here"', value.encode())
-        head = len(value) - len('"here"')
-        sizes = list(messages._SIZES.unpack_from(structure))
-        content = messages._SIZES.pack(sizes[0] + head, *sizes[1:]) + structure[messages._SIZES.size :]
-        assert is_rejected(content)
+    head, text, words = msgspec.msgpack.decode(packed(RICH))
+    for value in ("1e999", "[" * 100_000 + "]" * 100_000, "9" * 100_000, "[" * 100 + "]" * 100):
+        metadata = b'"metadata": {"n": ' + value.encode() + b"}, "
+        forged = head.replace(b'"metadata": {', b'"other": {', 1).replace(b"{", b"{" + metadata, 1)
+        assert is_rejected(msgspec.msgpack.encode((forged, text, words)))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +94,7 @@ def test_no_damage_of_the_bytes_passes_for_a_document_with_places_outside_its_te
             damaged[dice.randrange(len(damaged))] = dice.choice((0, 255, dice.randrange(256)))
         try:
             parsed = unpacked(bytes(damaged[: dice.choice((len(damaged), dice.randrange(len(damaged))))]))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         read += 1
         size = len(parsed.text)
@@ -136,3 +104,24 @@ def test_no_damage_of_the_bytes_passes_for_a_document_with_places_outside_its_te
         assert all(0 <= start <= end <= size and box.page <= 2 for start, end, box in parsed.layout.words or ())
         parsed.layout.place(0, size)
     assert read
+
+
+HEAD = chunk(b"IHDR", HEADER)
+
+
+PICTURES = (
+    b"", b"<svg/>", POINT[:-1], SIGNATURE, SIGNATURE + END, SIGNATURE + PIXELS + END, POINT + b"<script>",
+    POINT + POINT[len(SIGNATURE) :], POINT.replace(PIXELS, PIXELS[:-1] + b"?"), SIGNATURE + HEAD + END,
+    SIGNATURE + HEAD + chunk(b"iCCP", b"x") + PIXELS + END, SIGNATURE + chunk(b"IHDR", HEADER[:-1]) + PIXELS + END,
+    SIGNATURE + chunk(b"IHDR", HEADER + b"\0") + PIXELS + END, SIGNATURE + HEAD + PIXELS + chunk(b"IEND", b"more"),
+    SIGNATURE + struct.pack(">I4s", 0xFFFFFFFF, b"IHDR") + POINT,
+    SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1 << 30, 1, 8, 2, 0, 0, 0)) + PIXELS + END,
+    SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 16, 6, 0, 0, 1)) + PIXELS + END,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("content", PICTURES)
+def test_a_picture_with_other_parts_than_header_and_pixels_is_rejected(content: bytes) -> None:
+    assert checked_picture(POINT) == POINT
+    with pytest.raises(ValueError, match=r"picture|PNG"):
+        checked_picture(content)

@@ -1,0 +1,147 @@
+"""The part of a page for readers: without scripts, hidden blocks, controls and line numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts.layout import Dropped
+from retrieve_cli.errors import shortened
+from retrieve_cli.sources.formats.html.text import BLOCKS, HEADINGS, one_line
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_NO_TEXT = (
+    "script, style, template, noscript, svg, iframe, object, embed, applet, audio, video, canvas,"
+    " map, head, title, noframes, noembed, input, datalist, progress, meter"
+)
+_HIDDEN = "[hidden], [aria-hidden=true], [style*=none i], [style*=hidden i], dialog:not([open])"
+_STYLES = ("display:none", "visibility:hidden")
+_CONTROLS = "button, select, textarea"
+_LINE_NUMBERS = ".linenos, .lineno, .line-numbers, .hljs-ln-numbers, .gutter"
+_OPENERS = ("aria-controls", "data-bs-target", "data-target")
+_PANEL = re.compile(r"accordion|collaps|tab-?(?:panel?|content|body)", re.IGNORECASE)
+"""Classes of parts of a page that a reader opens: they are hidden until then."""
+_LONGEST_SCRIPT = 40
+"""Characters of a superscript or subscript; a longer one is text in small type."""
+_ORDINALS = frozenset("st nd rd th er re e ème o a º ª".split())
+_MOST_DROPPED = 1000
+
+
+class VisiblePage:
+    """The body of a page; texts that are taken out of it are in `dropped`, up to a number."""
+
+    def __init__(self, body: LexborNode) -> None:
+        self.body = body
+        self.dropped: list[Dropped] = []
+        openers = (node.attributes for node in found(body, ", ".join(f"[{n}]" for n in _OPENERS)))
+        targets = " ".join(node.get(name) or "" for node in openers for name in _OPENERS)
+        panels = frozenset(targets.replace("#", " ").split())
+        self.take("", found(body, _NO_TEXT))
+        self.take("hidden block", (n for n in found(body, _HIDDEN) if _is_hidden(n, panels)))
+        self.take("control", (n for n in found(body, _CONTROLS) if not _is_title(n)))
+        self.take("line number", found(body, _LINE_NUMBERS))
+        self.take("", (link for link in found(body, "a[href^='#']") if not has_words(link.text())))
+        for node in found(body, "math"):
+            node.replace_with(_formula(node))
+        for node in reversed(found(body, "sup, sub")):  # inner ones first
+            words = one_line(node.text())
+            if len(words) <= _LONGEST_SCRIPT:
+                node.replace_with(_script(node, words))
+
+    def take(self, reason: str, nodes: Iterable[LexborNode]) -> None:
+        """Remove nodes, which are in the order of the page, and count them if there is a reason."""
+        removed = list(nodes)
+        for node in removed if reason else ():
+            self.drop(reason, node)
+        for node in reversed(removed):  # inner ones first: an outer one ends them
+            node.decompose()
+
+    def drop(self, reason: str, node: LexborNode) -> None:
+        """Count the text of a node, unless it has no words."""
+        text = node.text(separator=" ")
+        if len(self.dropped) < _MOST_DROPPED and has_words(text):
+            self.dropped.append(Dropped(reason, shortened(text)))
+
+
+def has_words(text: str) -> bool:
+    """Return True for a text with a letter or a digit."""
+    return any(map(str.isalnum, text))
+
+
+def found(root: LexborNode, selector: str) -> list[LexborNode]:
+    """Return the nodes below one that a list of selectors selects, in order, each once."""
+    nodes = {node.mem_id: node for node in root.css(selector)}
+    nodes.pop(root.mem_id, None)
+    return list(nodes.values())
+
+
+def ancestors(node: LexborNode) -> Iterator[LexborNode]:
+    """Yield the elements around a node, the innermost first."""
+    parent = node.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent
+
+
+def outermost(nodes: Iterable[LexborNode]) -> Iterator[LexborNode]:
+    """Yield the nodes that are inside of none of those before them."""
+    ids: set[int] = set()
+    for node in nodes:
+        if not any(outer.mem_id in ids for outer in ancestors(node)):
+            ids.add(node.mem_id)
+            yield node
+
+
+def _is_hidden(node: LexborNode, panels: frozenset[str]) -> bool:
+    """Return True if an element is not displayed, and no tab, button or click displays it."""
+    attributes = node.attributes
+    style = "".join((attributes.get("style") or "").lower().split())
+    hidden = attributes.get("hidden", "until-found") != "until-found" or node.tag == "dialog"
+    hidden = hidden or attributes.get("aria-hidden") == "true"
+    if not hidden and not any(value in style for value in _STYLES):
+        return False
+    opens = attributes.get("role") == "tabpanel" or (attributes.get("id") or "") in panels
+    return not opens and not _PANEL.search(attributes.get("class") or "")
+
+
+def _is_title(button: LexborNode) -> bool:
+    """Return True for the title of a tab or of a part that opens."""
+    parent = button.parent
+    if button.tag != "button" or parent is None or button.attributes.get("role") == "tab":
+        return button.tag == "button"
+    in_title = parent.tag in HEADINGS or parent.tag == "summary"
+    return in_title and parent.text().strip() == button.text().strip()
+
+
+def _script(node: LexborNode, words: str) -> str:
+    """Return a superscript or subscript that does not run into the word before it.
+
+    A mark of a note is `word [1]`, an exponent `10^3`, an index `V_max`; `1st` and `H2O` are words.
+    """
+    parent, before = node.parent, node
+    is_note = node.css_first("a[href]") is not None
+    while before.prev is None and parent is not None and parent.tag not in BLOCKS:
+        is_note = is_note or parent.tag == "a"
+        before, parent = parent, parent.parent
+    prev = before.prev
+    last = prev.text()[-1:] if prev is not None and prev.tag not in BLOCKS | {"br"} else ""
+    if not last or last.isspace() or not has_words(words):
+        return words
+    if is_note:
+        return f" [{words.strip('[]() ')}]"
+    is_formula = node.tag == "sub" and last.isalpha() and words.isdecimal()
+    if is_formula or (last.isdecimal() and words.lower() in _ORDINALS):
+        return words
+    return ("^" if node.tag == "sup" else "_") + (f"({words})" if " " in words else words)
+
+
+def _formula(node: LexborNode) -> str:
+    """Return a formula of MathML in the notation of its author, TeX as a rule."""
+    sources = found(node, "annotation, annotation-xml")
+    source = next((one.text() for one in sources if one.tag == "annotation"), "")
+    for annotation in sources:
+        annotation.decompose()
+    return f" {node.attributes.get('alttext') or source or node.text(separator=' ')} "
