@@ -64,7 +64,7 @@ FORMATS: Mapping[str, DocumentFormat] = {
         DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
         DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
         DocumentFormat(
-            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"
+            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=2, apart=True, sidecar=".txt"
         ),
         DocumentFormat("html", (".htm", ".html", ".xhtml"), f"{_HERE}.html.html_reading", _HTML, rules=1, apart=True),
         DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx", _DOCX, rules=1, apart=True),
