@@ -278,6 +278,17 @@ def _rst(made: Made) -> bytes:
     return "\n\n".join(parts).encode() + b"\n"
 
 
+def _odt(made: Made) -> bytes:
+    """Return what docutils writes of reStructuredText."""
+    from docutils.core import publish_string
+    from docutils.writers import odf_odt
+
+    styles = str(Path(odf_odt.__file__).resolve().with_name("styles.odt"))
+    options = {"report_level": 5, "syntax_highlight": "none", "stylesheet": styles}
+    written = publish_string(_rst(made).decode(), writer="odt", settings_overrides=options)
+    return bytes(written)
+
+
 def _epub(made: Made) -> bytes:
     """Return a book, one file for each section; the files are stored in another order than they are read."""
     starts = [place for place, node in enumerate(made.nodes) if node.level in (1, 2)]
@@ -332,6 +343,7 @@ WRITERS: Mapping[str, tuple[str, Callable[[Made], bytes]]] = {
     "eml": (".eml", _eml),
     "markdown": (".md", _markdown),
     "notebook": (".ipynb", _notebook),
+    "odt": (".odt", _odt),
     "rst": (".rst", _rst),
 }
 """For each kind of file, its suffix and what writes it: PDF of one and of two columns, and others."""

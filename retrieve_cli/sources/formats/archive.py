@@ -9,7 +9,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from xml.parsers import expat
 
 from retrieve_cli.errors import BadDocument, shortened
@@ -105,13 +105,18 @@ class Archive:
         Raises:
             BadDocument: see `read` and `xml`.
         """
-        target = io.BytesIO()
-        with zipfile.ZipFile(target, "w") as file:
-            for name in names:
-                is_xml = name.endswith((".xml", ".rels"))
-                file.writestr(name, self.xml(name) if is_xml else self.read(name))
-        target.seek(0)
-        return target
+        xml = (".xml", ".rels")
+        return packed({name: (self.xml if name.endswith(xml) else self.read)(name) for name in names})
+
+
+def packed(members: Mapping[str, bytes]) -> io.BytesIO:
+    """Return a ZIP file of these members, not compressed."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    target.seek(0)
+    return target
 
 
 def check_xml(content: bytes, name: str) -> None:

@@ -56,33 +56,32 @@ class Drawer(NamedTuple):
 
 
 _HERE = "retrieve_cli.sources.formats"
+_HTML, _PPTX = ("selectolax",), ("selectolax", "python-pptx")
+_DOCX, _RST = ("selectolax", "mammoth"), ("selectolax", "docutils")
 FORMATS: Mapping[str, DocumentFormat] = {
     each.name: each
     for each in (
         DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
         DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
         DocumentFormat(
-            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"
+            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=2, apart=True, sidecar=".txt"
         ),
-        DocumentFormat(
-            "html",
-            (".htm", ".html", ".xhtml"),
-            f"{_HERE}.html.html_reading",
-            ("selectolax",),
-            rules=1,
-            apart=True,
-        ),
-        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.docx_reading", rules=1, apart=True),
+        DocumentFormat("html", (".htm", ".html", ".xhtml"), f"{_HERE}.html.html_reading", _HTML, rules=1, apart=True),
+        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx", _DOCX, rules=1, apart=True),
         DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
-        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
+        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", _RST, rules=1, apart=True),
         DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
         DocumentFormat("man", (*(f".{n}" for n in range(1, 10)), ".man"), f"{_HERE}.manpage", rules=1, apart=True),
-        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
+        DocumentFormat("pptx", (".potx", ".ppsx", ".pptm", ".pptx"), f"{_HERE}.pptx", _PPTX, rules=1, apart=True),
+        DocumentFormat("odt", (".odt", ".ott"), f"{_HERE}.odt", _HTML, rules=1, apart=True),
+        DocumentFormat("eml", (".eml",), f"{_HERE}.eml", _HTML, rules=1, apart=True),
+        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", _HTML, rules=1, apart=True),
+        DocumentFormat("epub", (".epub",), f"{_HERE}.epub", _HTML, rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
 """Formats whose pages can be drawn."""
-_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml", "man"})
+_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml", "man", "eml"})
 """Formats that are known by the name of a file."""
 _PDF = b"%PDF-"
 _PDF_WITHIN = 1024
@@ -99,10 +98,10 @@ def suffixes() -> Sequence[str]:
 def format_of(name: str, head: bytes) -> str | None:
     """Return the format of a file by its first bytes and its name; None if it is not a document.
 
-    PDF and DOCX have marks in their content and are recognised under any name. Texts are recognised by their suffix. A
-    file with the suffix of a format whose marks it lacks is of that format as well: its parser reports the defect. But
-    suffixes of manual pages are numbers, which other files have, too. Prose may have no suffix. Of a file in gzip, the
-    content and the rest of the name count.
+    PDF and ZIP files of documents have marks in their content and are recognised under any name. Texts are recognised
+    by their suffix. A file with the suffix of a format whose marks it lacks is of that format as well: its parser
+    reports the defect. But suffixes of manual pages are numbers, which other files have, too. Mail and prose may have
+    no suffix. Of a file in gzip, the content and the rest of the name count.
     """
     if is_gzip(name, head):
         name, head = name[: -len(GZIP)], _inflated(head, 31, len(head))
@@ -112,10 +111,12 @@ def format_of(name: str, head: bytes) -> str | None:
     text = by_name in _TEXTS
     if head.startswith(_PDF) or (not text and _PDF in head[:_PDF_WITHIN]):
         return "pdf"
-    if looks_like_docx(head):
-        return "docx"
-    if by_name in ("pdf", "docx", None) and (by_name or not suffix) and looks_like_html(head):
+    if (kind := zipped_format(head)) in FORMATS:
+        return kind
+    if by_name in ("pdf", "docx", "pptx", "odt", "epub", None) and (by_name or not suffix) and looks_like_html(head):
         return "html"
+    if by_name is None and not dot and looks_like_mail(head):
+        return "eml"
     if by_name is None and not dot and looks_like_prose(name, head):
         return "text"
     return by_name if by_name != "man" or not head or _MANUAL.search(head) else None
@@ -211,6 +212,16 @@ def looks_like_prose(name: str, head: bytes) -> bool:
     return enough and (not head.isascii() or space >= _LEAST_SPACE * len(head))
 
 
+_HEADERS = re.compile(rb"(?:From [^\n]*+\n)?+((?:[!-9;-~]++:[^\n]*+\n|[ \t][^\n]*+\n)++)")
+
+
+def looks_like_mail(head: bytes) -> bool:
+    """Return True if a file begins with the headers of a mail."""
+    headers = _HEADERS.match(head.replace(b"\r\n", b"\n"))
+    names = {line.partition(b":")[0].lower() for line in headers[1].splitlines()} if headers else set()
+    return {b"from", b"date"} <= names and not names.isdisjoint((b"subject", b"message-id", b"received"))
+
+
 GZIP = ".gz"
 
 
@@ -254,33 +265,34 @@ def ungzipped(content: bytes, name: str, limits: ParsingLimits, *, most: int) ->
 
 
 _HEADER = b"PK\x03\x04"
-_TYPES = b"[Content_Types].xml"
-_MARKS = (b"wordprocessingml.document.main", b"wordprocessingml.template.main", b"ms-word.")
-"""Types of the main part of documents and templates; those with macros are `application/vnd.ms-word…`."""
+_FOLDERS = {b"word": "docx", b"ppt": "pptx"}
+_TYPE = re.compile(
+    rb"(?P<docx>wordprocessingml|ms-word)\.[\w.]{1,60}main\+xml|(?P<pptx>presentationml|ms-powerpoint)\.[\w.]{1,60}main\+xml"
+    rb"|(?P<odt>vnd\.oasis\.opendocument\.text)|(?P<epub>application/epub\+zip)"
+)
+"""Types of the main part of an Office document, and of the whole file in its first member."""
 
 
-def looks_like_docx(head: bytes) -> bool:
-    """Return True if a file begins as a Word document does: `head` is its first 4 KB.
-
-    A ZIP file is one if a member of it is in `word/`, or if its content types name a Word document.
-    """
-    if not head.startswith(_HEADER):
-        return False
-    start = 0
+def zipped_format(head: bytes) -> str | None:
+    """Return the format of a ZIP file from its first 4 KB: by the folder of a member, or by the types that a member
+    names; None for any other file."""
+    start = 0 if head.startswith(_HEADER) else -1
     while start >= 0:
         length = int.from_bytes(head[start + 26 : start + 28], "little")
-        member = head[start + 30 : start + 30 + length]
-        if member.startswith((b"word/", b"word\\")):
-            return True
-        if member == _TYPES and any(mark in _unpacked(head, start, length) for mark in _MARKS):
-            return True
+        member = head[start + 30 : start + 30 + length].replace(b"\\", b"/")
+        folder = member.partition(b"/")[0]
+        if folder in _FOLDERS and folder != member:
+            return _FOLDERS[folder]
+        if member in (b"[Content_Types].xml", b"mimetype") and (kind := _TYPE.search(_unpacked(head, start, length))):
+            return kind.lastgroup
         start = head.find(_HEADER, start + 30)
-    return False
+    return None
 
 
 def _unpacked(head: bytes, start: int, length: int) -> bytes:
     """Return the beginning of the member whose header is at `start`."""
     body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
     if head[start + 8 : start + 10] == b"\0\0":
-        return head[body:]
+        size = int.from_bytes(head[start + 18 : start + 22], "little")  # 0: it is written behind the member
+        return head[body : body + (size or len(head))]
     return _inflated(head[body:], -15, 2**16)

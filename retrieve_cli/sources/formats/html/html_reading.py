@@ -72,13 +72,15 @@ def html_document(
     dropped, notice = write_page(writer, page, main_content=main_content)
     text = writer.text
     _check_text(text, page, fallback)
-    firsts = [block for block in writer.blocks if block.kind == "heading" and block.level == 1]
-    heading = text[firsts[0].start : firsts[0].end] if len(firsts) == 1 else ""
+    headings = [block for block in writer.blocks if block.kind == "heading"]
+    words = {block: text[block.start : block.end] for block in headings}
+    firsts = [words[block] for block in headings if block.level == 1]
+    own = metadata_of(page, heading=firsts[0] if len(firsts) == 1 else "")
     return Parsed(
         text,
         layout=Layout(writer.blocks),
-        metadata={**metadata_of(page, heading=heading), **(metadata or {})},
-        title=title,
+        metadata={**own, **(metadata or {})},
+        title=title or next(iter(words.values()), ""),
         notices=(*notices, *((notice,) if notice else ())),
         dropped=dropped,
     )
@@ -159,7 +161,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         if content.startswith(bom):
             return _decoded(content[len(bom) :], codec)
     label = _declared(content)
-    if codec := _codec(label):
+    if codec := codec_of(label):
         return _decoded(content, codec)
     unknown = (f"its character set {quoted(label)} is not known",) if label else ()
     try:
@@ -170,7 +172,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         return text, (*unknown, reason)
 
 
-def _codec(label: str) -> str:
+def codec_of(label: str) -> str:
     """Return the codec that browsers use for a label; empty for an unknown label."""
     try:
         codec = codecs.lookup(_OTHER_LABELS.get(label.lower(), label)).name

@@ -48,9 +48,9 @@ def main() -> None:
     with suppress(EOFError, OSError):
         for _ in range(_MOST_DOCUMENTS):
             request, contents = pipe.recv()
-            _send(pipe, messages.BEGUN, b"")
+            pipe.send_bytes(messages.BEGUN)
             form, content = _answer(request, contents, pipe)
-            _send(pipe, form, content)
+            pipe.send_bytes(form + content)
             del request, contents, content
             gc.collect()
             if form == messages.OUT_OF_MEMORY or _data_bytes() > _WORN * memory_bytes:
@@ -111,11 +111,7 @@ def _data_bytes() -> int:
         return 0
 
 
-def _send(pipe: Connection, form: int, content: bytes) -> None:
-    pipe.send_bytes(bytes((form,)) + content)
-
-
-def _answer(request: ParseRequest, contents: list[bytes], pipe: Connection) -> tuple[int, bytes]:
+def _answer(request: ParseRequest, contents: list[bytes], pipe: Connection) -> tuple[bytes, bytes]:
     """Read a document; return the form of the answer and its content."""
     message, hint, foreign = "", "", False
     try:
@@ -145,17 +141,15 @@ def _content(request: ParseRequest, contents: list[bytes], pipe: Connection) -> 
     limits, module = request.limits, import_module(request.module)
     content = ungzipped(contents[0], request.name, limits, most=limits.max_bytes)
 
-    def on_page(number: int) -> None:
-        _send(pipe, messages.PAGE, number.to_bytes(8, "little"))
-
     if request.table is not None:
         for rows in module.parts(content, *request.table, max_cells=limits.max_cells):
-            _send(pipe, messages.ROWS, rows)
+            pipe.send_bytes(messages.ROWS + rows)
         return b""
+    named = {"on_page": lambda number: pipe.send_bytes(messages.PAGE + number.to_bytes(8, "little"))}
     if request.pages is not None:
-        return bytes(module.render(content, request.pages, marks=request.marks, on_page=on_page))
-    extra = {"sidecar": contents[1]} if contents[1:] else {}
-    return messages.packed(module.parse(content, name=request.name, limits=limits, on_page=on_page, **extra))
+        return bytes(module.render(content, request.pages, marks=request.marks, **named))
+    sidecar = {"sidecar": contents[1]} if contents[1:] else {}
+    return messages.packed(module.parse(content, name=request.name, limits=limits, **named, **sidecar))
 
 
 if __name__ == "__main__":

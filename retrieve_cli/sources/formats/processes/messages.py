@@ -20,7 +20,7 @@ from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
-BEGUN, PAGE, ROWS, DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"bprdixm"
+BEGUN, PAGE, ROWS, DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"b", b"p", b"r", b"d", b"i", b"x", b"m"
 """Forms: a request has arrived; number of a page that is read; some rows of a table. The others end an answer: a
 document; a picture; message, hint, and whether it is no document at all; nothing."""
 _FARTHEST = 1e7
@@ -46,7 +46,7 @@ class ParseRequest(NamedTuple):
     """Kind of a table and its sheet: reads its rows instead of parsing the file."""
 
     @property
-    def form(self) -> int:
+    def form(self) -> bytes:
         """Form of the answer if all goes well."""
         return DOCUMENT if self.pages is None else PICTURE
 

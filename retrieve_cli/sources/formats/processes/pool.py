@@ -121,10 +121,10 @@ class ReaderProcess:
     def _exchange(self, request: ParseRequest, contents: list[bytes]) -> Iterator[bytes]:
         """Send a request and yield its answers. Raises: EOFError, OSError, ValueError."""
         self._pipe.send((request._replace(path=Path(), sidecar=None), contents))
-        form = 0
+        form = b""
         while form != request.form:
             answer = self._pipe.recv_bytes(request.longest + 1)
-            form, content = answer[0] if answer else 0, answer[1:]
+            form, content = answer[:1], answer[1:]
             if form in (messages.ROWS, request.form):
                 yield content
             elif form == messages.PAGE:

@@ -5,30 +5,26 @@ import zipfile
 from collections.abc import Mapping
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.docx.docx_reading import parse
+from retrieve_cli.sources.formats.docx import parse
 from retrieve_cli.sources.formats.formats import ParsingLimits
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 SPACES = (
-    f'xmlns:w="{W}" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
-    ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" xmlns:v="urn:schemas-microsoft-com:vml"'
+    f'xmlns:w="{W}" xmlns:r="{OFFICE}/relationships" xmlns:m="{OFFICE}/math" xmlns:v="urn:schemas-microsoft-com:vml"'
     ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
-    ' xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"'
-    ' xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"'
-    ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 )
-RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-KIND = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 TYPES = (
-    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    f'<Override PartName="/word/document.xml" ContentType="{KIND}"/></Types>'
+    f'<Types xmlns="{PACKAGE}/content-types"><Override PartName="/word/document.xml" ContentType='
+    '"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
 )
 
 
-def p(text: str = "", properties: str = "", *, inner: str = "") -> str:
+def p(text: str = "", style: str = "", *, inner: str = "") -> str:
     """A paragraph with a run of text, and further content."""
-    run = f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>' if text else ""
-    return f"<w:p><w:pPr>{properties}</w:pPr>{run}{inner}</w:p>"
+    named = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{named}{r(t(text)) if text else ''}{inner}</w:p>"
 
 
 def r(inner: str, properties: str = "") -> str:
@@ -39,24 +35,12 @@ def t(text: str) -> str:
     return f'<w:t xml:space="preserve">{text}</w:t>'
 
 
-def item(text: str, number: int, level: int = 0) -> str:
-    """A paragraph of a list."""
-    return p(text, f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>')
-
-
 def cell(content: str, properties: str = "") -> str:
     return f"<w:tc><w:tcPr>{properties}</w:tcPr>{content}</w:tc>"
 
 
 def table(*rows: str) -> str:
     return "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
-
-
-def level(number: int, form: str, text: str, *, start: int = 1, more: str = "") -> str:
-    return (
-        f'<w:lvl w:ilvl="{number}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{more}'
-        f'<w:lvlText w:val="{text}"/></w:lvl>'
-    )
 
 
 def word_file(
@@ -68,20 +52,18 @@ def word_file(
     others: Mapping[str, bytes] | None = None,
     compression: int = zipfile.ZIP_DEFLATED,
 ) -> bytes:
-    """A package whose main part has this body; `parts` are the contents of `styles`, `numbering`, `footnotes` …"""
+    """A package whose main part has this body; `parts` are the contents of `styles`, `footnotes` …"""
     parts = parts or {}
-    related = "".join(f'<Relationship Id="{name}" Type="{RELATIONS}/{name}" Target="{name}.xml"/>' for name in parts)
-    package = "http://schemas.openxmlformats.org/package/2006"
+    kinds = f"{OFFICE}/relationships"
+    related = "".join(f'<Relationship Id="{name}" Type="{kinds}/{name}" Target="{name}.xml"/>' for name in parts)
+    main = f'<Relationship Id="a" Type="{kinds}/officeDocument" Target="word/document.xml"/>'
+    spaces = 'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"'
     members = {
         "[Content_Types].xml": TYPES,
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships">'
-        f'<Relationship Id="a" Type="{RELATIONS}/officeDocument" Target="word/document.xml"/>'
-        f'<Relationship Id="b" Type="{package}/relationships/metadata/core-properties" Target="docProps/core.xml"/>'
-        "</Relationships>",
-        "word/_rels/document.xml.rels": f'<Relationships xmlns="{package}/relationships">{related}</Relationships>',
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{main}</Relationships>',
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">{related}</Relationships>',
         "word/document.xml": f"{document_type}<w:document {SPACES}><w:body>{body}</w:body></w:document>",
-        "docProps/core.xml": f'<cp:coreProperties xmlns:cp="{package}/metadata/core-properties" '
-        'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/">'
+        "docProps/core.xml": f'<cp:coreProperties xmlns:cp="{PACKAGE}/metadata/core-properties" {spaces}>'
         f"{core}</cp:coreProperties>",
         **{f"word/{name}.xml": f"<w:{name} {SPACES}>{content}</w:{name}>" for name, content in parts.items()},
     }
@@ -95,12 +77,6 @@ def archive(members: Mapping[str, str | bytes], compression: int = zipfile.ZIP_D
         for name, content in members.items():
             file.writestr(name, content)
     return stream.getvalue()
-
-
-def members_of(content: bytes) -> dict[str, bytes]:
-    """The members of a ZIP file."""
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        return {name: file.read(name) for name in file.namelist()}
 
 
 def read(content: bytes, **limits: float) -> Parsed:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from sources.formats.layouts import blocks, read
 
-from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats import json_text
-from retrieve_cli.sources.formats.formats import ParsingLimits
-
-
-def parse(text: str) -> Parsed:
-    return json_text.parse(text.encode(), name="a b.jsonl", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 @pytest.mark.parametrize(
@@ -20,33 +14,30 @@ def parse(text: str) -> Parsed:
 )
 def test_a_catalog_is_not_read(text: str) -> None:
     with pytest.raises(BadDocument, match="looks like a catalog") as error:
-        parse(text)
-    assert error.value.hint == "retrieve build --catalog a b.jsonl"
+        read("json", text.encode())
+    assert error.value.hint == "retrieve build --catalog a b.json"
 
 
 @pytest.mark.parametrize(
-    "text", ['{\n "name": "a",\n "description": "b"\n}', '[1, "x"]', '{"name": "a"}\n{"name": "b"}', '"word"', "[]x"]
-)
-def test_other_json_is_text_with_a_notice(text: str) -> None:
-    parsed = parse(text)
-    assert parsed.text == text
-    assert parsed.layout is None
-    assert len(parsed.notices) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "notice"),
     [
+        ('{\n "name": "a",\n "description": "b"\n}', "JSON is indexed as plain text"),
+        ('[1, "x"]', "JSON is indexed as plain text"),
+        ('{"name": "a"}\n\n{"name": "b"}\n', "JSON is indexed as plain text"),
+        ("[]x", "line 1, column 3"),
         ('{"a": 1,\n oops}', "line 2, column 2"),
         ("[" * 100_000 + "a", "nested"),
         ('{"a": 1}\n{"b"}\n', "line 2"),
         ("1" * 5000, "too long"),
     ],
 )
-def test_invalid_json_is_text_with_the_place_of_the_error(text: str, reason: str) -> None:
-    assert reason in parse(text).notices[0]
+def test_other_json_is_text_with_a_notice_even_if_it_is_invalid(text: str, notice: str) -> None:
+    parsed = read("json", text.encode())
+    assert parsed.text == text
+    assert blocks(parsed) == [("code", text)]
+    assert notice in parsed.notices[0]
 
 
 def test_a_file_without_text_is_rejected() -> None:
     with pytest.raises(BadDocument, match="no text"):
-        parse("[{}, []]")
+        read("json", b"[{}, []]")

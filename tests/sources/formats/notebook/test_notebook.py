@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 
 import pytest
-from sources.formats.layouts import levelled
+from sources.formats.layouts import levelled, read
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.notebook import parse as parse_notebook
 
 
 def parse(notebook: Json) -> Parsed:
-    content = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
-    return parse_notebook(content, name="a.ipynb", limits=ParsingLimits(), on_page=lambda page: None)
+    return read("notebook", json.dumps(notebook).encode())
 
 
 MARKDOWN = (
-    "# Lungs #\nIntro\n\nOther\n-----\n\n- a\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n```\n# code\n\nend\n```\n"
+    "# Lungs #\nIntro\n\n- a\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n![p](attachment:p)\n\n```\n# never closed\n"
 )
 NOTEBOOK = {
     "nbformat": 4,
     "metadata": {"kernelspec": {"language": "Python"}, "authors": [{"name": "Ada"}]},
     "cells": [
-        {"cell_type": "markdown", "source": MARKDOWN.splitlines(keepends=True)},
+        {
+            "cell_type": "markdown",
+            "source": MARKDOWN.splitlines(keepends=True),
+            "attachments": {"p": {"image/png": "A"}},
+        },
         {
             "cell_type": "code",
-            "source": ["import numpy\n", "\n", "numpy.ones(3)\n"],
+            "source": ["import numpy\n", "\n", "'''```'''\n"],
             "outputs": [
                 {"output_type": "stream", "text": ["10%\r", "100%\n", "\x1b[31mred\x1b[0m\n"]},
                 {"output_type": "execute_result", "data": {"text/plain": "array([1.])", "text/html": "<b>"}},
@@ -36,39 +37,38 @@ NOTEBOOK = {
                 {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": ["\x1b[0;31m..."]},
             ],
         },
+        {"cell_type": "raw", "source": "as it is"},
     ],
 }
 
 
-def test_cells_and_their_text_outputs_are_read_in_order() -> None:
-    assert levelled(parse(NOTEBOOK)) == [
-        ("heading", 1, "Lungs"), ("paragraph", 0, "Intro"), ("heading", 2, "Other"), ("list", 0, "- a\n- b"),
-        ("table", 0, "| x | y |\n|---|---|\n| 1 | 2 |"), ("code", 0, "```\n# code\n\nend\n```"),
-        ("code", 0, "import numpy\n\nnumpy.ones(3)"), ("code", 0, "100%\nred"), ("code", 0, "array([1.])"),
-        ("code", 0, "ValueError: no"),
+def test_cells_and_their_text_outputs_are_markdown_in_order() -> None:
+    made = parse(NOTEBOOK)
+    assert levelled(made) == [
+        ("heading", 1, "# Lungs #"), ("paragraph", 0, "Intro"), ("list", 0, "- a\n- b"),
+        ("table", 0, "| x | y |\n|---|---|\n| 1 | 2 |"), ("caption", 0, "![p](attachment:p)"),
+        ("code", 0, "```\n# never closed"), ("code", 0, "````python\nimport numpy\n\n'''```'''\n````"),
+        ("code", 0, "```\n100%\nred\n```"), ("code", 0, "```\narray([1.])\n```"),
+        ("code", 0, "```\nValueError: no\n```"), ("paragraph", 0, "as it is"),
     ]  # fmt: skip
-    assert parse(NOTEBOOK).metadata == {"title": "Lungs", "language": "python", "author": "Ada"}
+    assert made.metadata == {"language": "python", "author": "Ada"}
+    assert made.title == "Lungs"
+    assert [(text.reason, text.text) for text in made.dropped] == [("picture", "p"), ("picture", "image/png")]
 
 
 def test_notebooks_of_format_3_are_read() -> None:
-    cells = [
-        {"cell_type": "heading", "level": 2, "source": "Old"},
-        {
-            "cell_type": "code",
-            "input": "1 + 1",
-            "language": "python",
-            "outputs": [{"output_type": "pyout", "text": "2"}],
-        },
-    ]
-    notebook = {"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
-    assert levelled(parse(notebook)) == [("heading", 2, "Old"), ("code", 0, "1 + 1"), ("code", 0, "2")]
+    code = {"cell_type": "code", "input": "1 + 1", "outputs": [{"output_type": "pyout", "text": "2"}, {"png": "AAAA"}]}
+    cells = [{"cell_type": "heading", "level": 2, "source": "Old"}, code]
+    made = parse({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]})
+    assert levelled(made) == [("heading", 2, "## Old"), ("code", 0, "```\n1 + 1\n```"), ("code", 0, "```\n2\n```")]
+    assert [text.text for text in made.dropped] == ["png"]
 
 
 def test_outputs_are_bounded_and_that_is_said() -> None:
     output = {"output_type": "stream", "text": "x y\n" * 100_000}
     parsed = parse({"cells": [{"cell_type": "code", "source": "run()", "outputs": [output] * 100}]})
     assert len(parsed.text) < 1_100_000
-    assert any("cut" in notice for notice in parsed.notices)
+    assert parsed.notices == ("its outputs are cut at 20,000 characters each",)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_outputs_are_bounded_and_that_is_said() -> None:
         (b'{"a": 1}', "no list of cells"),
         (b"[]", "no list of cells"),
         (b'{"cells": [1, null, {"cell_type": "code", "source": 5, "outputs": [{"data": 4}]}]}', "no text"),
-        (b"\xff", "UTF-8"),
+        (b"\0\xff", "not a text"),
         (b'{"cells": ' + b"9" * 5000 + b"}", "number"),
     ],
 )
 def test_a_file_that_is_not_a_notebook_says_why(content: bytes, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
-        parse(content)
+        read("notebook", content)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,13 +38,6 @@ def alone() -> Iterator[ParserPool]:
 
 
 @pytest.fixture
-def fresh() -> Iterator[ParserPool]:
-    """A pool that has done nothing yet, of two processes."""
-    with closing(ParserPool(256 * MB, workers=2)) as made:
-        yield made
-
-
-@pytest.fixture
 def pipe(tmp_path: Path) -> Path:
     """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
     path = tmp_path / "pipe"
@@ -52,29 +45,18 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-@contextmanager
-def heeding_interrupts() -> Iterator[None]:
-    """Let processes that are started here heed SIGINT, which a job in the background ignores."""
+def start(*arguments: object, code: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+    """Start the program; it heeds SIGINT, which a job in the background ignores."""
+    words = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        return subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": paths, **environment}, start_new_session=True,
+        )  # fmt: skip
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def start(*arguments: object, code: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
-    """Start the program."""
-    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    with heeding_interrupts():
-        return subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": paths, **environment},
-            start_new_session=True,
-        )
 
 
 def ended(pid: int) -> bool:
@@ -87,12 +69,7 @@ def ended(pid: int) -> bool:
 
 def children(pid: int) -> list[int]:
     """Return the processes that a process has started and that live."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:
-            continue
-        if int(parent) == pid and state not in "ZX":
-            found.append(int(path.parent.name))
-    return found
+    numbers = [
+        int(number) for path in Path(f"/proc/{pid}/task").glob("*/children") for number in path.read_text().split()
+    ]
+    return [number for number in numbers if not ended(number)]

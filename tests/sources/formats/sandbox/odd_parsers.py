@@ -109,22 +109,12 @@ def _kill(number: int) -> None:
     signal.raise_signal(number)
 
 
-def _reject(message: str) -> None:
-    raise BadDocument(message, hint="a hint")
-
-
-def _fail(message: str) -> None:
-    raise LookupError(message)
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _recurse(_: Any) -> Any:
     return _recurse(_)
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
-    for descriptor in (1, 2):
-        os.write(descriptor, text.encode())
 
 
 def _state(_: Any) -> str:
@@ -148,13 +138,6 @@ def _attempt(told: list[Any]) -> str:
         return f"rejected: {type(error).__name__}: {error}"
 
 
-def _fork() -> int:
-    pid = os.fork()
-    if not pid:
-        os._exit(0)
-    return pid
-
-
 FORBIDDEN: dict[str, Callable[..., Any]] = {
     "connect": lambda port: socket.create_connection(("127.0.0.1", int(port) if port.isdigit() else 9), 5),
     "udp": lambda _: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
@@ -166,7 +149,7 @@ FORBIDDEN: dict[str, Callable[..., Any]] = {
     "link": lambda path: Path(path + "-link").symlink_to("/"),
     "chmod": lambda path: Path(path).chmod(0o777),
     "run": lambda _: subprocess.run(["/bin/true"], check=True),
-    "fork": lambda _: _fork(),
+    "fork": lambda _: os.fork(),
     "kill": lambda _: os.kill(os.getppid(), 0),
 }
 
@@ -215,8 +198,9 @@ RICH = Parsed(
 
 DEEDS: dict[str, Callable[[Any], Any]] = {
     "say": str, "eat": lambda n: len([bytearray(MB) for _ in range(n)]), "hold": _hold, "eat in c": _eat_in_c,
-    "spin": _spin, "sleep": lambda seconds: threading.Event().wait(seconds), "kill": _kill, "reject": _reject,
-    "recurse": _recurse, "fail": _fail, "print": _print, "exit": os._exit, "state": _state,
+    "spin": _spin, "sleep": lambda seconds: threading.Event().wait(seconds), "kill": _kill, "recurse": _recurse,
+    "reject": lambda text: _raise(BadDocument(text, hint="a hint")), "fail": lambda text: _raise(LookupError(text)),
+    "print": lambda text: os.write(2, text.encode()), "exit": os._exit, "state": _state,
     "pid": lambda _: os.getpid(), "attempt": _attempt, "answer": _answer, "rich": lambda _: RICH,
     "bytes": lambda text: text.encode("latin-1"), "read": lambda pipe: Path(pipe).read_text(),
 }  # fmt: skip

@@ -43,51 +43,22 @@ def is_rejected(content: bytes) -> bool:
 
 
 BLOCK, PAGE = [0, 5, "heading", 1, "", ""], [1, "", 1.0, 1.0, 0, 19, False, False]
-BLOCKS: Sequence[Any] = (
-    [[0, 20, "paragraph", 0]],
-    [[-1, 5, "paragraph", 0]],
-    [[5, 0, "paragraph", 0]],
-    [[0.5, 5, "paragraph", 0]],
-    [[True, 5, "paragraph", 0]],
-    [BLOCK, BLOCK],
-    [[0, 5, "picture", 0]],
-    [[0, 5, [], 0]],
-    [[0, 5, "heading", 9]],
-    {},
-    None,
-)
-PAGES: Sequence[Any] = (
-    [[1, "", 1.0, 1.0, 0, 20, False, False]],
-    [PAGE, PAGE],
-    [[0, "", 1.0, 1.0, 0, 19, False, False]],
-    [[2**60, "", 1.0, 1.0, 0, 19, False, False]],
-    [[1, None, 1.0, 1.0, 0, 19, False, False]],
-    [[1, "", -1.0, 1.0, 0, 19, False, False]],
-    [[1, "", 1e300, 1.0, 0, 19, False, False]],
-    [[1, "", 1.0, 1.0, 0, 19, 0, False]],
-    [PAGE],
-    "none",
-)
-OTHERS: Sequence[tuple[str, Any]] = (
-    ("title", None),
-    ("title", "\ud800"),
-    ("body_start", 99),
-    ("body_start", -1),
-    ("notices", [1]),
-    ("notices", "one"),
-    ("dropped", [["running head"]]),
-    ("dropped", [["running head", "a", "b"]]),
-    ("metadata", []),
-    ("metadata", {"n": 10**400}),
-    ("metadata", {"n": float("nan")}),
-    ("metadata", {"n": [float("inf")]}),
-)
+WRONG: dict[str, Sequence[Any]] = {
+    "blocks": (
+        [[0, 20, "list", 0]], [[-1, 5, "list", 0]], [[5, 0, "list", 0]], [[0.5, 5, "list", 0]], [[True, 5, "list", 0]],
+        [BLOCK, BLOCK], [[0, 5, "picture", 0]], [[0, 5, [], 0]], [[0, 5, "heading", 9]], {}, None,
+    ),
+    "pages": (
+        [[1, "", 1, 1, 0, 20]], [PAGE, PAGE], [[0, "", 1, 1, 0, 19]], [[2**60, "", 1, 1, 0, 19]], [PAGE], "none",
+        [[1, None, 1, 1, 0, 19]], [[1, "", -1, 1, 0, 19]], [[1, "", 1e300, 1, 0, 19]], [[1, "", 1, 1, 0, 19, 0]],
+    ),
+    "title": (None, "\ud800"), "body_start": (99, -1), "notices": ([1], "one"), "in_lines": (1, None),
+    "dropped": ([["running head"]], [["running head", "a", "b"]]),
+    "metadata": ([], {"n": 10**400}, {"n": float("nan")}, {"n": [float("inf")]}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [*(("blocks", value) for value in BLOCKS), *(("pages", value) for value in PAGES), *OTHERS],
-)
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key in WRONG for value in WRONG[key]])
 def test_a_structure_that_does_not_fit_the_text_is_rejected(key: str, value: object) -> None:
     head, text, words = msgspec.msgpack.decode(packed(RICH))
     forged = json.dumps({**json.loads(head), key: value}).encode()
@@ -138,28 +109,18 @@ def test_no_damage_of_the_bytes_passes_for_a_document_with_places_outside_its_te
 HEAD = chunk(b"IHDR", HEADER)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"<svg/>",
-        POINT[:-1],
-        SIGNATURE,
-        SIGNATURE + END,
-        SIGNATURE + PIXELS + END,
-        POINT + b"<script>",
-        POINT + POINT[len(SIGNATURE) :],
-        POINT.replace(PIXELS, PIXELS[:-1] + b"?"),
-        SIGNATURE + HEAD + END,
-        SIGNATURE + HEAD + chunk(b"iCCP", b"x") + PIXELS + END,
-        SIGNATURE + chunk(b"IHDR", HEADER[:-1]) + PIXELS + END,
-        SIGNATURE + chunk(b"IHDR", HEADER + b"\0") + PIXELS + END,
-        SIGNATURE + HEAD + PIXELS + chunk(b"IEND", b"more"),
-        SIGNATURE + struct.pack(">I4s", 0xFFFFFFFF, b"IHDR") + POINT,
-        SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1 << 30, 1, 8, 2, 0, 0, 0)) + PIXELS + END,
-        SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 16, 6, 0, 0, 1)) + PIXELS + END,
-    ],
-)
+PICTURES = (
+    b"", b"<svg/>", POINT[:-1], SIGNATURE, SIGNATURE + END, SIGNATURE + PIXELS + END, POINT + b"<script>",
+    POINT + POINT[len(SIGNATURE) :], POINT.replace(PIXELS, PIXELS[:-1] + b"?"), SIGNATURE + HEAD + END,
+    SIGNATURE + HEAD + chunk(b"iCCP", b"x") + PIXELS + END, SIGNATURE + chunk(b"IHDR", HEADER[:-1]) + PIXELS + END,
+    SIGNATURE + chunk(b"IHDR", HEADER + b"\0") + PIXELS + END, SIGNATURE + HEAD + PIXELS + chunk(b"IEND", b"more"),
+    SIGNATURE + struct.pack(">I4s", 0xFFFFFFFF, b"IHDR") + POINT,
+    SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1 << 30, 1, 8, 2, 0, 0, 0)) + PIXELS + END,
+    SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 16, 6, 0, 0, 1)) + PIXELS + END,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("content", PICTURES)
 def test_a_picture_with_other_parts_than_header_and_pixels_is_rejected(content: bytes) -> None:
     assert checked_picture(POINT) == POINT
     with pytest.raises(ValueError, match=r"picture|PNG"):
