@@ -281,8 +281,10 @@ def _rst(made: Made) -> bytes:
 def _odt(made: Made) -> bytes:
     """Return what docutils writes of reStructuredText."""
     from docutils.core import publish_string
+    from docutils.writers import odf_odt
 
-    options = {"report_level": 5, "create_links": False, "syntax_highlight": "none"}
+    styles = str(Path(odf_odt.__file__).resolve().with_name("styles.odt"))
+    options = {"report_level": 5, "syntax_highlight": "none", "stylesheet": styles}
     written = publish_string(_rst(made).decode(), writer="odt", settings_overrides=options)
     return bytes(written)
 

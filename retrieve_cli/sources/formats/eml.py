@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message as Mail
 from email.utils import getaddresses, parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from retrieve_cli.contracts import Json, Parsed
@@ -21,15 +21,12 @@ from retrieve_cli.errors import BadDocument, NotADocument
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.composed import joined, piece
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.html.html_reading import html_document
+from retrieve_cli.sources.formats.html.html_reading import codec_of, html_document
 from retrieve_cli.untrusted.texts import user_text
 
 _LONGEST = 10_000
 """Characters of a header that are read."""
-_CHARSET = re.compile(
-    r"utf-?(?:8|16)|us-ascii|iso-8859-\d{1,2}|(?:windows-|cp)\d{3,4}|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr)"
-    r"|shift_jis|iso-2022-jp"
-)
+_READ = ("text/plain", "text/html", "multipart/")
 _GAP = re.compile(r"\n(?:[ \t]*+\n)++")
 
 
@@ -61,33 +58,36 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
 
 def _parts(mail: Mail, level: int) -> Iterator[Parsed]:
     """Yield the subject, people and date, texts, attachments and inner messages of a message."""
-    yield piece(_header(mail, "Subject"), "heading", level=min(6, level))
-    lines = {name: ", ".join(_people(mail, name)) for name in ("From", "To", "Cc")} | {"Date": _date(mail)}
-    yield piece("\n".join(f"{name}: {words}" for name, words in lines.items() if words))
+    subject = _header(mail, "Subject")
+    people = {name: ", ".join(_people(mail, name)) for name in ("From", "To", "Cc")} | {"Date": _date(mail)}
+    texts: list[Parsed] = []
     attached: list[str] = []
     inner: list[Mail] = []
     for part in _leaves(mail):
-        kind = part.get_content_type()
-        payload: Any = part.get_payload()
-        if kind == "message/rfc822" and part.is_multipart():
+        kind, payload = part.get_content_type(), part.get_payload()
+        if kind == "message/rfc822" and isinstance(payload, list):
             inner += payload
-        elif part.get_content_disposition() == "attachment" or not kind.startswith(
-            ("text/plain", "text/html", "multi")
-        ):
+        elif part.get_content_disposition() == "attachment" or not kind.startswith(_READ):
             attached.append(f"{_words(part.get_filename() or '') or 'without a name'} ({kind})")
         elif kind == "text/html":
-            yield _html(_text(part), level)
+            texts.append(_html(_text(part), level))
         else:
             for text in _GAP.split(_text(part)):
                 quoted = all(line.startswith(">") for line in text.splitlines())
-                yield piece(text.strip("\n").rstrip(), "quote" if quoted else "paragraph")
+                texts.append(piece(text.strip("\n").rstrip(), "quote" if quoted else "paragraph"))
+    body = joined(texts)
+    heads = (block for block in (body.layout.blocks if body.layout else ()) if block.kind == "heading")
+    if subject not in (body.text[head.start : head.end] for head in islice(heads, 1)):  # HTML may repeat it
+        yield piece(subject, "heading", level=min(6, level))
+    yield piece("\n".join(f"{name}: {words}" for name, words in people.items() if words))
+    yield body
     names = "\n".join(["Attachments:", *(f"- {name}" for name in attached)]) if attached else ""
     yield replace(piece(names, "list"), dropped=tuple(Dropped("attachment", name) for name in attached))
     for message in inner:
         yield from _parts(message, level + 1)
 
 
-def _leaves(part: Any) -> list[Mail]:
+def _leaves(part: Any) -> list[Any]:
     """Return the parts that have no parts themselves; of alternatives, no HTML if there is text."""
     if part.get_content_maintype() != "multipart" or not part.is_multipart():
         return [part]
@@ -111,13 +111,10 @@ def _html(html: str, level: int) -> Parsed:
 
 def _text(part: Mail) -> str:
     """Return the text of a part in its charset, or in the likely one if it names none."""
-    content = part.get_payload(decode=True)
-    content = content if isinstance(content, bytes) else b""
-    charset = part.get_content_charset("")
-    with suppress(LookupError):  # iso-8859-12
-        if _CHARSET.fullmatch(charset):
-            return content.decode(charset, "replace").replace("\r\n", "\n")
-    return (user_text(content) or (content.decode("latin-1"), ""))[0]
+    content: Any = part.get_payload(decode=True) or b""
+    codec = codec_of(part.get_content_charset(""))
+    text = content.decode(codec, "replace") if codec else (user_text(content) or (content.decode("latin-1"),))[0]
+    return str(text).replace("\r\n", "\n")
 
 
 def _words(value: str) -> str:

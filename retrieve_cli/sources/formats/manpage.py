@@ -9,6 +9,7 @@ from unicodedata import normalize
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.errors import BadDocument, NotADocument
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.composed import joined, piece
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import decoded
@@ -16,15 +17,17 @@ from retrieve_cli.sources.formats.markdown import decoded
 _HEADS = {"SH": 1, "Sh": 1, "SS": 2, "Ss": 2}
 _ITEMS = frozenset("TP TQ IP HP It".split())
 _LITERAL = frozenset("nf EX TS Vb -literal -unfilled".split())
-_ENDS = _ITEMS | frozenset("nf fi EX EE TS TE Vb Ve Bd Ed".split())
 _PARTS = frozenset("br sp P PP LP Pp Sp RS RE El INDENT UNINDENT".split())
-_SILENT = _PARTS | frozenset("UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS".split())
+_BREAKS = _ITEMS | _HEADS.keys() | frozenset("nf fi EX EE TS TE Vb Ve Bd Ed".split())
+_SILENT = _PARTS | frozenset("UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS de de1 am am1 ig".split())
 """Macros without text; requests of roff have none either, and their names begin with a small letter."""
-_GLUE = "\0"
-_MDOC = dict.fromkeys(
-    "Ad An Ar At Cd Cm Dv Em Er Ev Fa Fd Fn Ft Ic In Lb Li Lk Ms Mt Nm No Pa Pf St Sx Sy Tn Va Vt Xo Xc".split(), ""
-) | dict(pair.split("=") for pair in "Fl=-\0 Ns=\0 Oo=[\0 Oc=\0] Bo=[\0 Bc=\0] Po=(\0 Pc=\0) Ao=<\0 Ac=\0>".split(" "))
-_AROUND = {pair[:2]: pair[2:] for pair in "Op[] Bq[] Pq() Aq<> Dq“” Qq“” Ql‘’ Sq‘’".split()}
+_INLINE = "Ad An Ar At Cd Cm Dv Em Er Ev Fa Fd Fn Ft Ic In Lb Li Lk Ms Mt Nm No Pa Pf St Sx Sy Tn Va Vt Xo Xc Xr"
+_MARKS = (
+    "Fl-_ Ns_ Oo[_ Oc_] Bo[_ Bc_] Po(_ Pc_) Ao<_ Ac_> Op[_|_] Bq[_|_] Pq(_|_) Aq<_|_> Dq“_|_” Qq“_|_” Ql‘_|_’ Sq‘_|_’"
+)
+_MDOC = {pair[:2]: pair[2:].replace("_", "\0").partition("|") for pair in (*_INLINE.split(), *_MARKS.split())}
+"""Macros of mdoc within a line, with their marks at the place and at the end of the line, `_` where no space is."""
+_GAP = re.compile(r" ?\x00 ?| (?=[.,;:)?!](?: |$))")
 _WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
 _REFERENCE = re.compile(r"\bXr (\S++) (\d\w*+)")
 
@@ -47,8 +50,9 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     metadata = {"title": f"{title}({page.section})" if page.section else title, "description": description}
     if page.source:
         notices += (f"the text of {page.source[:80]}, which it includes, is not read",)
-    made = joined(page.parts)
-    return Parsed(made.text, made.layout, {key: value for key, value in metadata.items() if value}, notices=notices)
+    return replace(
+        joined(page.parts), metadata={key: value for key, value in metadata.items() if value}, notices=notices
+    )
 
 
 class _Page:
@@ -96,40 +100,36 @@ class _Page:
             self._term = False
 
     def _macro(self, name: str, words: list[str]) -> None:
+        if name in _BREAKS or (name in _PARTS and self._kind != "code"):
+            self.end()
         if name in ("TH", "Dt"):
             self.title, self.section = [word.strip() for word in (*words, "", "")][:2]
         elif name == "so":
             self.source = " ".join(words)
-        elif name in _HEADS or name in _ENDS or (name in _PARTS and self._kind != "code"):
-            self.end()
-            self._begin(name, words)
-        elif name not in _SILENT and not name[:1].islower():
-            nameless = name == "Nm" and not "".join(words[:1]).strip(".,")
-            words = [self.names.partition(" ")[0], *words] if nameless else ["-", *words] if name == "Nd" else words
-            known = name in _MDOC or name in _AROUND or name == "Xr"
-            fonts = len(name) == 2 and set(name) <= set("BIR")
-            self._words(_mdoc([name, *words]) if known else ("" if fonts else " ").join(words))
-
-    def _begin(self, name: str, words: list[str]) -> None:
-        if name in _HEADS:
+        elif name in _HEADS:
             self._head, self._term = name, False
             self._words(" ".join(words))
         elif name in _ITEMS:
             self._kind, self._term = "list", name in ("TP", "TQ")
-            term = _mdoc(words if name == "It" else words[:1]).strip() if not self._term else ""
+            term = "" if self._term else _mdoc(words if name == "It" else words[:1])
             self._lines = [term + ":" * (term != "•")] * bool(term)
-        elif _LITERAL.intersection((name, *words)):
-            self._kind = "code"
+        elif name in _BREAKS:
+            self._kind = "code" if _LITERAL.intersection((name, *words)) else "paragraph"
+        elif name not in _SILENT and not name[:1].islower():
+            if name == "Nm" and not "".join(words[:1]).strip(".,"):
+                words = [self.names.partition(" ")[0], *words]
+            fonts = len(name) == 2 and set(name) <= set("BIR")
+            line = _mdoc([name, *words]) if name in _MDOC else ("" if fonts else " ").join(words)
+            self._words("- " * (name == "Nd") + line)
 
 
 def _mdoc(words: list[str]) -> str:
     """Return a line of mdoc, with its marks in place of macros."""
-    words, stop = (words[:-1], words[-1]) if words[-1:] and words[-1] in ".,;:)?!" else (words, "")
-    closing = [_GLUE + _AROUND[word][1] for word in reversed(words) if word in _AROUND]
-    words = _REFERENCE.sub(r"\1(\2)", " ".join(words)).split(" ")
-    shown = [_AROUND[word][0] + _GLUE if word in _AROUND else _MDOC.get(word, word) for word in words]
-    marked = (_GLUE + word if word in (",", ".", ";", ":", ")") else word for word in [*shown, *closing, _GLUE + stop])
-    return " ".join(filter(None, marked)).replace(f"{_GLUE} ", _GLUE).replace(f" {_GLUE}", _GLUE).replace(_GLUE, "")
+    stop = words[-1:] if words[-1:] and words[-1] in ".,;:)?!" else []
+    words = _REFERENCE.sub(r"\1(\2)", " ".join(words[: len(words) - len(stop)])).split(" ")
+    opened = [_MDOC[word][0] if word in _MDOC else word for word in words]
+    closed = [_MDOC[word][2] for word in reversed(words) if word in _MDOC]
+    return _GAP.sub("", " ".join(filter(None, [*opened, *closed, *stop])))
 
 
 _ESCAPE = re.compile(
@@ -138,12 +138,12 @@ _ESCAPE = re.compile(
     r"|[ABCDhHlLNopRSvwxXZ]'[^']{0,80}'|(?P<one>.))"
 )
 _COMMENT = re.compile(r'(?<!\\)(?:\\\\)*\\["#].*')
-_ONE = {"e": "\\", "0": " ", "~": " ", "t": "\t", **{char: char for char in "- \\'`."}}
-_NAMES = (
+_CHARACTERS = (
     "em— en– hy- bu• aq' dq\" lq“ rq” oq‘ cq’ co© rg® tm™ mu× ga` ha^ ti~ rs\\ ba| at@ sh# Do$ lB[ rB] lC{ rC} la< "
     "ra> ->→ <-← >=≥ <=≤ !=≠ +-± de° sc§ ssß eu€ aeæ AEÆ oeœ OEŒ /oø /OØ oaå oAÅ --—"
 )
-_LONG = {pair[:2]: pair[2:] for pair in _NAMES.split()}
+_NAMED = {pair[:2]: pair[2:] for pair in _CHARACTERS.split()}
+_ONE = {"e": "\\", "0": " ", "~": " ", "t": "\t", **{char: char for char in "- \\'`."}}
 _ACCENTS = {"'": "\u0301", "`": "\u0300", ":": "\u0308", "^": "\u0302", "~": "\u0303", ",": "\u0327"}
 
 
@@ -159,4 +159,4 @@ def _character(match: re.Match[str]) -> str:
     if len(name) == 2 and name[0] in _ACCENTS and name[1].isalpha():
         return normalize("NFC", name[1] + _ACCENTS[name[0]])
     code = re.fullmatch(r"u(?!D[89A-F])([0-9A-F]{4})", name)
-    return chr(int(code[1], 16)) if code else _LONG.get(name, "")
+    return chr(int(code[1], 16)) if code else _NAMED.get(name, "")

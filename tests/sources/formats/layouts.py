@@ -1,7 +1,18 @@
 """Of a document that was parsed, its layout, and the texts of its blocks."""
 
+from importlib import import_module
+
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Layout
+from retrieve_cli.sources.formats.formats import FORMATS, ParsingLimits
+
+
+def read(kind: str, content: bytes, limits: ParsingLimits = ParsingLimits()) -> Parsed:
+    """Return a document of a format, parsed in this process."""
+    made: Parsed = import_module(FORMATS[kind].module).parse(
+        content, name=f"a b{FORMATS[kind].suffixes[0]}", limits=limits, on_page=lambda page: None
+    )
+    return made
 
 
 def layout_of(parsed: Parsed) -> Layout:

@@ -98,6 +98,24 @@ def test_a_sync_parses_what_has_changed_and_formats_with_a_newer_parser(
     assert begun == [Path(hit["doc_id"]).name]
 
 
+MAIL = b"Return-Path: <a>\r\nReceived: from b\r\n\tby c\r\nFrom: d\r\nDate: e\r\n\r\ntext"
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "kind"),
+    [
+        ("zebra.1", MANUAL.encode(), "man"), ("zebra.txt", MANUAL.encode(), "text"), ("libz.so.1", b"\x7fELF", None),
+        ("syslog.1", b"May 1 zebra started\n", None), ("a.eml", b"anything", "eml"), ("cur/1", MAIL, "eml"),
+        ("1", b"From a@b Mon\nFrom: a\nDate: e\nSubject: s\n\ntext", "eml"), ("a.txt", MAIL, "text"),
+        ("notes", b"From: the start\nwe wrote words as they came along, day by day.\n", "text"),
+        ("a.pptx", b"nothing", "pptx"), ("a.ods", b"PK\3\4" + bytes(4000), None),
+        *((name, made(kind, "x")[:4096], kind) for kind in ("docx", "pptx", "odt") for name in ("a", "a.bin", "a.pdf")),
+    ],
+)  # fmt: skip
+def test_a_format_is_known_by_its_content_or_suffix(name: str, head: bytes, kind: str | None) -> None:
+    assert formats.format_of(name, head) == kind
+
+
 def test_a_folder_of_markdown_has_no_parsers_in_its_recipe(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# A\n\ntext")

@@ -161,7 +161,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         if content.startswith(bom):
             return _decoded(content[len(bom) :], codec)
     label = _declared(content)
-    if codec := _codec(label):
+    if codec := codec_of(label):
         return _decoded(content, codec)
     unknown = (f"its character set {quoted(label)} is not known",) if label else ()
     try:
@@ -172,7 +172,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
         return text, (*unknown, reason)
 
 
-def _codec(label: str) -> str:
+def codec_of(label: str) -> str:
     """Return the codec that browsers use for a label; empty for an unknown label."""
     try:
         codec = codecs.lookup(_OTHER_LABELS.get(label.lower(), label)).name

@@ -1,6 +1,4 @@
-"""Lines of a column, in the order in which they are read.
-
-Segments of a page: words that follow one another on one line without a wide gap.
+"""Lines of a column, and the segments of a page that they are made of: words on one line without a wide gap.
 
 The layout of a page is found on segments instead of words: there are five times fewer, and none of them reaches over
 the gap between two columns.
@@ -8,7 +6,7 @@ the gap between two columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
 from operator import attrgetter
@@ -17,20 +15,40 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.sources.formats.pdf.raw import RTL, reading_boxes
+from retrieve_cli.sources.formats.pdf.words import RTL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.sources.formats.pdf.page_words import PageWords
+    from retrieve_cli.sources.formats.pdf.words import Boxes, PageWords
+
+_GAP, _GLUE = 0.8, 0.1
+"""Gaps in font sizes: one that ends a segment, and one below which two segments are parts of a word, as in a logo."""
+_OVERLAP_OF_WORDS, _OVERLAP = 0.35, 0.5
+"""Share of the lower one's height by which two words, or segments, of one line overlap at least."""
+_JUMP = 1.6
+"""Ratio of sizes above which a word is not of its neighbours' segment: an initial, which belongs to the first line."""
 
 
-_OVERLAP = 0.5
-"""Share of the lower segment's height by which two segments of one line overlap."""
-_GLUE = 0.1
-"""Gap in font sizes below which two segments are parts of one word, such as the letters of a logo drawn one by one."""
-_INITIAL = 1.6
-"""Height of an initial, in heights of its line; it is beside several lines and belongs to the first one."""
+class Segment(NamedTuple):
+    """Words `first` to `last - 1` of a page; places as its reader sees them, see `reading_boxes`."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    first: int
+    last: int
+    size: float
+    bold: bool
+    fixed: bool
+    chars: int
+    rtl: bool = False
+    table: int = -1  # number of the table that it replaces; -1 for text
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
 
 
 class Line(NamedTuple):
@@ -45,13 +63,11 @@ class Line(NamedTuple):
     bold: bool
     fixed: bool
     rtl: bool
-    column: int
-    """Number of the column on the page, in reading order."""
-    left: float
-    right: float
-    """Edges of the column."""
-    turn: int
     chars: int
+    column: int  # number of the column on the page, in reading order
+    left: float
+    right: float  # edges of the column
+    turn: int
 
     @property
     def table(self) -> int:
@@ -60,45 +76,38 @@ class Line(NamedTuple):
 
     def tokens(self) -> list[list[int]]:
         """Return the numbers of the words of the page; several if they are parts of one word."""
-        if len(self.segments) == 1:
-            return [[number] for number in range(self.segments[0].first, self.segments[0].last)]
         tokens: list[list[int]] = []
-        token: list[int] = []
-        before: Segment | None = None
+        end, following = -float("inf"), -1
         for segment in self.segments:
-            glued = before is not None and not self.rtl and segment.x0 - before.x1 < _GLUE * self.size
-            if token and not (glued and before is not None and before.last != segment.first):
-                tokens.append(token)
-                token = []
-            token.append(segment.first)
-            for number in range(segment.first + 1, segment.last):
-                tokens.append(token)
-                token = [number]
-            before = segment
-        return [*tokens, token] if token else tokens
+            numbers = [[number] for number in range(segment.first, segment.last)]
+            glued = segment.x0 - end < _GLUE * self.size and segment.first != following and not self.rtl
+            if tokens and numbers and glued:
+                tokens[-1] += numbers.pop(0)
+            tokens += numbers
+            end, following = segment.x1, segment.last
+        return tokens
 
 
 def lines_of(segments: Sequence[Segment], *, column: int, turn: int) -> list[Line]:
     """Return the lines of a column from top to bottom."""
-    left, right = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
-    return [_line(row, column=column, left=left, right=right, turn=turn) for row in _rows(segments)]
+    edges = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
+    return [line_of(row, (column, *edges, turn)) for row in _rows(segments)]
 
 
 def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
     usual = median(segment.height for segment in segments)
 
     def bottom(segment: Segment) -> float:
-        initial = segment.chars <= 2 and segment.height > _INITIAL * usual
+        initial = segment.chars <= 2 and segment.height > _JUMP * usual
         return segment.y0 + usual if initial else segment.y1
 
     rows: list[list[Segment]] = []
-    top, end = 0.0, 0.0
+    top = end = 0.0
     longest = 0
     for segment in sorted(segments, key=lambda segment: (segment.y0 + bottom(segment), segment.x0)):
         y0, y1 = segment.y0, bottom(segment)
-        overlap = min(y1, end) - max(y0, top)
         alone = segment.table >= 0 or (rows and rows[-1][0].table >= 0)
-        if rows and not alone and overlap >= _OVERLAP * min(y1 - y0, end - top):
+        if rows and not alone and min(y1, end) - max(y0, top) >= _OVERLAP * min(y1 - y0, end - top):
             rows[-1].append(segment)
         else:
             rows.append([segment])
@@ -108,112 +117,73 @@ def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
     return rows
 
 
-def _line(row: list[Segment], *, column: int, left: float, right: float, turn: int) -> Line:
+def line_of(row: list[Segment], place: tuple[int, float, float, int]) -> Line:
+    """Return the line of segments; `place` is its column, the edges of the column, and the turn of the text."""
     if len(row) == 1:
         (main,) = row
-        return Line(
-            *main[:4], (main,), main.size, main.bold, main.fixed, main.rtl, column, left, right, turn, main.chars
-        )
+        return Line(*main[:4], (main,), main.size, main.bold, main.fixed, main.rtl, main.chars, *place)
     main = max(row, key=lambda segment: (segment.chars, -segment.x0))
     rtl = sum(segment.chars if segment.rtl else -segment.chars for segment in row) > 0
-    return Line(
+    box = (
         min(segment.x0 for segment in row),
         min(segment.y0 for segment in row),
         max(segment.x1 for segment in row),
         max(segment.y1 for segment in row),
-        tuple(_leftward(row) if rtl else sorted(row, key=lambda segment: (segment.x0, segment.first))),
-        main.size,
-        all(segment.bold for segment in row),
-        all(segment.fixed for segment in row),
-        rtl,
-        column,
-        left,
-        right,
-        turn,
-        sum([segment.chars for segment in row]),
     )
+    ordered = tuple(_leftward(row)) if rtl else tuple(sorted(row, key=attrgetter("x0", "first")))
+    bold, fixed = all(segment.bold for segment in row), all(segment.fixed for segment in row)
+    return Line(*box, ordered, main.size, bold, fixed, rtl, sum([segment.chars for segment in row]), *place)
 
 
 def _leftward(row: Sequence[Segment]) -> Iterator[Segment]:
     """Yield segments from right to left, but neighbours without letters of such a script from left to right."""
     leftward = sorted(row, key=lambda segment: (-segment.x1, segment.first))
     for rtl, group in groupby(leftward, key=attrgetter("rtl")):
-        stretch = list(group)
-        yield from stretch if rtl else reversed(stretch)
+        yield from list(group)[:: 1 if rtl else -1]
 
 
-_GAP = 0.8
-"""Gap between two words, in font sizes, that ends a segment: more than a word space, less than a gap of columns."""
-_OVERLAP_OF_WORDS = 0.35
-"""Share of the lower word's height by which two words of one line overlap at least."""
-_JUMP = 1.6
-"""Ratio of font sizes above which two words are not of one segment: an initial beside its line."""
+def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None = None) -> dict[int, list[Segment]]:
+    """Return the segments of a page by the turn of their text, without the words that are `taken` by tables.
 
-
-class Segment(NamedTuple):
-    """Words `first` to `last - 1` of a page; places as its reader sees them, see `directions.reading_boxes`."""
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    first: int
-    last: int
-    size: float
-    bold: bool
-    fixed: bool
-    chars: int
-    rtl: bool = False
-    table: int = -1
-    """Number of the table that it replaces; -1 for text."""
-
-    @property
-    def height(self) -> float:
-        return self.y1 - self.y0
-
-
-def segments_of(words: PageWords, taken: NDArray[np.bool_] | None = None) -> Mapping[int, Sequence[Segment]]:
-    """Return the segments of a page by the turn of their text, without the words that are `taken` by tables."""
+    `boxes` are the reading boxes of the words.
+    """
     count = len(words.texts)
     if not count:
         return {}
-    boxes = reading_boxes(words.boxes, words.turns)
-    rtl = np.array([bool(RTL.search(text)) for text in words.texts]) if RTL.search(" ".join(words.texts)) else None
-    starts = np.flatnonzero(np.concatenate([[True], _breaks(words, boxes, rtl, taken)]))
+    rtl = np.zeros(count, dtype=bool)
+    if RTL.search(" ".join(words.texts)):
+        rtl[:] = [bool(RTL.search(text)) for text in words.texts]
+    breaks = _breaks(words, boxes, rtl)
+    if taken is not None:
+        breaks |= taken[1:] != taken[:-1]
+    starts = np.flatnonzero(np.concatenate([[True], breaks]))
     lengths = np.array(list(map(len, words.texts)))
     columns = (
-        np.minimum.reduceat(boxes[:, 0], starts).tolist(),
-        np.minimum.reduceat(boxes[:, 1], starts).tolist(),
-        np.maximum.reduceat(boxes[:, 2], starts).tolist(),
-        np.maximum.reduceat(boxes[:, 3], starts).tolist(),
+        *np.minimum.reduceat(boxes[:, :2], starts).T.tolist(),
+        *np.maximum.reduceat(boxes[:, 2:], starts).T.tolist(),
         starts.tolist(),
         [*starts[1:].tolist(), count],
         np.maximum.reduceat(words.sizes, starts).round(2).tolist(),
         np.logical_and.reduceat(words.bold, starts).tolist(),
         np.logical_and.reduceat(words.fixed, starts).tolist(),
         np.add.reduceat(lengths, starts).tolist(),
-        [False] * len(starts) if rtl is None else (2 * np.add.reduceat(lengths * rtl, starts) > 0).tolist(),
+        (np.add.reduceat(lengths * rtl, starts) > 0).tolist(),
     )
     turned: dict[int, list[Segment]] = {}
     left_out = [False] * len(starts) if taken is None else taken[starts].tolist()
-    turns = words.turns[starts].tolist()
     segments = map(partial(tuple.__new__, Segment), zip(*columns, repeat(-1)))  # no call of Python per segment
-    for segment, turn, out in zip(segments, turns, left_out, strict=True):
+    for segment, turn, out in zip(segments, words.turns[starts].tolist(), left_out, strict=True):
         if not out:
             turned.setdefault(turn, []).append(segment)
     return turned
 
 
-def _breaks(
-    words: PageWords, boxes: NDArray[np.float32], rtl: NDArray[np.bool_] | None, taken: NDArray[np.bool_] | None
-) -> NDArray[np.bool_]:
+def _breaks(words: PageWords, boxes: Boxes, rtl: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return for each word but the first one if it begins a segment, (n - 1,)."""
     before, after = boxes[:-1], boxes[1:]
     size, smaller = np.maximum(words.sizes[1:], words.sizes[:-1]), np.minimum(words.sizes[1:], words.sizes[:-1])
     ahead, behind = after[:, 0] - before[:, 2], before[:, 0] - after[:, 2]
-    backward = after[:, 0] < before[:, 0] - 0.1 * size
-    if rtl is not None:
-        backward &= ~(rtl[1:] | rtl[:-1])
+    backward = (after[:, 0] < before[:, 0] - 0.1 * size) & ~(rtl[1:] | rtl[:-1])
     overlap = np.minimum(after[:, 3], before[:, 3]) - np.maximum(after[:, 1], before[:, 1])
     lower = np.minimum(after[:, 3] - after[:, 1], before[:, 3] - before[:, 1])
     breaks: NDArray[np.bool_] = (
@@ -223,6 +193,4 @@ def _breaks(
         | (words.turns[1:] != words.turns[:-1])
         | (size > _JUMP * smaller)
     )
-    if taken is not None:
-        breaks |= taken[1:] != taken[:-1]
     return breaks

@@ -1,4 +1,4 @@
-"""Metadata of a file: title, author, date, keywords, language."""
+"""Metadata of a file: title, author, subject, date, keywords, language."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from retrieve_cli.sources.formats.pdf.headings import FontStyle, PageLines
+from retrieve_cli.sources.formats.pdf.headings import PageLines, body_style
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
     from retrieve_cli.contracts import Json
 
-_LONGEST = 500
-_MOST_KEYWORDS = 50
+_LONGEST, _MOST_KEYWORDS = 500, 50
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})?(\d{2})?")
 _FILE_NAME = re.compile(r"\.[a-z]{1,5}\d?$", re.IGNORECASE)
 _PROGRAM = re.compile(
@@ -24,26 +23,25 @@ _PROGRAM = re.compile(
     re.IGNORECASE,
 )
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")
-_TITLE_SIZE = 1.25
-"""Size of a title relative to the body, at least."""
-_TITLE_LINES = 4
+_TITLE_SIZE, _TITLE_LINES = 1.25, 4  # size of a title relative to the body, at least, and its lines at most
 
 
 def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:
     """Return the metadata that the file itself has; `name` is its file name."""
-    values = {key: _value(document, key) for key in ("Title", "Author", "Keywords", "CreationDate")}
+    values = {key: _value(document, key) for key in ("Title", "Author", "Subject", "Keywords", "CreationDate")}
     words = re.split(r"[;,]", values["Keywords"])
-    found: dict[str, Json] = {
+    metadata: dict[str, Json] = {
         "title": values["Title"] if _is_title(values["Title"], name) else "",
         "author": "" if _PROGRAM.fullmatch(values["Author"]) else values["Author"],
+        "description": values["Subject"],
         "created": _iso_date(values["CreationDate"]),
         "keywords": list(dict.fromkeys(word.strip() for word in words if word.strip()))[:_MOST_KEYWORDS],
         "language": _language(document),
     }
-    return {"pages": len(document), **{key: value for key, value in found.items() if value}}
+    return {"pages": len(document), **{key: value for key, value in metadata.items() if value}}
 
 
-def printed_title(flow: Sequence[PageLines], body: FontStyle) -> str:
+def printed_title(flow: Sequence[PageLines]) -> str:
     """Return the largest text of the first page if it is clearly a title, else an empty string."""
     first = next((item for item in flow if item.lines), None)
     if first is None or first.page.index > 1:
@@ -52,7 +50,7 @@ def printed_title(flow: Sequence[PageLines], body: FontStyle) -> str:
     largest = max((line.size for line in lines), default=0.0)
     chosen = [number for number, line in enumerate(lines) if line.size >= 0.97 * largest]
     run = chosen and chosen == list(range(chosen[0], chosen[-1] + 1))
-    if not run or largest < _TITLE_SIZE * body.size or len(chosen) > _TITLE_LINES:
+    if not run or largest < _TITLE_SIZE * body_style(flow).size or len(chosen) > _TITLE_LINES:
         return ""
     text = " ".join(first.text(lines[number]) for number in chosen)
     return text if 3 < len(text) <= _LONGEST and sum(map(str.isalpha, text)) > len(text) / 2 else ""
@@ -76,10 +74,8 @@ def _is_title(text: str, name: str) -> bool:
 
 def _iso_date(text: str) -> str:
     match = _DATE.match(text)
-    if match is None:
-        return ""
     try:
-        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1)).isoformat()
+        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1)).isoformat() if match else ""
     except ValueError:
         return ""
 
@@ -90,10 +86,7 @@ def _language(document: PdfDocument) -> str:
 
     import pypdfium2.raw as pdfium
 
-    size = min(pdfium.FPDFCatalog_GetLanguage(document, None, 0), 200)
-    if size <= 2:
-        return ""
-    buffer = (c_ushort * size)()
-    pdfium.FPDFCatalog_GetLanguage(document, buffer, size)
-    text = bytes(buffer)[: size - 2].decode("utf-16-le", "replace")
+    buffer = (c_ushort * 100)()
+    size = pdfium.FPDFCatalog_GetLanguage(document, buffer, 200)
+    text = bytes(buffer)[: max(size - 2, 0)].decode("utf-16-le", "replace")
     return text if _LANGUAGE.fullmatch(text) else ""

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import DocumentPage, Layout
+from retrieve_cli.contracts.layout import DocumentPage, Dropped, Layout
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.pdf import raw
 from retrieve_cli.sources.formats.pdf.headings import PageLines, body_style, headings_of, outline_of
-from retrieve_cli.sources.formats.pdf.lines import Segment, segments_of
 from retrieve_cli.sources.formats.pdf.metadata import metadata_of, printed_title
-from retrieve_cli.sources.formats.pdf.page_text import PageText
-from retrieve_cli.sources.formats.pdf.page_words import Frame, PageWords, empty_words, read_words
+from retrieve_cli.sources.formats.pdf.page import PageText, empty_page, read_page
 from retrieve_cli.sources.formats.pdf.paragraphs import drafts_of
-from retrieve_cli.sources.formats.pdf.raw import reading_boxes
 from retrieve_cli.sources.formats.pdf.running import remove_running
-from retrieve_cli.sources.formats.pdf.tables import PdfTable, find_tables
 from retrieve_cli.sources.formats.pdf.writing import PdfTextWriter
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
     from retrieve_cli.sources.formats.formats import ParsingLimits
+    from retrieve_cli.sources.formats.pdf.words import PageWords
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
-_MOST_NAMED = 20
-"""Ranges of pages that a notice names."""
+_LONGEST_LABEL, _LONGEST_DROPPED = 40, 80
+_FEW_WORDS, _FREE = 150, 0.2  # words of a slide or form, and the share of its area that they take, at most
+_MOST_NAMED = 20  # ranges of pages that a notice names
 
 
 def parse(
@@ -71,37 +67,55 @@ def _open(content: bytes) -> PdfDocument:
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
     pages, pictures, broken = _read_pages(document, on_page)
-    missing = [index for index in sorted(pictures) if index not in sidecar]
     if not sidecar and not any(page.words.texts for page in pages):
-        reason = "it has no text layer" if pictures else "it has no text"
-        raise BadDocument(reason, hint=_OCR)
+        raise BadDocument("it has no text layer" if pictures else "it has no text", hint=_OCR)
     own = [_label(document, index) for index in range(len(pages))]
-    outline = outline_of(document)
-    remove_running(pages)
+    removed, printed = remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
-    body = body_style(flow)
-    writer = PdfTextWriter(pages)
-    later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
-    supplied = next(later, None)
-    for drafts in drafts_of(flow, headings_of(flow, body, outline), body):
-        for draft in drafts:
-            while supplied is not None and supplied < draft.lines[0][0].page.index:
-                writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
-                supplied = next(later, None)
-            writer.write(draft)
-    while supplied is not None:
-        writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
-        supplied = next(later, None)
-    metadata = metadata_of(document, name)
+    alone = _are_slides([page.words for page in pages if page.words.texts])
+    writer = _written(flow, document, sidecar, alone=alone)
     placed: list[DocumentPage] = []
     end = 0
-    for page, label in zip(pages, labels_of(pages, own), strict=True):
+    for page, label in zip(pages, own if any(own) else printed, strict=True):
         start, end = writer.extents.get(page.index, (end, end))
-        size = page.words.width, page.words.height
-        placed.append(DocumentPage(page.index, label, *size, start, end, page.index in pictures))
-    layout = Layout(writer.blocks, placed, writer.words)
-    title = printed_title(flow, body)
-    return Parsed(writer.text, layout, metadata, title=title, notices=tuple(_notices(missing, broken)))
+        size, image_only = (page.words.width, page.words.height), page.index in pictures
+        placed.append(DocumentPage(page.index, label[:_LONGEST_LABEL], *size, start, end, image_only, alone))
+    return Parsed(
+        writer.text,
+        Layout(writer.blocks, placed, writer.words),
+        metadata_of(document, name),
+        title=printed_title(flow),
+        notices=tuple(_notices([index for index in sorted(pictures) if index not in sidecar], broken)),
+        dropped=tuple(Dropped("running head", text[:_LONGEST_DROPPED], index) for index, text in removed),
+    )
+
+
+def _written(
+    flow: Sequence[PageLines], document: PdfDocument, sidecar: Mapping[int, str], *, alone: bool
+) -> PdfTextWriter:
+    """Return the writer after all blocks, with the sidecar's text for pages without words in their places."""
+    body = body_style(flow)
+    writer = PdfTextWriter([item.page for item in flow])
+    supplied = sorted(item.page.index for item in flow if item.page.index in sidecar and not item.page.words.texts)
+    for drafts in drafts_of(flow, headings_of(flow, body, outline_of(document)), body, alone=alone):
+        for draft in drafts:
+            while supplied and supplied[0] < draft.lines[0][0].page.index:
+                writer.write_plain(supplied[0], _paragraphs(sidecar[supplied.pop(0)]))
+            writer.write(draft)
+    for index in supplied:
+        writer.write_plain(index, _paragraphs(sidecar[index]))
+    return writer
+
+
+def _are_slides(pages: Sequence[PageWords]) -> bool:
+    """Return True if the pages of a document are slides or forms, each to be read alone: half of them have few words,
+    and either lie on their side or leave most of their area free.
+    """
+    if len(pages) < 2 or median(len(page.texts) for page in pages) > _FEW_WORDS:
+        return False
+    areas = [np.prod(page.boxes[:, 2:] - page.boxes[:, :2], axis=1).sum() for page in pages]
+    free = median(area - _FREE * page.width * page.height for area, page in zip(areas, pages, strict=True)) <= 0
+    return free or median(page.width - page.height for page in pages) > 0
 
 
 def _read_pages(
@@ -119,7 +133,7 @@ def _read_pages(
             text, drawn = read_page(document, index)
         except PdfiumError as error:
             broken[index] = str(error)
-            text, drawn = PageText(index, empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0)), {}), False
+            text, drawn = empty_page(index), False
         pages.append(text)
         if drawn and not text.words.texts:
             pictures.add(index)
@@ -151,112 +165,7 @@ def _notices(missing: Sequence[int], broken: Mapping[int, str]) -> Iterator[str]
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Return numbers as `7-9, 12`."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    named = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_NAMED])
+    groups = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    ranges = [[number for _, number in group] for _, group in groups]
+    named = ", ".join(f"{own[0]}-{own[-1]}" if len(own) > 1 else f"{own[0]}" for own in ranges[:_MOST_NAMED])
     return named + (f" and {len(ranges) - _MOST_NAMED} more" if len(ranges) > _MOST_NAMED else "")
-
-
-_LONGEST = 40
-_NUMBER = re.compile(r"(?<![\w.])\d{1,5}(?![\w.])")
-_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
-_FEWEST = 2
-"""Pages whose numbers agree, at least."""
-
-Numeral = tuple[str, int]
-"""Kind (`1`, `i` or `I`) and value of a number."""
-
-
-def labels_of(pages: Sequence[PageText], own: Sequence[str]) -> list[str]:
-    """Return the label of each page: from the file (`own`), else by its printed number; empty without either."""
-    if any(own):
-        return [label[:_LONGEST] for label in own]
-    numerals = {page.index: _numerals(page.numbers) for page in pages}
-    offsets: Counter[tuple[str, int]] = Counter()
-    for index, known in numerals.items():
-        offsets.update({(kind, value - index) for kind, value in known})
-    labels = [""] * len(pages)
-    for (kind, offset), count in sorted(offsets.items(), key=lambda item: (-item[1], item[0])):
-        if count < _FEWEST:
-            break
-        having = {index for index, known in numerals.items() if (kind, index + offset) in known}
-        first, last = min(having), max(having)
-        if 2 * count <= last - first:
-            continue  # by chance: a sequence has a number on at least every second page
-        for index in range(first, last + 1):
-            # A page without a number between two with numbers counts; one with another number does not.
-            if not labels[index - 1] and (index in having or not numerals[index]):
-                labels[index - 1] = _written(kind, index + offset)
-    return labels
-
-
-def _numerals(texts: Sequence[str]) -> set[Numeral]:
-    numerals: set[Numeral] = set()
-    for text in texts:
-        if _ROMAN.fullmatch(text.lower()):
-            numerals.add(("i" if text.islower() else "I", _value(text.lower())))
-        numerals |= {("1", int(number)) for number in _NUMBER.findall(text)}
-    return numerals
-
-
-def _value(roman: str) -> int:
-    digits = [_DIGITS[char] for char in roman]
-    return sum(-digit if digit < max(digits[place:]) else digit for place, digit in enumerate(digits))
-
-
-def _written(kind: str, value: int) -> str:
-    if kind == "1":
-        return str(value)
-    roman = ""
-    for size, mark in zip((100, 90, 50, 40, 10, 9, 5, 4, 1), "c xc l xl x ix v iv i".split(), strict=True):
-        roman += mark * (value // size)
-        value %= size
-    return roman if kind == "i" else roman.upper()
-
-
-_TABLE_CHARS = 40
-"""Characters that a table counts as where columns are distinguished from cells: the length of a line."""
-
-
-def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
-    """Return the text of a page, by its number from 1, and True if anything is drawn on it.
-
-    Raises:
-        pypdfium2.PdfiumError: it cannot be read.
-    """
-    page = document[index - 1]
-    try:
-        handle = raw.address(page.raw)
-        words = read_words(handle)
-        tables: Sequence[PdfTable] = ()
-        kinds = (raw.object_kind(raw.page_object(handle, number)) for number in range(raw.count_objects(handle)))
-        # A path can rule a table, and so can a form, which has objects itself.
-        if words.texts and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
-            tables = find_tables(handle, list(words), (words.width, words.height))
-        return _page_text(index, words, tables), raw.count_objects(handle) > 0
-    finally:
-        page.close()
-
-
-def _page_text(index: int, words: PageWords, tables: Sequence[PdfTable]) -> PageText:
-    if not tables:
-        return PageText(index, words, segments_of(words))
-    taken = np.zeros(len(words.texts), dtype=bool)
-    segments: dict[int, list[Segment]] = {}
-    for number, table in enumerate(tables):
-        members = [word for row in table.rows for cell in row for word in cell]
-        taken[members] = True
-        turns, counts = np.unique(words.turns[members], return_counts=True)
-        turn = turns[np.argmax(counts)] if members else np.int16(0)
-        # A table is in the flow like a separate line, as high as its box.
-        x0, y0, x1, y1 = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
-        stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
-        segments.setdefault(int(turn), []).append(stand_in)
-    for turn, of_turn in segments_of(words, taken).items():
-        segments.setdefault(turn, []).extend(of_turn)
-    return PageText(index, words, segments, tables)

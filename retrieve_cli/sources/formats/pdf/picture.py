@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 
     Corners = tuple[float, float, float, float]
 
-SCALE = 2.0
-"""Pixels per point: 144 dots per inch."""
-MOST_PAGES = 4
-"""Pages of one picture, side by side."""
-_LONGEST, _MOST_PIXELS = 4096, 4_000_000
-"""Pixels of one side, and of all, of a page's picture."""
-_GAP, _GROUND = 12, "#808080"
-"""Space between pages, and its colour."""
+SCALE = 2.0  # pixels per point: 144 dots per inch
+MOST_PAGES = 4  # pages of one picture, side by side
+_LONGEST, _MOST_PIXELS = 4096, 4_000_000  # pixels of one side, and of all, of a page's picture
+_GAP, _GROUND = 12, "#808080"  # space between pages, and its colour
 _COLOURS: dict[Style, str] = {
     "heading": "#d55e00",
     "paragraph": "#0072b2",
@@ -41,13 +37,10 @@ _COLOURS: dict[Style, str] = {
     "passage": "#b35900",
 }
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), darkened for white labels."""
-_HIGHLIGHT = "#fff176"
-"""Background of a passage; its text stays dark."""
+_HIGHLIGHT = "#fff176"  # background of a passage; its text stays dark
 _ARROW, _INK = "#222222", "#ffffff"
-_ARROW_AT = 0.75
-"""Share of a box's width at which arrows leave and reach it: the label is to the left."""
-_LETTERS, _HEAD = 13.0, 9.0
-"""Pixels of the letters, and of the head of an arrow."""
+_ARROW_AT = 0.75  # share of a box's width at which arrows leave and reach it: the label is to the left
+_LETTERS, _HEAD = 13.0, 9.0  # pixels of the letters, and of the head of an arrow
 _LONGEST_LABEL = 40
 
 

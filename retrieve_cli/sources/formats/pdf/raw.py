@@ -2,22 +2,14 @@
 
 A page has thousands of characters, so everything that is asked per word is asked by `map` over such a function, and
 the answers are written side by side into one array.
-
-Boxes in the direction in which their text is read.
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pypdfium2.raw as pdfium
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _INT, _POINTER, _FLOAT, _DOUBLE = ctypes.c_int, ctypes.c_void_p, ctypes.c_float, ctypes.c_double
 PATH, FORM = pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM
@@ -38,8 +30,7 @@ char_code = _function("FPDFText_GetUnicode", ctypes.c_uint, _POINTER, _INT)
 char_box = _function("FPDFText_GetLooseCharBox", _INT, _POINTER, _INT, _POINTER)
 """Writes left, top, right and bottom as 4 float32: as high as the font size, as wide as the advance."""
 char_object = _function("FPDFText_GetTextObject", _POINTER, _POINTER, _INT)
-char_matrix = _function("FPDFText_GetMatrix", _INT, _POINTER, _INT, _POINTER)
-"""Writes a, b, c, d, e and f as 6 float32."""
+char_matrix = _function("FPDFText_GetMatrix", _INT, _POINTER, _INT, _POINTER)  # writes a, b, c, d, e and f as 6 float32
 char_size = _function("FPDFText_GetFontSize", _DOUBLE, _POINTER, _INT)
 object_font = _function("FPDFTextObj_GetFont", _POINTER, _POINTER)
 font_flags = _function("FPDFFont_GetFlags", _INT, _POINTER)
@@ -48,25 +39,13 @@ font_name = _function("FPDFFont_GetBaseFontName", ctypes.c_size_t, _POINTER, _PO
 count_objects = _function("FPDFPage_CountObjects", _INT, _POINTER)
 page_object = _function("FPDFPage_GetObject", _POINTER, _POINTER, _INT)
 object_kind = _function("FPDFPageObj_GetType", _INT, _POINTER)
-show_object = _function("FPDFPageObj_SetIsActive", _INT, _POINTER, _INT)
 page_box = _function("FPDF_GetPageBoundingBox", _INT, _POINTER, _POINTER)
 page_turn = _function("FPDFPage_GetRotation", _INT, _POINTER)
-
-
-def address(handle: Any) -> int:
-    """Return the address that a handle of pypdfium2 holds."""
-    value = ctypes.cast(handle, _POINTER).value
-    return value or 0
-
-
 count_form_objects = _function("FPDFFormObj_CountObjects", _INT, _POINTER)
 form_object = _function("FPDFFormObj_GetObject", _POINTER, _POINTER, ctypes.c_ulong)
 object_box = _function("FPDFPageObj_GetBounds", _INT, *[_POINTER] * 5)
 """Writes left, bottom, right and top as 4 float32 to 4 addresses."""
-object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)
-"""Writes a, b, c, d, e and f as 6 float32."""
-fill_color = _function("FPDFPageObj_GetFillColor", _INT, *[_POINTER] * 5)
-"""Writes red, green, blue and alpha as 4 unsigned int to 4 addresses."""
+object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)  # writes a, b, c, d, e and f as 6 float32
 line_width = _function("FPDFPageObj_GetStrokeWidth", _INT, _POINTER, _POINTER)
 count_segments = _function("FPDFPath_CountSegments", _INT, _POINTER)
 draw_mode = _function("FPDFPath_GetDrawMode", _INT, _POINTER, _POINTER, _POINTER)
@@ -77,20 +56,7 @@ segment_point = _function("FPDFPathSegment_GetPoint", _INT, _POINTER, _POINTER, 
 segment_closes = _function("FPDFPathSegment_GetClose", _INT, _POINTER)
 
 
-SKEWED = 45
-"""Turn of text that is neither level nor upright, such as a watermark."""
-RTL = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-"""A letter of a script that is written from right to left."""
-
-
-def reading_boxes(boxes: NDArray[np.float32], turns: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Return displayed boxes (n, 4) as a reader sees them who turns the page until the text runs from left to right."""
-    if not turns.any():
-        return boxes
-    x0, y0, x1, y1 = boxes.T
-    turned = boxes.copy()
-    for turn, sides in ((90, (y0, -x1, y1, -x0)), (180, (-x1, -y1, -x0, -y0)), (270, (-y1, x0, -y0, x1))):
-        chosen = turns == turn
-        if chosen.any():
-            turned[chosen] = np.stack(sides, axis=1)[chosen]
-    return turned
+def address(handle: Any) -> int:
+    """Return the address that a handle of pypdfium2 holds."""
+    value = ctypes.cast(handle, _POINTER).value
+    return value or 0

@@ -1,161 +1,165 @@
-"""Running heads and feet: the same text, but for its numbers, at the same place on more than half of the pages.
+"""Running heads and feet, and the labels that printed numbers give to pages.
 
-Odd and even pages may differ. Only the outermost text of its page is removed: a repeated line of the body, such as
-the header of a long table, has the body's text around it.
+A text at the edge of a page is running if the same text, or the same but for one page number that counts the pages, is
+at the same place on more than half of all pages. A line is dropped if it is made of such texts alone, and no other text
+is further out. The same place may be counted from the outer edge of odd and even pages.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
-from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from retrieve_cli.sources.formats.pdf.lines import Segment
-from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.page import PageText
 
 _FEWEST_PAGES = 3
-_ROWS = 4
-"""Rows at the top and at the bottom of a page that may be running."""
-_LONGEST = 200
-_NEAR = 4.0
-"""Points by which the same place may differ."""
-_MOST_PLACES = 50
-"""Places of one text that are told apart."""
+_ROWS = 4  # rows at the top and at the bottom of a page that may be running
+_LONGEST, _MOST_PLACES = 200, 50  # characters of a text, and places of one text that are told apart
+_NEAR = 4.0  # points by which the same place may differ
 _LARGE = 1.2
 """Ratio to the usual size of type above which a line is a title and no running head, even if each page has the same."""
-_NUMBER = re.compile(r"\d+")
-_ROMAN = re.compile(r"[ivxlc]{1,9}|[IVXLC]{1,9}")
+_NUMBER = re.compile(r"(?<![\w.,])\d{1,5}(?![\w.,])")
+_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})", re.IGNORECASE)
+_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+
+Rows = Mapping[tuple[int, bool], Sequence[Sequence[Segment]]]
+"""The outer rows of each page by its number, from its top or (True) from its bottom."""
 
 
-@dataclass(slots=True)
-class _Place:
-    """A place at which a text occurs, and the pages on which it does."""
+class _Entry(NamedTuple):
+    """A text at a place of a page; one of its edges is kept: left, middle, right, outer, inner."""
 
+    page: int
+    segment: Segment
     y: float
-    edges: tuple[float, float, float]
-    """Left, middle, right: a number that grows keeps one of them."""
-    pages: set[int] = field(default_factory=set)
-
-    def has(self, y: float, edges: tuple[float, float, float]) -> bool:
-        near = any(abs(edge - other) <= _NEAR for edge, other in zip(edges, self.edges, strict=True))
-        return near and abs(y - self.y) <= _NEAR
+    edges: tuple[float, ...]
+    series: tuple[str, int] | None = None
+    """Kind of its page number, and the difference to the number of the page in the file."""
 
 
-def remove_running(pages: Sequence[PageText]) -> None:
-    """Remove running heads and feet from the segments of all pages; their texts stay in `PageText.numbers`."""
-    if len(pages) < _FEWEST_PAGES:
-        return
-    sizes = np.concatenate([page.words.sizes for page in pages])
+def remove_running(pages: Sequence[PageText]) -> tuple[list[tuple[int, str]], list[str]]:
+    """Remove the running heads and feet from the segments of all pages.
+
+    Returns:
+        The removed texts with the numbers of their pages, and the label of each page by its printed number.
+    """
+    rows = {(page.index, low): list(_outer_rows(page, low=low)) for page in pages for low in (False, True)}
+    sizes = np.concatenate([page.words.sizes for page in pages]) if pages else np.zeros(0)
     large = _LARGE * (float(np.median(sizes)) if len(sizes) else 0.0)
-    rows = {page.index: {low: list(_outer_rows(page, low=low)) for low in (False, True)} for page in pages}
-    running: dict[bool, Mapping[str, list[_Place]]] = {}
-    for low in (False, True):
-        places: dict[str, list[_Place]] = defaultdict(list)
-        for page in pages:
-            for segment in chain.from_iterable(rows[page.index][low]):
-                if segment.table < 0 and segment.size <= large:
-                    _note(places[_key(page.text(segment))], page, segment, low=low)
-        running[low] = _repeated(places, [page.index for page in pages])
-    for page in pages:
-        removed: set[Segment] = set()
+    texts: dict[tuple[object, ...], list[_Entry]] = defaultdict(list)
+    for page in pages if len(pages) >= _FEWEST_PAGES else ():
         for low in (False, True):
-            removed |= set(_running_of(page, rows[page.index][low], running[low], low=low))
-        if removed:
-            turn = page.turn
-            page.numbers = [page.text(segment) for segment in sorted(removed, key=attrgetter("y0", "x0"))]
-            kept = [segment for segment in page.segments[turn] if segment not in removed]
-            page.segments = (
-                {**page.segments, turn: kept}
-                if kept
-                else {other: segments for other, segments in page.segments.items() if other != turn}
-            )
+            for segment in chain.from_iterable(rows[page.index, low]):
+                if segment.table < 0 and segment.size <= large:
+                    for key, entry in _entries(page, segment, low=low):
+                        texts[low, *key].append(entry)
+    running: dict[int, set[Segment]] = defaultdict(set)
+    for entry in chain.from_iterable(_repeated(entries, len(pages)) for entries in texts.values()):
+        running[entry.page].add(entry.segment)
+    removed: list[tuple[int, str]] = []
+    for page in pages if running else ():
+        outer = {segment for low in (False, True) for segment in _outermost(rows[page.index, low], running[page.index])}
+        kept = [segment for segment in page.segments.get(page.turn, ()) if segment not in outer]
+        if kept:  # never all the text of a page
+            removed += [(page.index, page.text(one)) for one in sorted(outer, key=lambda one: (one.y0, one.x0))]
+            page.segments[page.turn] = kept
+    return removed, _labels(rows, pages)
 
 
 def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:
     """Yield the first rows of a page; with `low`, the last ones, from the bottom upward."""
     sign = -1 if low else 1
-    inward = sorted(
-        page.segments.get(page.turn, ()), key=lambda segment: (sign * (segment.y0 + segment.y1), segment.x0)
-    )
-    row: list[Segment] = []
-    count = 0
-    for segment in inward:
-        if row and min(segment.y1, row[0].y1) - max(segment.y0, row[0].y0) <= 0.5 * min(segment.height, row[0].height):
-            yield row
-            count += 1
-            if count == _ROWS:
-                return
-            row = []
-        row.append(segment)
-    if row:
-        yield row
+    rows: list[list[Segment]] = []
+    for segment in sorted(page.segments.get(page.turn, ()), key=lambda one: (sign * (one.y0 + one.y1), one.x0)):
+        first = rows[-1][0] if rows else segment
+        overlap = min(segment.y1, first.y1) - max(segment.y0, first.y0)
+        if rows and overlap > 0.5 * min(segment.height, first.height):
+            rows[-1].append(segment)
+        elif len(rows) == _ROWS:
+            break
+        else:
+            rows.append([segment])
+    yield from rows
 
 
-def _key(text: str) -> str:
-    """Return a text with its numbers taken as equal; a roman number alone is one as well."""
-    return "#" if _ROMAN.fullmatch(text) else _NUMBER.sub("#", text[:_LONGEST])
-
-
-def _where(page: PageText, segment: Segment, *, low: bool) -> tuple[float, tuple[float, float, float]]:
-    """Return the distance from the edge of the page as its reader sees it; and left edge, middle and right edge."""
+def _entries(page: PageText, segment: Segment, *, low: bool) -> Iterator[tuple[tuple[str, ...], _Entry]]:
+    """Yield the text, and the text without each of its numbers; each with the parts that are the same on all pages."""
+    text = page.text(segment)[:_LONGEST]
     wide, tall = page.words.width, page.words.height
-    right, down, height = {90: (0.0, wide, wide), 180: (wide, tall, tall), 270: (tall, 0.0, wide)}.get(
-        page.turn, (0.0, 0.0, tall)
-    )
+    right, down = {90: (0.0, wide), 180: (wide, tall), 270: (tall, 0.0)}.get(page.turn, (0.0, 0.0))
+    width, height = (wide, tall) if page.turn % 180 == 0 else (tall, wide)
+    x0, x1 = segment.x0 + right, segment.x1 + right
+    outer, inner = (x0, width - x1) if page.index % 2 else (width - x1, x0)
     y = height - segment.y1 - down if low else segment.y0 + down
-    return y, (segment.x0 + right, (segment.x0 + segment.x1) / 2 + right, segment.x1 + right)
+    entry = _Entry(page.index, segment, y, (x0, (x0 + x1) / 2, x1, outer, inner))
+    yield (text,), entry
+    for match in _NUMBER.finditer(text):
+        series = _series(match[0], page.index)
+        yield (text[: match.start()], text[match.end() :]), entry._replace(series=series)
+    if _ROMAN.fullmatch(text):
+        yield ("", ""), entry._replace(series=_series(text, page.index))
 
 
-def _note(places: list[_Place], page: PageText, segment: Segment, *, low: bool) -> None:
-    y, edges = _where(page, segment, low=low)
-    place = next((place for place in places if place.has(y, edges)), None)
-    if place is None:
-        if len(places) >= _MOST_PLACES:
-            return
-        place = _Place(y, edges)
-        places.append(place)
-    place.pages.add(page.index)
+def _series(number: str, page: int) -> tuple[str, int] | None:
+    """Return the kind of a number, and its difference to the number of the page in the file; None for other texts."""
+    if _NUMBER.fullmatch(number):
+        return "1", int(number) - page
+    if not _ROMAN.fullmatch(number):
+        return None
+    digits = [_DIGITS[char] for char in number.lower()]
+    value = sum(-digit if digit < max(digits[place:]) else digit for place, digit in enumerate(digits))
+    return "i" if number.islower() else "I", value - page
 
 
-def _repeated(places: Mapping[str, list[_Place]], pages: Sequence[int]) -> Mapping[str, list[_Place]]:
-    """Return the places of texts on more than half of all pages, or of the odd or even ones if both have such."""
-    odd = [page for page in pages if page % 2]
-    even = [page for page in pages if not page % 2]
-    sided: dict[int, list[tuple[str, _Place]]] = {0: [], 1: []}
-    running: dict[str, list[_Place]] = defaultdict(list)
-    for key, known in places.items():
-        for place in known:
-            if 2 * len(place.pages) > len(pages):
-                running[key].append(place)
-                continue
-            for side, members in ((1, odd), (0, even)):
-                one_sided = all(page % 2 == side for page in place.pages)
-                if one_sided and len(place.pages) >= 2 and 2 * len(place.pages) > len(members):
-                    sided[side].append((key, place))
-    for side, other in ((1, 0), (0, 1)):
-        for key, place in sided[side]:
-            if len(place.pages) >= _FEWEST_PAGES or any(abs(place.y - one.y) <= _NEAR for _, one in sided[other]):
-                running[key].append(place)
-    return running
+def _repeated(entries: Sequence[_Entry], pages: int) -> Iterator[_Entry]:
+    """Yield the entries of one text that are at the same place on more than half of all pages."""
+    counts = Counter(entry.series for entry in entries)
+    places: list[list[_Entry]] = []
+    for entry in entries if 2 * len(entries) > pages else ():
+        if entry.series is None or counts[entry.series] > 1:
+            place = next((place for place in places if _near(place[0], entry)), None)
+            if place is not None:
+                place.append(entry)
+            elif len(places) < _MOST_PLACES:
+                places.append([entry])
+    for place in places:
+        if 2 * len({entry.page for entry in place}) > pages:
+            yield from place
 
 
-def _running_of(
-    page: PageText, rows: Sequence[Sequence[Segment]], running: Mapping[str, list[_Place]], *, low: bool
-) -> Iterator[Segment]:
-    """Yield the running segments of a page that have no other text further out."""
+def _near(one: _Entry, other: _Entry) -> bool:
+    edges = zip(one.edges, other.edges, strict=True)
+    return abs(one.y - other.y) <= _NEAR and any(abs(edge - same) <= _NEAR for edge, same in edges)
+
+
+def _outermost(rows: Sequence[Sequence[Segment]], running: set[Segment]) -> Iterator[Segment]:
+    """Yield the segments of running lines of a page that have no other text further out."""
     for row in rows:
-        complete = True
-        for segment in row:
-            y, edges = _where(page, segment, low=low)
-            known = running.get(_key(page.text(segment)), ()) if segment.table < 0 else ()
-            if any(place.has(y, edges) for place in known):
-                yield segment
-            else:
-                complete = False
-        if not complete:
+        if not running.issuperset(row):
             return
+        yield from row
+
+
+def _labels(rows: Rows, pages: Sequence[PageText]) -> list[str]:
+    """Return the label of each page by a number at an end of its first or last row, if such numbers count the pages."""
+    numbers: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    for page in pages:
+        for row in chain(rows[page.index, False][:1], rows[page.index, True][:1]):
+            ends = page.words.texts[row[0].first], page.words.texts[row[-1].last - 1]
+            for text in ends if all(segment.table < 0 for segment in row) else ():
+                if (series := _series(text, page.index)) is not None:
+                    numbers[series][page.index] = text
+    labels = [""] * len(pages)
+    for (kind, offset), texts in sorted(numbers.items(), key=lambda item: -len(item[1])):
+        span = range(min(texts), max(texts) + 1)
+        if len(texts) > 1 and 2 * len(texts) > len(span):  # on more than every second page, so not by chance
+            for index in span:
+                between = str(index + offset) if kind == "1" else ""
+                labels[index - 1] = labels[index - 1] or texts.get(index, between)
+    return labels

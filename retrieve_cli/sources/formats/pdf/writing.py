@@ -3,112 +3,96 @@
 from __future__ import annotations
 
 import re
-from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 
-from retrieve_cli.contracts.layout import Block, Kind, Words
-from retrieve_cli.sources.formats.markdown import GrowingText
+from retrieve_cli.contracts.layout import Block, Words
 from retrieve_cli.sources.formats.pdf.headings import PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.page import PageText
 from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _HYPHENS = ("-", "\u2010", "\xad")
+_WIDEST_INDENT = 40  # spaces at the beginning of a line of code, and between two of its words, at most
 
 
-_WIDEST_INDENT = 40
-"""Spaces at the beginning of a line of code, and between two of its words, at most."""
-
-
-class PdfTextWriter(GrowingText):
+class PdfTextWriter:
     """Writes blocks one after the other, with a blank line between them."""
 
     def __init__(self, source: Sequence[PageText]) -> None:
-        super().__init__()
-        self._source = source
-        self._starts, self._ends, self._pages = array("I"), array("I"), array("I")
-        self._boxes = array("f")
+        self.blocks: list[Block] = []
+        self.words = Words()
         self.extents: dict[int, tuple[int, int]] = {}
         """First character of each page with text, and the one after its last."""
+        self._source = source
+        self._pieces: list[str] = []
+        self._length = 0
 
     @property
-    def words(self) -> Words:
-        return Words.of(self._starts, self._ends, self._pages, self._boxes)
+    def text(self) -> str:
+        return "".join(self._pieces)
 
     def write(self, draft: Draft) -> None:
         """Write a block."""
         start = self._begin()
         if draft.kind == "table":
-            item, line = draft.lines[0]
-            self._table(item.page, line.table)
+            self._table(draft.lines[0][0].page, draft.lines[0][1].table)
         elif draft.kind == "code":
             self._code(draft)
         else:
             self._flow(draft)
-        self._end(start, draft.kind, draft.level)
+        if self._length > start:
+            self.blocks.append(Block(start, self._length, draft.kind, draft.level))
 
     def write_plain(self, page: int, paragraphs: Iterable[str]) -> None:
         """Write paragraphs of a page whose words have no places."""
         for paragraph in paragraphs:
             start = self._begin()
-            self._put(paragraph)
-            self._extend(page, start)
-            self._end(start, "paragraph", 0)
+            self._put(paragraph, page)
+            self.blocks.append(Block(start, self._length, "paragraph"))
 
     def _begin(self) -> int:
-        if self.length:
-            self._put("\n\n")
-        return self.length
+        self._put("\n\n" if self._length else "")
+        return self._length
 
-    def _end(self, start: int, kind: Kind, level: int) -> None:
-        if self.length > start:
-            self.blocks.append(Block(start, self.length, kind, level))
-
-    def _extend(self, page: int, start: int) -> None:
-        """Add the text written from `start` on to the text of a page."""
-        self.extents[page] = (self.extents.get(page, (start, 0))[0], self.length)
+    def _put(self, piece: str, page: int = 0) -> None:
+        """Write text; of a page if one is given."""
+        start, self._length = self._length, self._length + len(piece)
+        self._pieces.append(piece)
+        if page:
+            self.extents[page] = (self.extents.get(page, (start, 0))[0], self._length)
 
     def _word(self, page: PageText, number: int, text: str) -> None:
         """Write a word of a page, as `text`."""
-        self._starts.append(self.length)
-        self._put(text)
-        self._ends.append(self.length)
-        self._pages.append(page.index)
-        self._boxes.frombytes(page.words.boxes[number].tobytes())
-        self._extend(page.index, self.length - len(text))
+        start = self._length
+        self._put(text, page.index)
+        self.words.add(start, self._length, page.index, *page.words.boxes[number].tolist())
 
     def _run(self, page: PageText, first: int, last: int) -> None:
         """Write the words from `first` to `last - 1` of a page with spaces between them."""
-        if first >= last:
-            return
         texts = page.words.texts[first:last]
-        start = self.length
-        starts = list(accumulate([len(text) + 1 for text in texts], initial=start))
-        self._starts.extend(starts[:-1])
-        self._ends.extend([following - 1 for following in starts[1:]])
-        self._put(" ".join(texts))
-        self._pages.extend([page.index] * (last - first))
-        self._boxes.frombytes(page.words.boxes[first:last].tobytes())
-        self._extend(page.index, start)
+        start = self._length
+        for text, box in zip(texts, page.words.boxes[first:last].tolist(), strict=True):
+            self.words.add(start, start + len(text), page.index, *box)
+            start += len(text) + 1
+        self._put(" ".join(texts), page.index if texts else 0)
 
     def _flow(self, draft: Draft) -> None:
         """Write lines as one paragraph, or as items on separate lines."""
-        begins = set(draft.items)
+        begins = {*draft.items, len(draft.lines)}
         outer = draft.lines[0][1].x0
         hyphenated = False
         for number, (item, line) in enumerate(draft.lines):
             tokens = line.tokens()
-            if number in begins:
+            if number in draft.items:
                 self._put("\n" * (number > 0))
                 tokens = self._mark(item.page, line, tokens, outer)
-                hyphenated = False
             elif number and not hyphenated:
                 self._put(" ")
-            last = number + 1 == len(draft.lines) or number + 1 in begins
-            following = "" if last else draft.lines[number + 1][0].words(draft.lines[number + 1][1])[0]
+            following = "" if number + 1 in begins else draft.lines[number + 1][0].words(draft.lines[number + 1][1])[0]
             hyphenated = self._line(item.page, tokens, following)
 
     def _mark(self, page: PageText, line: Line, tokens: list[list[int]], outer: float) -> list[list[int]]:
@@ -134,12 +118,12 @@ class PdfTextWriter(GrowingText):
         first = tokens[0][0]
         if others == [[number] for number in range(first, first + len(others))]:
             self._run(page, first, first + len(others))
+            self._put(" " * bool(others))
         else:
-            for position, token in enumerate(others):
-                self._put(" " * (position > 0))
+            for token in others:
                 for number in token:
                     self._word(page, number, page.words.texts[number])
-        self._put(" " * bool(others))
+                self._put(" ")
         for number in last[:-1]:
             self._word(page, number, page.words.texts[number])
         text = page.words.texts[last[-1]]
@@ -151,64 +135,50 @@ class PdfTextWriter(GrowingText):
         return goes_on
 
     def _loses_hyphen(self, word: str, following: str) -> bool:
-        """Return True if the hyphen of a word is only there because its line ends."""
-        if word[-1] == "\xad":
-            return True
+        """Return True if the hyphen of a word is only there because its line ends: not both halves are words."""
         stem, rest = _LETTERS.match(word[-2::-1]), _LETTERS.match(following)
-        return bool(stem and rest and rest[0][0].islower() and (stem[0][::-1] + rest[0]).casefold() in self._stems)
+        if word[-1] == "\xad" or not (stem and rest and rest[0][0].islower()):
+            return word[-1] == "\xad"
+        begin, end = stem[0][::-1].casefold(), rest[0].casefold()
+        return begin + end in self._stems or self._stems[begin] < 1 or self._stems[end] < 2  # one is this half
 
     @cached_property
-    def _stems(self) -> frozenset[str]:
-        """The words of the whole document, without marks."""
+    def _stems(self) -> Counter[str]:
+        """Counts of the words of the whole document, without marks and the first halves of divided words."""
         texts = chain.from_iterable(page.words.texts for page in self._source)
-        return frozenset(chain.from_iterable(map(_LETTERS.findall, (text.casefold() for text in texts))))
+        whole = (text.casefold() for text in texts if not text.endswith(_HYPHENS))
+        return Counter(chain.from_iterable(map(_LETTERS.findall, whole)))
 
     def _code(self, draft: Draft) -> None:
         """Write lines with the indentation and the gaps that they have on the page."""
         left = min(line.x0 for _, line in draft.lines)
         for number, (item, line) in enumerate(draft.lines):
             self._put("\n" * (number > 0))
-            tokens = line.tokens()
-            texts, boxes = item.page.words.texts, item.page.words.boxes
+            texts, boxes = item.page.words.texts, item.page.boxes
             width = _advance(item, line)
             end = left
-            for token in tokens:
-                begin, stop = _extent(boxes[token[0]].tolist(), boxes[token[-1]].tolist(), line)
-                spaces = round((begin - end) / width) if width > 0 else 1
+            for token in line.tokens():
+                spaces = round((float(boxes[token[0]][0]) - end) / width) if width > 0 else 1
                 self._put(" " * min(max(spaces, int(end != left)), _WIDEST_INDENT))
                 for one in token:
                     self._word(item.page, one, texts[one])
-                end = stop
+                end = float(boxes[token[-1]][2])
 
     def _table(self, page: PageText, number: int) -> None:
         rows = page.tables[number].rows
-        width = max(map(len, rows), default=0)
         for count, row in enumerate(rows):
             self._put("\n" * (count > 0) + "|")
-            for cell in (*row, *[()] * (width - len(row))):
+            for cell in row:
                 self._put(" ")
                 for word in cell:
                     self._word(page, word, page.words.texts[word].replace("|", r"\|"))
                     self._put(" ")
                 self._put("|")
-            if not count:
-                self._put("\n|" + "---|" * width)
+            self._put("" if count else "\n|" + "---|" * len(row))
 
 
 def _advance(item: PageLines, line: Line) -> float:
     """Return the width of a character of a monospaced line."""
     longest = max(line.segments, key=lambda segment: segment.chars)
     texts = item.page.words.texts[longest.first : longest.last]
-    characters = sum(map(len, texts)) + len(texts) - 1
-    return (longest.x1 - longest.x0) / max(characters, 1)
-
-
-def _extent(first: Sequence[float], last: Sequence[float], line: Line) -> tuple[float, float]:
-    """Return where a word begins and ends in the direction of its line."""
-    begin, end = {
-        0: (first[0], last[2]),
-        90: (first[1], last[3]),
-        180: (-first[2], -last[0]),
-        270: (-first[3], -last[1]),
-    }.get(line.turn, (first[0], last[2]))
-    return begin, end
+    return (longest.x1 - longest.x0) / max(sum(map(len, texts)) + len(texts) - 1, 1)

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sources.formats.layouts import blocks
+from sources.formats.layouts import blocks, read
 
-from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats import json_text
-from retrieve_cli.sources.formats.formats import ParsingLimits
-
-
-def parse(text: str) -> Parsed:
-    return json_text.parse(text.encode(), name="a b.jsonl", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +14,8 @@ def parse(text: str) -> Parsed:
 )
 def test_a_catalog_is_not_read(text: str) -> None:
     with pytest.raises(BadDocument, match="looks like a catalog") as error:
-        parse(text)
-    assert error.value.hint == "retrieve build --catalog a b.jsonl"
+        read("json", text.encode())
+    assert error.value.hint == "retrieve build --catalog a b.json"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +32,7 @@ def test_a_catalog_is_not_read(text: str) -> None:
     ],
 )
 def test_other_json_is_text_with_a_notice_even_if_it_is_invalid(text: str, notice: str) -> None:
-    parsed = parse(text)
+    parsed = read("json", text.encode())
     assert parsed.text == text
     assert blocks(parsed) == [("code", text)]
     assert notice in parsed.notices[0]
@@ -47,4 +40,4 @@ def test_other_json_is_text_with_a_notice_even_if_it_is_invalid(text: str, notic
 
 def test_a_file_without_text_is_rejected() -> None:
     with pytest.raises(BadDocument, match="no text"):
-        parse("[{}, []]")
+        read("json", b"[{}, []]")

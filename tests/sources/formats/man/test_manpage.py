@@ -1,15 +1,14 @@
 """Manual pages in man(7) and mdoc(7): sections and words without marks."""
 
 import pytest
+from sources.formats.layouts import levelled, read
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument
-from retrieve_cli.sources.formats import manpage
-from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
 
 
 def parsed(text: str) -> Parsed:
-    return manpage.parse(text.encode(), name="x.1", limits=ParsingLimits(), on_page=lambda _: None)
+    return read("man", text.encode())
 
 
 MAN = r""".\" A comment
@@ -66,9 +65,7 @@ How many.
 def test_macros_of_man_are_sections_lists_and_code() -> None:
     made = parsed(MAN)
     assert made.metadata == {"title": "zebra(1)", "description": "show stripes in a café"}
-    assert made.layout is not None
-    blocks = [(block.kind, block.level, made.text[block.start : block.end]) for block in made.layout.blocks]
-    assert blocks == [
+    assert levelled(made) == [
         ("heading", 1, "NAME"),
         ("paragraph", 0, "zebra, zebractl - show stripes in a café"),
         ("heading", 1, "SYNOPSIS"),
@@ -89,20 +86,6 @@ def test_macros_of_mdoc_are_words() -> None:
         *("NAME", "zebra - serve stripes", "SYNOPSIS", "zebra [-n number] [--all] file ...", "DESCRIPTION"),
         *("The zebra utility serves “stripes”, as stripes(7) says.", "-n number: How many."),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "head", "kind"),
-    [
-        ("zebra.1", MAN.encode(), "man"),
-        ("man8/zebra.8", MDOC.encode(), "man"),
-        ("libz.so.1", b"\x7fELF", None),
-        ("syslog.1", b"May 1 zebra started\n", None),
-        ("zebra.txt", MAN.encode(), "text"),
-    ],
-)
-def test_a_manual_page_is_known_by_suffix_and_content(name: str, head: bytes, kind: str | None) -> None:
-    assert format_of(name, head) == kind
 
 
 def test_a_page_that_only_refers_to_another_is_not_a_document() -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from sources.formats.layouts import levelled
+from sources.formats.layouts import levelled, read
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.notebook import parse as parse_notebook
 
 
 def parse(notebook: Json) -> Parsed:
-    content = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
-    return parse_notebook(content, name="a.ipynb", limits=ParsingLimits(), on_page=lambda page: None)
+    return read("notebook", json.dumps(notebook).encode())
 
 
 MARKDOWN = (
@@ -88,4 +85,4 @@ def test_outputs_are_bounded_and_that_is_said() -> None:
 )
 def test_a_file_that_is_not_a_notebook_says_why(content: bytes, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
-        parse(content)
+        read("notebook", content)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 from pypdf import PdfWriter
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfgen.canvas import Canvas
-from sources.formats.layouts import layout_of
+from sources.formats.layouts import blocks, layout_of
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.sources.formats.formats import ParsingLimits
@@ -71,6 +72,21 @@ def column(
             y -= leading
             line = word
     return y
+
+
+def rows_of(parsed: Parsed) -> list[list[str]]:
+    """Return the rows of all tables, each with the texts of its cells."""
+    return [row for table in tables_of(parsed) for row in table]
+
+
+def tables_of(parsed: Parsed) -> list[list[list[str]]]:
+    """Return the tables, each with the texts of the cells of its rows."""
+    tables = [content.split("\n") for kind, content in blocks(parsed) if kind == "table"]
+    return [[_cells(line) for line in lines if line.strip("|-")] for lines in tables]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def labels(parsed: Parsed) -> list[str]:

@@ -30,11 +30,13 @@ def with_metadata(**values: str) -> bytes:
 
 def test_metadata_of_the_file_are_read() -> None:
     creation, language = "D:20240229101500+01'00'", {NameObject("/Lang"): TextStringObject("en-GB")}
-    content = with_metadata(Title="On Trees", Author="A. Oak", Keywords="oak, elm; fir", CreationDate=creation)
+    named = {"Title": "On Trees", "Author": "A. Oak", "Subject": "Of woods", "Keywords": "oak, elm; fir"}
+    content = with_metadata(**named, CreationDate=creation)
     assert read(changed(content, lambda writer: writer.root_object.update(language))).metadata == {
         "pages": 1,
         "title": "On Trees",
         "author": "A. Oak",
+        "description": "Of woods",
         "created": "2024-02-29",
         "keywords": ["oak", "elm", "fir"],
         "language": "en-GB",

@@ -10,7 +10,7 @@ import pytest
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import blocks, layout_of
-from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
+from sources.formats.pdf.drawn import changed, column, draw, prose, read, rows_of, text
 from sources.formats.truth.typesetting import wide_font
 
 
@@ -48,7 +48,7 @@ def test_rows_of_short_cells_are_read_row_by_row() -> None:
             text(canvas, 56, 780 - 14 * number, f"name{number}")
             text(canvas, 200, 780 - 14 * number, f"value{number}")
 
-    assert read(draw(page)).text.split() == [word for n in range(8) for word in (f"name{n}", f"value{n}")]
+    assert rows_of(read(draw(page))) == [[f"name{n}", f"value{n}"] for n in range(8)]
 
 
 def test_footnotes_of_the_left_column_are_read_after_the_right_column() -> None:
@@ -173,4 +173,4 @@ def test_explanations_with_values_flush_right_are_read_row_by_row() -> None:
             text(canvas, 56, 780 - 14 * number, left)
             canvas.drawRightString(540, 780 - 14 * number, right)
 
-    assert read(draw(page)).text.split() == " ".join(f"{left} {right}" for left, right in rows).split()
+    assert rows_of(read(draw(page))) == [list(row) for row in rows]

@@ -28,9 +28,9 @@ def test_the_same_head_and_a_counted_foot_are_removed() -> None:
     assert content.startswith("pagea")
 
 
-def test_heads_that_differ_on_odd_and_even_pages_are_removed() -> None:
+def test_heads_that_differ_on_odd_and_even_pages_are_on_no_more_than_half_and_stay() -> None:
     content = read(document(6, lambda number: ("Left head", "Right head")[number % 2], lambda _: "")).text
-    assert "head" not in content
+    assert content.count("head") == 6
 
 
 def test_a_title_in_large_type_stays_on_each_page() -> None:

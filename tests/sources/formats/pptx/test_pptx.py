@@ -6,33 +6,22 @@ import io
 import zipfile
 
 import pytest
+from PIL import Image
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
-from sources.formats.layouts import layout_of, levelled
+from sources.formats.layouts import layout_of, levelled, read
 
-from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
-from retrieve_cli.sources.formats.pptx import parse
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 BOX = Inches(1), Inches(1), Inches(4), Inches(2)
 
 
-def read(content: bytes, limits: ParsingLimits = ParsingLimits()) -> Parsed:
-    return parse(content, name="a.pptx", limits=limits, on_page=lambda page: None)
-
-
-def saved(deck: Presentation) -> bytes:
-    target = io.BytesIO()
-    deck.save(target)
-    return target.getvalue()
-
-
 @pytest.fixture(scope="module")
 def deck() -> bytes:
-    """A title slide, a list with notes, a table with merged cells, a hidden slide without a title, and an empty one."""
+    """A title slide, a list with notes, a table with merged cells, a hidden slide without a title, and a picture."""
     deck = Presentation()
     layouts = deck.slide_layouts
     slide = deck.slides.add_slide(layouts[0])
@@ -63,13 +52,16 @@ def deck() -> bytes:
     data.add_series("cups", (1.5, None))
     chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *BOX, data).chart
     chart.has_title, chart.chart_title.text_frame.text = True, "By month"
-    deck.slides.add_slide(layouts[6])
+    picture, target = io.BytesIO(), io.BytesIO()
+    Image.new("L", (1, 1)).save(picture, "png")
+    deck.slides.add_slide(layouts[6]).shapes.add_picture(picture, *BOX)
     deck.core_properties.author, deck.core_properties.keywords = "Ada", "tea; water"
-    return saved(deck)
+    deck.save(target)
+    return target.getvalue()
 
 
 def test_a_slide_is_a_page_with_its_title_lists_tables_charts_and_notes(deck: bytes) -> None:
-    made = read(deck)
+    made = read("pptx", deck)
     assert levelled(made) == [
         ("heading", 1, "Kettles & lime"), ("paragraph", 0, "A report"), ("heading", 2, "Steps"),
         ("list", 0, "- fill\n  - # water\n    - cold\n- boil"), ("paragraph", 0, "Notes: Take care\nof the steam"),
@@ -78,60 +70,36 @@ def test_a_slide_is_a_page_with_its_title_lists_tables_charts_and_notes(deck: by
         ("table", 0, "|  | cups |\n|---|---|\n| May | 1.5 |\n| June |  |"),
     ]  # fmt: skip
     pages = layout_of(made).pages
-    assert [(page.index, page.alone, page.image_only) for page in pages] == [
-        *((number, True, False) for number in range(1, 5)), (5, True, True),
-    ]  # fmt: skip
+    assert [(page.index, page.alone, page.image_only) for page in pages] == [(n, True, n == 5) for n in range(1, 6)]
     assert [made.text[page.start : page.end].partition("\n")[0] for page in pages[1:4]] == ["Steps", "Doses", "Slide 4"]
     assert (pages[0].width, pages[0].height) == (720, 540)
     assert made.title == "Kettles & lime"
     assert {"author": "Ada", "keywords": ["tea", "water"]}.items() <= made.metadata.items()
     assert "title" not in made.metadata  # "PowerPoint Presentation"
+    assert [(text.reason, text.page) for text in made.dropped] == [("picture", 5)]
     assert made.notices == ("1 of 5 slides is hidden: indexed as well",)
-
-
-def test_what_is_not_read_is_counted(deck: bytes) -> None:
-    presentation = Presentation(io.BytesIO(deck))
-    slide = presentation.slides[0]
-    pixel = b"P6 1 1 255\n\0\0\0"
-    from PIL import Image
-
-    target = io.BytesIO()
-    Image.open(io.BytesIO(pixel)).save(target, "png")
-    slide.shapes.add_picture(target, *BOX)
-    dropped = read(saved(presentation)).dropped
-    assert [(text.reason, text.page) for text in dropped] == [("picture", 1)]
-
-
-def _with(deck: bytes, name: str, content: bytes) -> bytes:
-    """Return a package with another part."""
-    target = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(deck)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
-        for member in old.namelist():
-            new.writestr(member, content if member == name else old.read(member))
-    return target.getvalue()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("ppt/slides/slide1.xml", b"\0" * 60_000_000, "times its size"),
+        ("ppt/slides/slide1.xml", b"\0" * 40_000_000, "times its size"),
         ("ppt/slides/slide1.xml", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "document type"),
-        ("ppt/slides/slide1.xml", b"<a>" * 5000, "nested"),
         ("ppt/slides/slide1.xml", b"<a/>", "not a complete presentation"),
         ("ppt/presentation.xml", b"<a/>", "not a complete presentation"),
     ],
-)  # fmt: skip
+)
 def test_a_package_that_is_damaged_or_out_of_bounds_is_rejected(
     deck: bytes, name: str, content: bytes, reason: str
 ) -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(deck)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.namelist():
+            new.writestr(member, content if member == name else old.read(member))
     with pytest.raises(BadDocument, match=reason):
-        read(_with(deck, name, content))
+        read("pptx", target.getvalue())
 
 
-def test_presentations_are_recognised_and_bounded_by_slides(deck: bytes) -> None:
-    assert format_of("slides.bin", deck[:4096]) == "pptx"
-    assert format_of("a.pptx", b"nothing") == "pptx"
+def test_slides_are_counted(deck: bytes) -> None:
     with pytest.raises(BadDocument, match="5 slides; the limit is 2"):
-        read(deck, ParsingLimits(max_pages=2))
-    with pytest.raises(BadDocument, match="ZIP"):
-        read(deck[:-50])
+        read("pptx", deck, ParsingLimits(max_pages=2))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from pypdf import PdfWriter
+from sources.formats.pdf.drawn import changed, read, tables_of as tables
 from waiting import PATIENCE_S
-
-pdfium = pytest.importorskip("pypdfium2")
-
-from retrieve_cli.sources.formats.pdf import raw  # noqa: E402  after the check that pdfium is there
-from retrieve_cli.sources.formats.pdf.page_words import read_words  # noqa: E402
-from retrieve_cli.sources.formats.pdf.tables import find_tables  # noqa: E402
 
 Texts = list[list[str]]
 """Texts of the cells by row."""
@@ -23,23 +18,14 @@ Texts = list[list[str]]
 
 def tables_of(content: bytes, *, turn: int = 0, crop: tuple[float, float, float, float] | None = None) -> list[Texts]:
     """Return the tables of all pages, each page turned by `turn` degrees and cropped first."""
-    document = pdfium.PdfDocument(content)
-    if turn or crop:
-        for page in document:
-            page.set_rotation(turn)
+
+    def change(writer: PdfWriter) -> None:
+        for page in writer.pages:
+            page.rotate(turn)
             if crop:
-                page.set_cropbox(*crop)
-        changed = io.BytesIO()
-        document.save(changed)
-        document = pdfium.PdfDocument(changed.getvalue())
-    tables: list[Texts] = []
-    for page in document:
-        address = raw.address(page.raw)
-        words = read_words(address)
-        texts = words.texts
-        found = find_tables(address, list(words), (words.width, words.height))
-        tables += [[[" ".join(texts[n] for n in cell) for cell in row] for row in table.rows] for table in found]
-    return tables
+                page.cropbox.lower_left, page.cropbox.upper_right = crop[:2], crop[2:]
+
+    return tables(read(changed(content, change) if turn or crop else content))
 
 
 def right_cells(tables: Sequence[Texts], truth: Sequence[Texts]) -> tuple[int, int]:

@@ -92,16 +92,9 @@ def test_a_cell_that_spans_others_has_its_text_in_the_first_place() -> None:
 
 def test_a_table_that_the_end_of_the_page_cuts_is_a_table_on_both_pages() -> None:
     data = [["Name", "Dose", "Unit"], *([f"drug {number}", str(number), "mg"] for number in range(60))]
-    for style in ("grid", "only lines below rows"):
+    for style in ("grid", "only lines below rows", "top, middle and bottom"):
         first, second = tables_of(printed(Table(data, style=TableStyle(STYLES[style]))))
         assert first + second == data
-
-
-def test_rows_below_the_line_of_a_header_belong_to_it_where_the_end_of_the_page_cuts_the_last_line_off() -> None:
-    data = [["Name", "Dose", "Unit"], *([f"drug {number}", str(number), "mg"] for number in range(60))]
-    [table] = tables_of(printed(Table(data, style=TableStyle(STYLES["top, middle and bottom"]))))
-    assert len(table) > 20
-    assert table == data[: len(table)]
 
 
 def test_tables_of_fpdf_are_read() -> None:

@@ -14,7 +14,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table, TableStyle
 from sources.formats.pdf.drawn import changed, draw
 
-from retrieve_cli.sources.formats.pdf import drawn_edges, raw
+from retrieve_cli.sources.formats.pdf import raw, rules
 from tests.sources.formats.tables.conftest import tables_of
 
 BLACK = (0, 0, 0)
@@ -55,13 +55,7 @@ def test_an_algorithm_between_rules_is_no_table(typeset: Callable[[str], bytes])
     assert tables_of(content) == []
 
 
-def underlines_and_lines_to_write_on(canvas: Canvas) -> None:
-    for row, (left, right) in enumerate((("Name:", "Date:"), ("Street:", "City:"), ("Phone:", "Mail:"))):
-        y = 700 - 30 * row
-        canvas.drawString(50, y, left)
-        canvas.line(100, y - 2, 280, y - 2)
-        canvas.drawString(300, y, right)
-        canvas.line(340, y - 2, 540, y - 2)
+def underlines(canvas: Canvas) -> None:
     canvas.drawString(50, 500, "This word is underlined and this one too")
     canvas.line(74, 498, 100, 498)
     canvas.line(170, 498, 195, 498)
@@ -111,7 +105,7 @@ def forms_within_forms(canvas: Canvas) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [underlines_and_lines_to_write_on, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart, forms_within_forms],
+    [underlines, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart, forms_within_forms],
 )
 def test_a_drawing_is_no_table(page: Callable[[Canvas], None]) -> None:
     assert tables_of(drawing(page)) == []
@@ -147,7 +141,7 @@ def test_a_page_with_more_paths_than_are_read_has_no_tables(monkeypatch: pytest.
     count = Mock(wraps=raw.count_segments)
     monkeypatch.setattr(raw, "count_segments", count)
     assert tables_of(letters_with(lines)) == []
-    assert count.call_count <= drawn_edges.MOST_OBJECTS
+    assert count.call_count <= rules.MOST_OBJECTS
 
 
 def test_a_drawing_of_many_crossing_lines_has_no_tables() -> None:

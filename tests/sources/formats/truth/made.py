@@ -72,7 +72,9 @@ def manual(seed: int) -> Made:
     """Headings, lists, programs and tables in one column, with different heads on odd and even pages."""
     speech, sheet = Speech(seed), Sheet("manual")
     for number in sheet.numbers(6):
-        sheet.head("The manual" if number % 2 else "Part one: installing", f"{number + 1}")
+        head = "The manual" if number % 2 else "Part one: installing"
+        sheet.head(head, f"{number + 1}")
+        sheet.note(head.split())  # on no more than half of the pages, so it is text
         y = sheet.heading([f"{number + 1}.", *speech.title()], 56, 770)
         y = sheet.paragraph(speech.words(60), 56, y, 480)
         for item in range(4):
