@@ -57,6 +57,7 @@ class Drawer(NamedTuple):
 
 _HERE = "retrieve_cli.sources.formats"
 _HTML, _PPTX = ("selectolax",), ("selectolax", "python-pptx")
+_DOCX, _RST = ("selectolax", "mammoth"), ("selectolax", "docutils")
 FORMATS: Mapping[str, DocumentFormat] = {
     each.name: each
     for each in (
@@ -65,30 +66,17 @@ FORMATS: Mapping[str, DocumentFormat] = {
         DocumentFormat(
             "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=2, apart=True, sidecar=".txt"
         ),
-        DocumentFormat(
-            "html",
-            (".htm", ".html", ".xhtml"),
-            f"{_HERE}.html.html_reading",
-            ("selectolax",),
-            rules=1,
-            apart=True,
-        ),
-        DocumentFormat(
-            "docx",
-            (".docm", ".docx", ".dotm", ".dotx"),
-            f"{_HERE}.docx",
-            ("mammoth",),
-            rules=1,
-            apart=True,
-        ),
+        DocumentFormat("html", (".htm", ".html", ".xhtml"), f"{_HERE}.html.html_reading", _HTML, rules=1, apart=True),
+        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx", _DOCX, rules=1, apart=True),
         DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
-        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
+        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", _RST, rules=1, apart=True),
         DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
         DocumentFormat("man", (*(f".{n}" for n in range(1, 10)), ".man"), f"{_HERE}.manpage", rules=1, apart=True),
         DocumentFormat("pptx", (".potx", ".ppsx", ".pptm", ".pptx"), f"{_HERE}.pptx", _PPTX, rules=1, apart=True),
         DocumentFormat("odt", (".odt", ".ott"), f"{_HERE}.odt", _HTML, rules=1, apart=True),
         DocumentFormat("eml", (".eml",), f"{_HERE}.eml", _HTML, rules=1, apart=True),
-        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
+        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", _HTML, rules=1, apart=True),
+        DocumentFormat("epub", (".epub",), f"{_HERE}.epub", _HTML, rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
@@ -125,7 +113,7 @@ def format_of(name: str, head: bytes) -> str | None:
         return "pdf"
     if (kind := zipped_format(head)) in FORMATS:
         return kind
-    if by_name in ("pdf", "docx", "pptx", "odt", None) and (by_name or not suffix) and looks_like_html(head):
+    if by_name in ("pdf", "docx", "pptx", "odt", "epub", None) and (by_name or not suffix) and looks_like_html(head):
         return "html"
     if by_name is None and not dot and looks_like_mail(head):
         return "eml"
@@ -305,5 +293,6 @@ def _unpacked(head: bytes, start: int, length: int) -> bytes:
     """Return the beginning of the member whose header is at `start`."""
     body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
     if head[start + 8 : start + 10] == b"\0\0":
-        return head[body : body + int.from_bytes(head[start + 18 : start + 22], "little")]
+        size = int.from_bytes(head[start + 18 : start + 22], "little")  # 0: it is written behind the member
+        return head[body : body + (size or len(head))]
     return _inflated(head[body:], -15, 2**16)

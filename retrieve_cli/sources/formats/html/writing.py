@@ -71,9 +71,11 @@ class HtmlText:
             name = child.tag or ""
             if name == TEXT:
                 text = child.text_content or ""
-                self._line.append(text)
-                if self._above and not text.isspace():
+                if not text.isspace():
                     self._above = ""
+                elif len(self._line) == self._terms:
+                    continue  # between a term and its definition, or before all text
+                self._line.append(text)
             elif not name.startswith("-") and not self._whole(child, name):
                 anchor = _anchor(child, name)
                 if anchor and (name in BLOCKS or not self._above):
