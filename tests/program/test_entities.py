@@ -1,8 +1,5 @@
 """Names that an installed spaCy pipeline finds in the text: metadata to filter by, and nodes of the graph."""
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,7 +73,6 @@ def test_another_pipeline_of_the_same_name_is_another_recipe(built: Path, retrie
 @pytest.mark.parametrize(
     ("keys", "message", "hint"),
     [
-        ({"language": "lt"}, "language `lt`", "spacy download lt_core_news_sm"),
         ({"entities_model": "./nowhere"}, "nowhere", "chunking.entities_model"),
         ({"entities_model": "./broken"}, "cannot be loaded", ""),
     ],
@@ -98,40 +94,6 @@ def test_a_pipeline_that_finds_no_names_is_an_error(catalog: Path, retrieve: Pro
     made.to_disk("sentences")
     configured(entities_model="./sentences")
     assert "finds no entities: it has sentencizer" in refused(retrieve, "build", "--catalog", catalog)
-
-
-def python(program: str) -> str:
-    """Return the output of a Python process of its own."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_pipeline_of_rules_does_not_import_torch(pipeline: Path) -> None:
-    program = f"""
-import sys
-from retrieve_cli.sources.chunking.entities import EntityFinder
-print(EntityFinder({str(pipeline)!r}).names(["BRCA1 works."], most=3), "torch" in sys.modules)
-"""
-    assert python(program) == "['BRCA1'] False\n"
-
-
-def test_of_a_pipeline_of_networks_torch_is_imported_before_any_sentence_is_found(
-    pipeline: Path, tmp_path: Path
-) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "networks"
-    shutil.copytree(pipeline, folder)
-    with (folder / "config.cfg").open("a") as config:
-        config.write("# spacy-transformers")
-    program = f"""
-import sys
-from retrieve_cli.sources.chunking.entities import EntityFinder, spacy
-EntityFinder({str(folder)!r})
-spacy()
-print(sys.modules["thinc.compat"].has_torch)
-"""
-    assert python(program) == "True\n"
 
 
 def test_a_sync_of_changed_records_ends_where_a_build_would(built: Path, retrieve: Program) -> None:

@@ -37,8 +37,8 @@ class TextBlock(Frozen):
     """True if that page is a slide or a form."""
 
 
-def text_blocks(text: str, layout: Layout, *, titles: Titles | None = None) -> list[TextBlock]:
-    """Return the contiguous blocks of a text, with the headings above each; lines of paragraphs that are one of
+def text_blocks(text: str, layout: Layout, *, start: int = 0, titles: Titles | None = None) -> list[TextBlock]:
+    """Return the contiguous blocks of `text[start:]`, with the headings above each; lines of paragraphs that are one of
     `titles` act as headings."""
     begun: list[TextBlock] = []
     above: list[tuple[int, str]] = []
@@ -51,8 +51,8 @@ def text_blocks(text: str, layout: Layout, *, titles: Titles | None = None) -> l
         page = layout.page_of(block.start)
         number, alone = (page.index, page.alone) if page is not None else (0, False)
         begun.append(TextBlock(block.start, block.end, block.kind, path, page=number, alone=alone))
-    if text[: begun[0].start if begun else len(text)].strip():
-        begun.insert(0, TextBlock(0, 0, "paragraph"))
+    if text[start : begun[0].start if begun else len(text)].strip():
+        begun.insert(0, TextBlock(start, start, "paragraph"))
     ends = [*(block.start for block in begun), len(text)][1:]
     return [replace(block, end=end) for block, end in zip(begun, ends, strict=True)]
 

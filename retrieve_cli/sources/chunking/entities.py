@@ -5,22 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from threading import get_ident
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage.manifest import sha1, sha1_file
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -32,7 +26,6 @@ _NUMBERS = frozenset({"CARDINAL", "ORDINAL", "QUANTITY", "PERCENT", "MONEY", "DA
 _UNUSED = frozenset({"tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "morphologizer"})
 """Components that named-entity recognition does not need, and that take most of the time."""
 _INSTALL = "python -m spacy download {name}, or name another pipeline or its folder: chunking.entities_model"
-_NETWORKS = re.compile(r"torch|transformer", re.IGNORECASE)
 
 
 class EntityFinder:
@@ -47,10 +40,6 @@ class EntityFinder:
         there is one."""
         self._name = model if model is not None else _installed()
         self._folder = _folder_of(self._name)
-        if _NETWORKS.search(files.read_text(_config_of(self._folder), limit=files.CONFIG)):
-            # Sentence rules import spaCy as if PyTorch was absent, unless PyTorch is imported before.
-            with suppress(ImportError):
-                import torch  # noqa: F401
 
     @cached_property
     def card(self) -> Mapping[str, Json]:
@@ -94,9 +83,13 @@ class EntityFinder:
             Unavailable: it cannot be loaded.
             UsageError: it does not recognise names.
         """
-        package = spacy()
         try:
-            pipeline: Language = package.load(self._name)
+            import spacy
+        except ImportError as error:
+            message = "spaCy, which finds names, is not installed"
+            raise Unavailable(message, hint="pip install 'retrieve-cli[spacy]'") from error
+        try:
+            pipeline: Language = spacy.load(self._name)
         except Exception as error:
             raise Unavailable(
                 f"the spaCy pipeline {quoted(self._name)} cannot be loaded: {quoted(error)}",
@@ -160,55 +153,3 @@ def _mask_runs(text: str) -> str:
     """Replace long runs of marks, which take quadratic time to split, by letters; every character keeps its
     position."""
     return _UNBROKEN.sub(lambda run: _NO_STOP.sub(lambda marks: "x" * len(marks[0]), run[0]), text)
-
-
-def spacy() -> ModuleType:
-    """Import the package spaCy.
-
-    Its rules do not need PyTorch, whose import takes seconds and hundreds of megabytes. If nothing has imported PyTorch
-    yet, it is hidden from spaCy's library of networks. It can still be imported afterwards.
-
-    Raises:
-        Unavailable: spaCy is not installed.
-    """
-    try:
-        if "thinc.compat" not in sys.modules and "torch" not in sys.modules:
-            with hide_package("torch"):
-                import thinc.compat  # noqa: F401  the only module of spaCy that imports PyTorch
-        import spacy as package
-    except ImportError as error:
-        raise Unavailable(
-            "spaCy, which finds names, is not installed",
-            hint="pip install 'retrieve-cli[spacy]'",
-        ) from error
-    module: ModuleType = package
-    return module
-
-
-@contextmanager
-def hide_package(package: str) -> Iterator[None]:
-    """Hide a package from imports of this thread; other threads can import it."""
-    finder = _Finder(package)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-
-
-class _Finder:
-    """Finder that reports a package as missing in one thread."""
-
-    def __init__(self, package: str) -> None:
-        self._package = package
-        self._thread = get_ident()
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return None, so that the next finders are tried.
-
-        Raises:
-            ModuleNotFoundError: this thread imports the hidden package.
-        """
-        if name == self._package and get_ident() == self._thread:
-            raise ModuleNotFoundError(f"{name} is hidden from this import", name=name)
-        return None

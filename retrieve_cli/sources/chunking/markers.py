@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from retrieve_cli.contracts import Json, Record
-from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import TextBlock, Titles, text_blocks, titles, titles_of
+from retrieve_cli.sources.chunking.blocks import TextBlock, text_blocks, titles, titles_of
+from retrieve_cli.untrusted.markdown_text import structure
 
 # Blanks and repetitions are bounded, above any real heading: otherwise a page of labels takes quadratic time.
 _BLANKS = r"\s{0,9}"
@@ -211,19 +211,14 @@ class Markers(Frozen):
     def blocks(self, record: Record) -> tuple[bool, list[TextBlock]]:
         """Return True if any block is marked by a label or a title, and the blocks of a record."""
         known = titles(*self.titles, *titles_of(record))
-        blocks = text_blocks(record.text, record.layout or self._structure(record, known), titles=known)
+        name = f"{record.name}: "  # with which a catalog's text begins
+        named = bool(known) and record.kind == "catalog" and record.text.startswith(name)
+        start = len(name) if named else 0
+        layout = record.layout or structure(record.text, start)[0]
+        blocks = text_blocks(record.text, layout, start=start, titles=known)
         if known:  # sections with a listed title never share a chunk
             blocks = [replace(block, part=tuple(name for name in block.path if known.name(name))) for block in blocks]
             if blocks and record.kind == "catalog":
                 blocks[0] = replace(blocks[0], start=0)
         parts = self.labels.split(record.text, blocks, name=record.name) if self.labels is not None else []
         return (True, parts) if parts else (any(block.part for block in blocks), blocks)
-
-    @staticmethod
-    def _structure(record: Record, known: Titles) -> Layout:
-        """Return the structure of a text without a layout, as Markdown has it."""
-        from retrieve_cli.untrusted.markdown_text import structure  # not for records that are one chunk
-
-        name = f"{record.name}: "  # with which a catalog's text begins
-        named = bool(known) and record.kind == "catalog" and record.text.startswith(name)
-        return structure(record.text, len(name) if named else 0)[0]

@@ -144,24 +144,20 @@ _EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}
 
 
 def caption_pairs(text: str, blocks: Sequence[TextBlock]) -> list[bool]:
-    """Return for each pair of neighbouring blocks whether they are a figure (or its paragraph) and its caption.
+    """Return for each pair of neighbouring blocks whether they are a figure and its caption.
 
-    A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the
-    caption. A line in italics below an image is a caption as well.
+    A caption begins with `Figure 3. …`, or is a line in italics below an image. It is below its figure, which may have
+    nothing but the paragraph before it, or above its image.
     """
     prose = ["" if block.kind == "heading" else text[block.start : block.end] for block in blocks]
     images = [_IMAGE.search(words) is not None for words in prose]
     captions = list(map(is_caption, prose))
     bonds = []
-    for index, (before, behind) in enumerate(pairwise(blocks)):
-        if captions[index + 1]:
-            free = not captions[index] and not any(images[index + 2 : index + 3])
-            bonds.append(before.kind != "heading" and (images[index] or free))
-        elif captions[index] and images[index + 1]:
-            bonds.append(index == 0 or not images[index - 1])
-        else:
-            emphasized = behind.kind == "paragraph" and _EMPHASIZED.fullmatch(prose[index + 1]) is not None
-            bonds.append(images[index] and emphasized)
+    for index in range(len(blocks) - 1):
+        below = captions[index + 1] or _EMPHASIZED.fullmatch(prose[index + 1]) is not None
+        lone = captions[index + 1] and not captions[index] and not any(images[index + 2 : index + 3])
+        above = captions[index] and images[index + 1] and not any(images[max(0, index - 1) : index])
+        bonds.append((images[index] and below) or (lone and prose[index] != "") or above)
     return bonds
 
 

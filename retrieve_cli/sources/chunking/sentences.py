@@ -9,9 +9,9 @@ _STOP = re.compile(
 )
 _WORD = re.compile(r"[^\s(\[\"'“‘«]{1,12}$")
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms messrs dr prof gen gov rep sen rev adm capt lt col sgt st mt jr sr inc ltd co corp bros vs v.s cf etc "
-    "al ca approx fig figs eq eqs ref refs sec ch vol no nos pp ed eds e.g i.e a.m p.m ph.d u.s u.k d.c jan feb mar "
-    "apr jun jul aug sep sept oct nov dec z.b d.h u.a bzw usw evtl ggf nr abb tab vgl bspw p.ex av boul sig "
+    "mr mrs ms messrs dr prof gen gov rep sen rev adm capt lt col sgt st mt jr sr inc ltd co corp bros vs cf etc "
+    "al ca approx fig figs eq eqs ref refs sec ch vol no nos pp ed eds ph.d jan feb mar "
+    "apr jun jul aug sep sept oct nov dec bzw usw evtl ggf nr abb tab vgl bspw p.ex av boul sig "
     "sra srta pág núm".split()
 )
 
@@ -23,10 +23,12 @@ def sentence_starts(text: str) -> list[int]:
 
 
 def _goes_on(text: str, stop: re.Match[str]) -> bool:
-    """Return True if a lower-case word follows, or if a full stop ends an abbreviation or an initial."""
-    if text[stop.end()].islower():
-        return True
+    """Return True if a full stop ends an abbreviation, initials, or the number of an item. The case of the next word is
+    no sign: there are texts without capitals."""
     word = _WORD.search(text, max(0, stop.start() - 12), stop.start())
     if word is None or stop[0].rstrip() != ".":
         return False
-    return (len(word[0]) == 1 and word[0].isalpha()) or word[0].lower() in _ABBREVIATIONS
+    if word[0].isdigit():
+        return not text[text.rfind("\n", 0, word.start()) + 1 : word.start()].strip()
+    initials = all(len(letter) == 1 and letter.isalpha() for letter in word[0].split("."))
+    return initials or word[0].lower() in _ABBREVIATIONS

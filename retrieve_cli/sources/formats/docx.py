@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Set as AbstractSet
 from xml.etree import ElementTree as ET
 
-from retrieve_cli.contracts import Json, Parsed
+from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, shortened
 from retrieve_cli.sources.formats.archive import Archive, packed
+from retrieve_cli.sources.formats.composed import properties
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.html.html_reading import html_document
-from retrieve_cli.sources.formats.html.metadata import words_of
 
 _UNREAD = re.compile(
     r"(?:^|/)(?:docProps|customXml|theme|glossary|charts|diagrams|media|embeddings)/"
@@ -42,10 +42,6 @@ _KEPT = {
     "rPr": ("rStyle", "b", "vertAlign", "vanish", "del", "ins", "rFonts"), "rFonts": (),
 }  # fmt: skip
 """Children of elements that are read; of other elements, all are."""
-_LONGEST = 1000
-_NAMES = {"title": "title", "creator": "author", "created": "created", "modified": "modified",
-          "language": "language"}  # fmt: skip
-"""Core properties (ECMA-376, part 2, 11.1), by the names that all formats use."""
 _OFF = ("0", "false", "off")
 
 
@@ -61,7 +57,7 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     parts = [part for part in archive.names if part.endswith((".xml", ".rels"))]
     if "[Content_Types].xml" not in parts or not any(part.startswith("word/") for part in parts):
         raise BadDocument("it is a ZIP file without a Word document")
-    metadata = core_properties(archive)
+    metadata = properties(archive, "docProps/core.xml")
     members = {
         part: _plain(archive.xml(part)) if part.startswith("word/") else archive.xml(part)
         for part in parts
@@ -84,20 +80,6 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         raise BadDocument(f"it is not a valid Word document ({reason})") from error
     html = html.replace("<table>", '<table role="table">')
     return html_document(html, main_content=False, metadata=metadata)
-
-
-def core_properties(archive: Archive) -> dict[str, Json]:
-    """Return the core properties of a package of Office that have a value."""
-    if "docProps/core.xml" not in archive.names:
-        return {}
-    root = ET.fromstring(archive.xml("docProps/core.xml"))  # noqa: S314  it is checked
-    texts = {_local(node): " ".join((node.text or "")[: 4 * _LONGEST].split()) for node in root}
-    metadata: dict[str, Json] = {
-        **{name: texts.get(key, "")[:_LONGEST] for key, name in _NAMES.items()},
-        "description": (texts.get("description") or texts.get("subject") or "")[:_LONGEST],
-        "keywords": words_of([texts.get("keywords", "").replace(";", ",")]),
-    }
-    return {name: value for name, value in metadata.items() if value}
 
 
 def _local(node: ET.Element) -> str:

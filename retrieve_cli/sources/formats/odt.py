@@ -44,8 +44,7 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     trees = [ET.fromstring(archive.xml(part)) for part in names]  # noqa: S314  it has no entities
     writer = _Writer(trees)
     html = "".join(writer.html(node) for node in trees[-1] if _local(node) == "body") + "".join(writer.notes)
-    metadata = properties(archive.xml("meta.xml")) if "meta.xml" in archive.names else {}
-    made = html_document(html, main_content=False, metadata=metadata)
+    made = html_document(html, main_content=False, metadata=properties(archive, "meta.xml"))
     return replace(made, dropped=(*writer.dropped, *made.dropped))
 
 

@@ -11,17 +11,17 @@ from retrieve_cli.contracts.layout import DocumentPage, Dropped, Layout
 from retrieve_cli.errors import BadDocument, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.archive import Archive
-from retrieve_cli.sources.formats.composed import joined, properties
+from retrieve_cli.sources.formats.composed import joined, piece, properties
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.html.html_reading import html_document
 
 _POINT = 12_700
 _TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CHOICE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _DIAGRAM = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm"
 _REPEATED = ("FOOTER", "SLIDE_NUMBER", "DATE")
 """Kinds of placeholders with the same words on every slide."""
-_CORE = "docProps/core.xml"
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
@@ -48,21 +48,17 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         raise BadDocument(f"it is not a complete presentation: {shortened(str(error))}") from error
     if len(slides) > limits.max_pages:
         raise BadDocument(f"it has {len(slides):,} slides; the limit is {limits.max_pages:,}")
-    metadata = properties(archive.xml(_CORE)) if _CORE in archive.names else {}
+    metadata = properties(archive, "docProps/core.xml")
     if "powerpoint" in str(metadata.get("title")).casefold():  # the title of the program's template
         del metadata["title"]
-    notices = (
-        (f"{hidden} of {len(slides)} slides {'is' if hidden == 1 else 'are'} hidden: indexed as well",)
-        if hidden
-        else ()
-    )
-    return replace(joined(parts), metadata=metadata, notices=notices)
+    notice = f"{hidden} of {len(slides)} slides {'is' if hidden == 1 else 'are'} hidden: indexed as well"
+    return replace(joined(parts), metadata=metadata, notices=(notice,) if hidden else ())
 
 
 def _page(slide: Any, number: int, size: tuple[float, float]) -> Parsed:
     """Return a slide: its title, the texts of its shapes in their order in the file, and its notes."""
     for node in list(slide.element.iter(_CHOICE)):
-        for child in list(node[0]):
+        for child in [child for choice in node[:1] for child in choice]:
             node.addprevious(child)
     level = 1 if slide.slide_layout.element.get("type") in ("title", "secHead") else 2
     title = slide.shapes.title
@@ -78,16 +74,11 @@ def _page(slide: Any, number: int, size: tuple[float, float]) -> Parsed:
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and notes.text.strip():
         pieces.append(f"<p>Notes: {_lines(notes.text.strip())}</p>")
-    if not words and not any(pieces):
-        return Parsed(
-            "", Layout([], [DocumentPage(number, "", *size, 0, 0, image_only=True, alone=True)]), dropped=tuple(dropped)
-        )
     html = f"<h{level}>{escape(words or f'Slide {number}')}</h{level}>{''.join(pieces)}"
-    made = html_document(html, main_content=False, title=words)
-    page = DocumentPage(number, "", *size, 0, len(made.text), alone=True)
-    return replace(
-        made, layout=Layout(made.layout.blocks if made.layout else (), [page]), dropped=(*dropped, *made.dropped)
-    )
+    made = html_document(html, main_content=False, title=words) if words or any(pieces) else piece("")
+    page = DocumentPage(number, "", *size, 0, len(made.text), image_only=not made.text, alone=True)
+    layout = Layout(made.layout.blocks if made.layout else (), [page])
+    return replace(made, layout=layout, dropped=(*dropped, *made.dropped))
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
@@ -103,20 +94,31 @@ def _html(shape: Any, *, in_list: bool) -> str:
         rows = ([cell for cell in row.cells if not cell.is_spanned] for row in shape.table.rows)
         return _table([(cell.text, cell.span_height, cell.span_width) for cell in row] for row in rows)
     if getattr(shape, "has_chart", False):
-        chart, pieces = shape.chart, []
-        if chart.has_title and chart.chart_title.has_text_frame:
-            pieces.append(f"<p>{_lines(chart.chart_title.text_frame.text)}</p>")
-        for plot in chart.plots:
-            names, columns = [series.name for series in plot.series], [series.values for series in plot.series]
-            values = [["", *names], *zip(plot.categories, *columns, strict=False)]
-            pieces.append(_table([("" if cell is None else str(cell), 1, 1) for cell in row] for row in values))
-        return "".join(pieces)
+        return _chart(shape.chart.element)
     diagram = next((node.get(_DIAGRAM) for node in shape.element.iter() if node.get(_DIAGRAM)), None)
     if diagram is None:
         return _paragraphs(shape.element, in_list=in_list)
     from pptx.oxml import parse_xml
 
     return _paragraphs(parse_xml(shape.part.related_part(diagram).blob), in_list=True)
+
+
+def _chart(chart: Any) -> str:
+    """Return the titles of a chart of any type and its axes, and the values of its series by category."""
+    columns: list[dict[int, str]] = []
+    for series in chart.iter(f"{_CHART}ser"):
+        names = [value.text for part in series.iter(f"{_CHART}tx") for value in part.iter(f"{_CHART}v")]
+        columns += [{-1: ""} | _points(series, "cat", "xVal")] * (not columns)
+        columns.append({-1: "".join(names[:1])} | _points(series, "val", "yVal"))
+    numbers = sorted({number for column in columns for number in column})
+    titles = "".join(_paragraphs(title, in_list=False) for title in chart.iter(f"{_CHART}title"))
+    return titles + _table([(column.get(number, ""), 1, 1) for column in columns] for number in numbers)
+
+
+def _points(series: Any, *names: str) -> dict[int, str]:
+    """Return the values of a series, or of its categories, by their numbers."""
+    points = (point for name in names for part in series.iter(_CHART + name) for point in part.iter(f"{_CHART}pt"))
+    return {int(point.get("idx")): "".join(point.itertext()).strip() for point in points}
 
 
 def _table(rows: Iterable[Iterable[tuple[str, int, int]]]) -> str:

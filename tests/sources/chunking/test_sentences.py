@@ -12,9 +12,9 @@ from retrieve_cli.sources.chunking.sentences import sentence_starts
     "sentences",
     [
         ("It grew by 3.5 mm. ", "Was it seen? ", "Yes!  ", "All saw it."),
-        ("Mr. Day saw it, e.g. here. ", "Then (so!) it ended."),
+        ("Mr. Day saw it, e.g. here. ", "then (so!) ", "it ended."),
         ('He said "no." ', "Then J. Smith et al. went (far.) ", "Home..."),
-        ("See a.example.org/xy. ", "Dr. med. rer. nat. came... ", "Why?"),
+        ("See a.example.org/xy. ", "Dr. Day came... ", "Why?"),
         ("Das ist z. B. eins. ", "Das ist zwei."),
         ("今日は晴れ。", "「明日は雨！」", "そうですか？", "はい。"),
         ("यह है। ", "और। ", "هل هذا؟ ", "نعم۔"),

@@ -115,7 +115,7 @@ def _are_slides(pages: Sequence[PageWords]) -> bool:
         return False
     areas = [np.prod(page.boxes[:, 2:] - page.boxes[:, :2], axis=1).sum() for page in pages]
     free = median(area - _FREE * page.width * page.height for area, page in zip(areas, pages, strict=True)) <= 0
-    return free or median(page.width - page.height for page in pages) > 0
+    return bool(free or median(page.width - page.height for page in pages) > 0)
 
 
 def _read_pages(
