@@ -17,14 +17,13 @@ from sources.formats.layouts import layout_of
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits, format_of, looks_like_html
-from retrieve_cli.sources.formats.html.html_reading import parse as parse_html
 
 pytest.importorskip("selectolax")
 
 
 def parse(page: str | bytes, *, main: bool = True) -> Parsed:
     content = page.encode() if isinstance(page, str) else page
-    return parse_html(content, name="page.html", limits=ParsingLimits(main_content=main), on_page=lambda page: None)
+    return layouts.read("html", content, ParsingLimits(main_content=main))
 
 
 BLOCKS = {
