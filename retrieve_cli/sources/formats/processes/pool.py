@@ -55,12 +55,7 @@ class ReaderProcess:
         self._stopped = False
 
     def read(self, request: ParseRequest) -> Parsed | bytes:
-        """Return the document, or its picture.
-
-        Raises:
-            BadDocument: it cannot be read, or the process ended with it.
-            RetrieveError: no process can be started.
-        """
+        """Return the document, or its picture. Raises: BadDocument; RetrieveError: no process can be started."""
         try:
             (content,) = self.answers(request)
             return messages.unpacked(content) if request.pages is None else checked_picture(content)
