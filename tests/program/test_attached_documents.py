@@ -67,7 +67,11 @@ def test_files_are_ignored_if_the_configuration_says_so(paper: Path, retrieve: P
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("old.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "WordDocument".encode("utf-16-le"), "it is a Word 97 file"),
+        (
+            "old.docx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "WordDocument".encode("utf-16-le"),
+            "it is a file of Office 97",
+        ),
         ("cut.docx", b"PK\x03\x04" + bytes(26) + b"word/document.xml", "it is not a complete ZIP file"),
         ("bytes.md", b"# caf\xe9 \0\n", "it is not a text"),
         ("short.md", b"Hello\n", "it has neither a title nor an abstract"),

@@ -104,13 +104,14 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
         (folder / "docs" / name).write_bytes(text.encode())
     source: Source = FolderSource(folder / "docs", SandboxedReader(ParsingLimits()), name_weight=2.0)
     writer = GenerationWriter(folder)
+    texts = {}
     for record in pieces(source):
         assert isinstance(record, Record)
+        texts[record.id] = record.text
         writer.append(record, list(chunker.chunk(record)), bytes(20))
     writer.finish()
     generation = Generation(folder, Manifest(recipe={}, sources=(), files={}))
     chunks = Counting(folder / CHUNKS, pickles.load(folder / OFFSETS)["chunks"])
-    texts = {name: (folder / "docs" / name).read_bytes().decode() for name in files}
     return Indexed(texts, generation, chunks)
 
 
@@ -151,7 +152,7 @@ draws = st.builds(Draw, st.lists(st.integers(0, 10_000), unique=True, min_size=1
 
 
 @given(draws)
-def test_a_span_is_the_text_of_its_file_from_its_start_to_its_end(docs: Indexed, draw: Draw) -> None:
+def test_a_span_is_the_text_of_its_document_from_its_start_to_its_end(docs: Indexed, draw: Draw) -> None:
     for result in draw.widened(docs):
         span = result.context
         assert span is not None

@@ -363,7 +363,7 @@ def _distributions(subject: Subject) -> Iterator[tuple[Sequence[str], str, objec
         ("obonet", "ontologies in OBO (graph.files)", obo),
         ("pydicom nibabel tifffile Pillow pynrrd", "query --file", False),
         ("pypdfium2", "documents in PDF", False),
-        ("selectolax trafilatura", "documents in HTML", False),
+        ("selectolax", "documents in HTML", False),
         ("mammoth python-pptx docutils", "documents in Word, PowerPoint and reStructuredText", False),
         ("ir-measures scipy", "retrieve eval", False),
         ("huggingface_hub", "models.auto_download", settings.models.auto_download),

@@ -121,7 +121,7 @@ def packed(members: Mapping[str, bytes]) -> io.BytesIO:
 
 def check_xml(content: bytes, name: str) -> None:
     """Raises: BadDocument: XML has a document type, is nested too deeply, or is not valid."""
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate(namespace_separator=" ")
     depth = 0
 
     def begin(*_: object) -> None:

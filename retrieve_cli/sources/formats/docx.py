@@ -100,15 +100,12 @@ def _used_styles(content: bytes, used: AbstractSet[str], rules: list[str]) -> by
     identifier = f"{root.tag.rpartition('}')[0]}}}styleId"
     styles = {style.get(identifier, ""): style for style in root}
     for style in (styles[name] for name in sorted(styles.keys() & used)):
-        ancestor: ET.Element | None = style
+        ancestor, html = style, _html(style)
         for _ in range(_MOST_ANCESTORS):
-            html = "" if ancestor is None else _html(ancestor)
-            if html or ancestor is None:
-                break
-            ancestor = styles.get(_value(ancestor, "basedOn"))
-        if html:
-            quoted = _value(style, "name").replace("\\", "\\\\").replace("'", "\\'")
-            rules.append(f"p[style-name='{quoted}'] => {html}")
+            ancestor = styles.get(_value(ancestor, "basedOn"), ancestor)
+            html = html or _html(ancestor)
+        name = _value(style, "name").replace("\\", "\\\\").replace("'", "\\'")
+        rules += [f"p[style-name='{name}'] => {html}"] if html and name.isprintable() else ()
     root[:] = [styles[name] for name in sorted(styles.keys() & used)]
     return ET.tostring(root)
 
@@ -119,8 +116,8 @@ def _html(style: ET.Element) -> str:
     if name in _STYLES:
         return _STYLES[name]
     heading = _HEADING.fullmatch(name)
-    level = int(heading[1]) if heading else int(outline) + 1 if outline.isdecimal() else 0
-    return f"h{min(6, level)}:fresh" if 1 <= level <= 9 else ""
+    level = int(heading[1]) if heading else int(outline[:2]) + 1 if outline.isdecimal() else 0
+    return f"h{min(6, level)}:fresh" if 1 <= level <= 9 else "p:fresh" * bool(outline)
 
 
 def _plain(content: bytes) -> bytes:

@@ -110,10 +110,12 @@ def _labels(archive: Archive, navigation: set[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name in sorted(navigation & set(archive.names)):
         page = parsed_page(decode(archive.read(name))[0], xhtml=True)
-        entries = [(link, link) for link in page.css("nav a[href]")]
-        entries += [(point.css_first("navlabel"), point.css_first("content")) for point in page.css("navpoint")]
-        for label, link in entries:
-            if label is not None and link is not None and (words := flat(label)):
-                target = urldefrag(link.attributes.get("href") or link.attributes.get("src") or "").url
+        pairs = [(link, link) for link in page.css("nav a[href]")]
+        for point in page.css("navpoint"):
+            label, link = point.css_first("navlabel"), point.css_first("content")
+            pairs += [(label, link)] if label is not None and link is not None else []
+        for label, link in pairs:
+            target = urldefrag(link.attributes.get("href") or link.attributes.get("src") or "").url
+            if words := flat(label):
                 labels.setdefault(normpath(join(dirname(name), unquote(target))), words)
     return labels

@@ -213,13 +213,13 @@ def looks_like_prose(name: str, head: bytes) -> bool:
     return enough and (not head.isascii() or space >= _LEAST_SPACE * len(head))
 
 
-_HEADERS = re.compile(rb"(?:From [^\n]*+\n)?+((?:[!-9;-~]++:[^\n]*+\n|[ \t][^\n]*+\n)++)")
+_HEADERS = re.compile(rb"(?:[!-9;-~]++:[^\n]*+\n|[ \t][^\n]*+\n)++")
 
 
 def looks_like_mail(head: bytes) -> bool:
-    """Return True if a file begins with the headers of a mail."""
+    """Return True if a file begins with the headers of a mail; a mailbox begins with a line `From `."""
     headers = _HEADERS.match(head.replace(b"\r\n", b"\n"))
-    names = {line.partition(b":")[0].lower() for line in headers[1].splitlines()} if headers else set()
+    names = {line.partition(b":")[0].lower() for line in headers[0].splitlines()} if headers else set()
     return {b"from", b"date"} <= names and not names.isdisjoint((b"subject", b"message-id", b"received"))
 
 

@@ -75,9 +75,12 @@ class _Page:
         elif line.startswith((".", "'")):
             name, _, rest = line[1:].strip().partition(" ")
             self._defining = name in ("de", "de1", "am", "am1", "ig")
-            self._macro(name, [_plain(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(rest)])
+            self._macro(
+                name,
+                [_ESCAPE.sub(_character, quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(rest)],
+            )
         elif line.strip() or self._kind == "code":
-            self._words(_plain(line))
+            self._words(_ESCAPE.sub(_character, line))
         else:
             self.end()
 
@@ -142,20 +145,14 @@ _CHARACTERS = (
     "em— en– hy- bu• aq' dq\" lq“ rq” oq‘ cq’ co© rg® tm™ mu× ga` ha^ ti~ rs\\ ba| at@ sh# Do$ lB[ rB] lC{ rC} la< "
     "ra> ->→ <-← >=≥ <=≤ !=≠ +-± de° sc§ ssß eu€ aeæ AEÆ oeœ OEŒ /oø /OØ oaå oAÅ --—"
 )
-_NAMED = {pair[:2]: pair[2:] for pair in _CHARACTERS.split()}
-_ONE = {"e": "\\", "0": " ", "~": " ", "t": "\t", **{char: char for char in "- \\'`."}}
+_NAMED = {pair[:2]: pair[2:] for pair in _CHARACTERS.split()} | {char: char for char in "- \\'`."}
+_NAMED |= {"e": "\\", "0": " ", "~": " ", "t": "\t"}
 _ACCENTS = {"'": "\u0301", "`": "\u0300", ":": "\u0308", "^": "\u0302", "~": "\u0303", ",": "\u0327"}
 
 
-def _plain(text: str) -> str:
-    """Return a text with characters in place of escapes."""
-    return _ESCAPE.sub(_character, text) if "\\" in text else text
-
-
 def _character(match: re.Match[str]) -> str:
-    name = match["long"] or match["two"] or match["defined"]
-    if not name:
-        return _ONE.get(match["one"] or "", "")
+    """Return the character of an escape; nothing for fonts, sizes and unknown names."""
+    name = match["long"] or match["two"] or match["defined"] or match["one"] or ""
     if len(name) == 2 and name[0] in _ACCENTS and name[1].isalpha():
         return normalize("NFC", name[1] + _ACCENTS[name[0]])
     code = re.fullmatch(r"u(?!D[89A-F])([0-9A-F]{4})", name)

@@ -28,7 +28,8 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     Raises:
         BadDocument: it is not a notebook, or has no text.
     """
-    notebook = _loaded(decoded(content)[0])
+    text, notices = decoded(content)
+    notebook = _loaded(text)
     about = _mapping(notebook.get("metadata"))
     kernel, language = _mapping(about.get("kernelspec")), _mapping(about.get("language_info"))
     metadata = {
@@ -47,7 +48,8 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     made = joined(parts)
     if not any(char.isalnum() for char in made.text):
         raise BadDocument("it has no text in its cells")
-    return replace(made, metadata={key: value for key, value in metadata.items() if value})
+    metadata = {key: value for key, value in metadata.items() if value}
+    return replace(made, metadata=metadata, notices=(*notices, *made.notices))
 
 
 def _loaded(text: str) -> Mapping[str, Json]:

@@ -58,7 +58,7 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
 def _page(slide: Any, number: int, size: tuple[float, float]) -> Parsed:
     """Return a slide: its title, the texts of its shapes in their order in the file, and its notes."""
     for node in list(slide.element.iter(_CHOICE)):
-        for child in list(node[0]):
+        for child in [child for choice in node[:1] for child in choice]:
             node.addprevious(child)
     level = 1 if slide.slide_layout.element.get("type") in ("title", "secHead") else 2
     title = slide.shapes.title

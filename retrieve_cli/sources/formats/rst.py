@@ -103,7 +103,7 @@ def _unknown_directive() -> Any:
     from docutils import nodes
     from docutils.parsers.rst import Directive
 
-    class Unknown(Directive):
+    class Unknown(Directive):  # type: ignore[misc]  # it has no types
         optional_arguments, final_argument_whitespace, has_content = 1, True, True
         option_spec: ClassVar = defaultdict(lambda: str, name=str)
 

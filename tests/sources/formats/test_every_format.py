@@ -106,7 +106,7 @@ MAIL = b"Return-Path: <a>\r\nReceived: from b\r\n\tby c\r\nFrom: d\r\nDate: e\r\
     [
         ("zebra.1", MANUAL.encode(), "man"), ("zebra.txt", MANUAL.encode(), "text"), ("libz.so.1", b"\x7fELF", None),
         ("syslog.1", b"May 1 zebra started\n", None), ("a.eml", b"anything", "eml"), ("cur/1", MAIL, "eml"),
-        ("1", b"From a@b Mon\nFrom: a\nDate: e\nSubject: s\n\ntext", "eml"), ("a.txt", MAIL, "text"),
+        ("inbox", b"From a@b Mon\nFrom: ada\nDate: then\nSubject: us\n\ntext", "text"), ("a.txt", MAIL, "text"),
         ("notes", b"From: the start\nwe wrote words as they came along, day by day.\n", "text"),
         ("a.pptx", b"nothing", "pptx"), ("a.ods", b"PK\3\4" + bytes(4000), None),
         *((name, made(kind, "x")[:4096], kind) for kind in ("docx", "pptx", "odt") for name in ("a", "a.bin", "a.pdf")),

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 import urllib3
-from pages import CHROMIUM, axe_source
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 from samples import Program
@@ -92,11 +91,6 @@ def test_a_huge_page_has_a_bounded_picture(size: tuple[float, float]) -> None:
     assert max(width, height) <= 4097
 
 
-def test_marks_outside_the_page_and_inside_out_do_no_harm() -> None:
-    marks = [Mark(Box(1, -1e9, -5, 1e9, 9999), "table", "1 table"), Mark(Box(1, 90, 90, 10, 10), "code", "2", 2)]
-    assert image(render(pdf(), [1], marks=marks)).size == (800, 600)
-
-
 @pytest.mark.parametrize(("content", "page"), [(b"no PDF", 1), (b"", 1), (pdf()[:200], 1), (pdf(), 3), (pdf(), 0)])
 def test_what_cannot_be_drawn_is_a_bad_document(content: bytes, page: int) -> None:
     with pytest.raises(BadDocument):
@@ -133,15 +127,6 @@ def test_a_page_shows_its_blocks_in_reading_order(tmp_path: Path, retrieve: Prog
     assert heading["box"][0] == pytest.approx(50, abs=2)
 
 
-def test_a_page_of_a_file_with_an_odd_name_is_shown_without_its_controls(tmp_path: Path, retrieve: Program) -> None:
-    file = tmp_path / "ears\x1b]0;owned\x07\u202e.pdf"
-    file.write_bytes(pdf())
-    done = retrieve("inspect", "page", file, "2")
-    assert done.code == 0
-    assert "page 2 of 2" in done.out
-    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
-
-
 def test_a_page_is_named_by_number_or_printed_label(tmp_path: Path, retrieve: Program) -> None:
     file = tmp_path / "ears.pdf"
     file.write_bytes(pdf(labels=True))
@@ -153,9 +138,8 @@ def test_a_page_is_named_by_number_or_printed_label(tmp_path: Path, retrieve: Pr
 
 
 def test_a_file_without_pages_is_an_error(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "a.md").write_text("# A\n\nText.")
     (tmp_path / "b.exe").write_bytes(b"MZ\0")
-    for name, said in (("a.md", "without pages"), ("b.exe", "not a document"), ("c.pdf", "cannot read")):
+    for name, said in (("b.exe", "not a document"), ("c.pdf", "cannot read")):
         done = retrieve("inspect", "page", tmp_path / name, "1")
         assert (done.code, said in done.err) == (2, True), done.err
 
@@ -253,62 +237,3 @@ def test_a_file_that_was_sent_has_pages_and_a_picture_for_its_tenant_alone(doors
     said = [one.json()["error"]["message"] for one in (foreign, unknown)]
     assert said[0].replace(hit["doc_id"], "ID") == said[1].replace("nothing", "ID")
     assert doors["globex"].send("GET", path, **{"If-None-Match": drawn.headers["ETag"]}).status == 404
-
-
-def test_the_page_of_a_record_offers_pictures_that_load_on_demand(doors: dict[str, Door]) -> None:
-    html = doors["operator"].send("GET", "/r/ears.pdf", Accept="text/html").data.decode()
-    assert '<details class="drawn">' in html
-    assert '<img loading="lazy" src="/pictures/ears.pdf?page=1&amp;chunk=0&amp;generation=' in html
-    src = html.partition('<img loading="lazy" src="')[2].partition('"')[0].replace("&amp;", "&")
-    assert doors["operator"].send("GET", src).status == 200
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [("page=9", 404), ("chunk=99", 404), ("page=0", 422), ("page=x", 422), ("", 422), ("size=9", 422), ("page=2", 200)],
-)
-def test_only_pages_of_the_file_are_drawn(doors: dict[str, Door], query: str, status: int) -> None:
-    answer = doors["operator"].send("GET", f"/pictures/ears.pdf?{query}")
-    assert answer.status == status, answer.data[:300]
-
-
-def test_no_picture_is_drawn_of_a_file_that_changed(site: Path, doors: dict[str, Door]) -> None:
-    file = site / "docs" / "ears.pdf"
-    kept = file.read_bytes()
-    try:
-        file.write_bytes(pdf({1: ["Other"]}))
-        answer = doors["operator"].send("GET", "/pictures/ears.pdf?page=1")
-        assert (answer.status, "has changed since the build" in answer.json()["error"]["message"]) == (409, True)
-        file.unlink()
-        answer = doors["operator"].send("GET", "/pictures/ears.pdf?page=1")
-        assert (answer.status, "is gone" in answer.json()["error"]["message"]) == (409, True)
-    finally:
-        file.write_bytes(kept)
-
-
-def test_an_open_picture_is_loaded_under_the_policy_of_the_page_and_accessible(doors: dict[str, Door]) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium")
-    door = doors["operator"]
-    with playwright.sync_playwright() as started_:
-        browser = started_.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        context = browser.new_context(extra_http_headers={"Authorization": f"Bearer {door.key}"})
-        page = context.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{door.server.url}/r/ears.pdf")
-        page.wait_for_load_state("networkidle")
-        assert not [url for url in asked if "/pictures/" in url], "nothing is drawn before somebody wants to see it"
-        page.locator("details.drawn summary").first.click()
-        drawn = "document.querySelector('.drawn img')"
-        assert page.evaluate(f"{drawn}.decode().then(() => {drawn}.naturalWidth)") == 800
-        page.evaluate(axe_source())
-        assert page.evaluate("axe.run({resultTypes: ['violations']})")["violations"] == []
-        page.goto(f"{door.server.url}/")
-        page.keyboard.type("ears are measured with callipers")
-        page.wait_for_selector("img.thumb[src*='/pictures/ears.pdf']")
-        thumb = "document.querySelector('.thumb')"
-        assert page.evaluate(f"{thumb}.decode().then(() => {thumb}.naturalWidth)") == 800
-        assert page.evaluate(f"{thumb}.getBoundingClientRect().width") < 100
-        browser.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Dropped, Layout
+from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, NotADocument, quoted
 from retrieve_cli.sources.formats.formats import BOMS, ParsingLimits
 from retrieve_cli.sources.formats.html.bounds import checked
@@ -65,13 +65,23 @@ def html_document(
         NotADocument: it contains no text.
         BadDocument: its markup is out of bounds.
     """
-    writer = HtmlText()
     page = parsed_page(html, xhtml=xhtml)
+    if page.body is None or page.body.tag == "frameset":
+        reason = "it is a set of frames without text: the pages in the frames are separate files"
+        raise NotADocument(reason)
     scripts = page.css_first("script") is not None
-    fallback = " ".join(node.text() for node in page.css("noscript")[:20]) if scripts else None
-    dropped, notice = write_page(writer, page, main_content=main_content)
+    fallback = " ".join(node.text() for node in page.css("noscript")[:20]).lower()
+    visible = VisiblePage(page.body)
+    root, notice = main_part(visible) if main_content else (page.body, "")
+    writer = HtmlText()
+    try:
+        writer.write(root)
+    except RecursionError as error:
+        raise BadDocument("its elements are nested too deeply") from error
     text = writer.text
-    _check_text(text, page, fallback)
+    if len(text.split(None, _FEW_WORDS)) <= _FEW_WORDS:
+        is_empty = not has_words(text)
+        _check_purpose(page, is_empty=is_empty, made=scripts and (is_empty or "script" in fallback))
     headings = [block for block in writer.blocks if block.kind == "heading"]
     words = {block: text[block.start : block.end] for block in headings}
     firsts = [words[block] for block in headings if block.level == 1]
@@ -82,11 +92,11 @@ def html_document(
         metadata={**own, **(metadata or {})},
         title=title or next(iter(words.values()), ""),
         notices=(*notices, *((notice,) if notice else ())),
-        dropped=dropped,
+        dropped=tuple(visible.dropped),
     )
 
 
-def parsed_page(html: str, *, xhtml: bool = False) -> LexborHTMLParser:
+def parsed_page(html: str, *, xhtml: bool) -> LexborHTMLParser:
     """Return the elements of a page.
 
     Raises:
@@ -97,62 +107,32 @@ def parsed_page(html: str, *, xhtml: bool = False) -> LexborHTMLParser:
     return LexborHTMLParser(checked(html, xhtml=xhtml), options=LexborDocumentOptions.WO_EVENTS)
 
 
-def write_page(writer: HtmlText, page: LexborHTMLParser, *, main_content: bool) -> tuple[tuple[Dropped, ...], str]:
-    """Write a page; return texts that are skipped, and a notice if there is one.
-
-    Raises:
-        NotADocument: it is a set of frames.
-        BadDocument: its elements are nested too deeply.
-    """
-    if page.body is None or page.body.tag == "frameset":
-        reason = "it is a set of frames without text: the pages in the frames are separate files"
-        raise NotADocument(reason)
-    visible = VisiblePage(page.body)
-    root, notice = main_part(visible) if main_content else (page.body, "")
-    try:
-        writer.write(root)
-    except RecursionError as error:
-        raise BadDocument("its elements are nested too deeply") from error
-    return tuple(visible.dropped), notice
-
-
-def _check_text(text: str, page: LexborHTMLParser, fallback: str | None) -> None:
-    """Raises: NotADocument: the page contains no text. `fallback`, of a page with scripts, is for
-    readers without them."""
-    if len(text.split(None, _FEW_WORDS)) > _FEW_WORDS:
-        return
-    for node in page.css("meta"):
-        attributes = node.attributes
-        _, _, target = (attributes.get("content") or "").partition("=")
-        if (attributes.get("http-equiv") or "").lower() == "refresh" and target:
+def _check_purpose(page: LexborHTMLParser, *, is_empty: bool, made: bool) -> None:
+    """Raises: NotADocument: a page of few words leads to another, is made by scripts, or empty."""
+    for node in page.css("meta[http-equiv=refresh i]"):
+        _, _, target = (node.attributes.get("content") or "").partition("=")
+        if target:
             raise NotADocument(f"it only leads to another page: {quoted(one_line(target))}")
-    if fallback is not None and ("script" in fallback.lower() or not has_words(text)):
+    if made:
         hint = "open it in a browser and save the page that it displays"
         raise NotADocument("its content is made by scripts, which are not run", hint=hint)
-    if not has_words(text):
+    if is_empty:
         raise NotADocument("it has no text")
 
 
 _DECLARED_WITHIN = 1024
-_META = re.compile(rb"<meta[\t\n\f\r /][^>]*+", re.IGNORECASE)
-_LABEL = rb"[A-Za-z0-9_.:-]{1,40}"
-_CHARSET = re.compile(rb"charset[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?+[\t\n\f\r ]*+(" + _LABEL + rb")", re.IGNORECASE)
-_XML = re.compile(rb"<\?xml[^>]*?encoding[\t\n\r ]*+=[\t\n\r ]*+[\"'](" + _LABEL + rb")", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--(?:(?!-->).)*+(?:-->)?+", re.DOTALL)
+_META = re.compile(rb"<meta[\t\n\f\r /][^>]*+", re.IGNORECASE)
+_LABEL = re.compile(rb"(?:charset|encoding)\s*+=\s*+[\"']?+\s*+([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"\s*+<\?xml[^>]*+")
 _FAMILIES = ("utf-8", "iso8859-", "cp", "koi8-", "mac-", "gb18030", "big5", "euc_", "iso2022_jp")
 _BROWSERS = {
-    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949",
-    **dict.fromkeys(("utf-16", "utf-16-le", "utf-16-be"), "utf-8"),
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs",
+    "shift_jis": "cp932", "euc_kr": "cp949", "utf-16": "utf-8", "utf-16-le": "utf-8",
+    "utf-16-be": "utf-8",
 }  # fmt: skip
 """Encodings that browsers read as a larger one; a page that can declare UTF-16 is not in it."""
-_OTHER_LABELS = {
-    "unicode": "utf-8", "x-gbk": "gbk", "x-sjis": "cp932", "windows-31j": "cp932", "x-mac-cyrillic": "mac-cyrillic",
-    "x-euc-jp": "euc_jp", "iso-8859-8-i": "iso8859-8", "visual": "iso8859-8", "logical": "iso8859-8",
-    "dos-874": "cp874", "koi8-ru": "koi8-u", "koi8": "koi8-r", "korean": "cp949", "x-cp1250": "cp1250",
-    "x-cp1251": "cp1251", "x-cp1252": "cp1252",
-}  # fmt: skip
-"""Labels of the standard that Python does not know."""
 
 
 def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -160,10 +140,12 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
     for bom, codec in BOMS.items():
         if content.startswith(bom):
             return _decoded(content[len(bom) :], codec)
-    label = _declared(content)
-    if codec := codec_of(label):
+    head = _COMMENT.sub(b"", content[:_DECLARED_WITHIN])
+    tags = (*_META.findall(head), *(xml[0] for xml in (_XML.match(head),) if xml))
+    labels = [label[1].decode("ascii") for label in map(_LABEL.search, tags) if label]
+    if labels and (codec := codec_of(labels[0])):
         return _decoded(content, codec)
-    unknown = (f"its character set {quoted(label)} is not known",) if label else ()
+    unknown = tuple(f"its character set {quoted(label)} is not known" for label in labels[:1])
     try:
         return content.decode("utf-8"), unknown
     except UnicodeDecodeError:
@@ -175,7 +157,7 @@ def decode(content: bytes) -> tuple[str, tuple[str, ...]]:
 def codec_of(label: str) -> str:
     """Return the codec that browsers use for a label; empty for an unknown label."""
     try:
-        codec = codecs.lookup(_OTHER_LABELS.get(label.lower(), label)).name
+        codec = codecs.lookup(label.lower().removeprefix("x-").removesuffix("-i")).name
     except LookupError:
         return ""
     codec = _BROWSERS.get(codec, codec)
@@ -188,13 +170,3 @@ def _decoded(content: bytes, codec: str) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         reason = f"its bytes are not valid {codec} (position {error.start}): replaced by \ufffd"
         return content.decode(codec, "replace"), (reason,)
-
-
-def _declared(content: bytes) -> str:
-    """Return the label that the page declares; empty if it declares none."""
-    head = _COMMENT.sub(b"", content[:_DECLARED_WITHIN])
-    for tag in _META.finditer(head):
-        if charset := _CHARSET.search(tag[0]):
-            return charset[1].decode("ascii")
-    xml = _XML.match(head.lstrip())
-    return xml[1].decode("ascii") if xml else ""

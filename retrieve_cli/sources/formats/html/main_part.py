@@ -55,7 +55,7 @@ def main_part(page: VisiblePage) -> tuple[LexborNode, str]:
                 page.drop(_reason(node, marked=False) or "block beside the main part", node)
         inner = parent
     for node in parts:
-        page.take(_reason(node, marked=marked) or "navigation block", (node,))
+        page.take(_reason(node, marked=marked) or "navigation block", [node])
     return root, ""
 
 

@@ -14,10 +14,9 @@ from retrieve_cli.sources.formats.html.text import one_line
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
 
-_MOST_TAGS, _MOST_VALUES = 500, 50
-_LONGEST, _LONGEST_NAME, _LONGEST_URL = 1000, 200, 2000
+_MOST_TAGS, _MOST_VALUES, _LONGEST, _LONGEST_NAME = 500, 50, 1000, 200
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,4}")
-_URL = re.compile(r"https?://[^\s@/\\<>\"]+(?:/[^\s<>\"\\]*)?", re.IGNORECASE)
+_URL = re.compile(r"https?://[^\s@/\\<>\"]{1,300}(?:/[^\s<>\"\\]{0,1700})?", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 _SEPARATORS = (" | ", " — ", " – ", " - ", " :: ", " · ", " » ", " « ", ": ")
 _NAMES: Mapping[str, Sequence[str]] = {
@@ -37,23 +36,29 @@ _NAMES: Mapping[str, Sequence[str]] = {
 
 def metadata_of(page: LexborHTMLParser, *, heading: str) -> dict[str, Json]:
     """Return the metadata of a page; `heading` is its only heading of the first level, if any."""
-    tags = _tags(page)
+    tags: dict[str, list[str]] = {}
+    for attributes in (node.attributes for node in islice(page.css("meta"), _MOST_TAGS)):
+        content = (attributes.get("content") or "")[: 4 * _LONGEST]
+        keys = map(attributes.get, ("name", "property", "itemprop", "http-equiv"))
+        if (name := next(filter(None, keys), None)) and content.strip():
+            tags.setdefault(name.strip().lower(), []).append(content)
     values = {name: next(filter(None, map(tags.get, keys)), []) for name, keys in _NAMES.items()}
     first = {name: one_line(texts[0])[:_LONGEST] if texts else "" for name, texts in values.items()}
     titles = (one_line(node.text()[: 4 * _LONGEST]) for node in page.css("title")[:1])
-    title = first["title"] or next(titles, "")
+    title = _without_site(first["title"] or next(titles, ""), first["site"])
     html = page.css_first("html")
-    attributes = html.attributes if html is not None else {}
-    language = attributes.get("lang") or attributes.get("xml:lang") or first["language"]
-    names = [one_line(name) for name in values["author"] if not _URL.match(name.strip())]
+    language = (html and (html.attributes.get("lang") or html.attributes.get("xml:lang"))) or first["language"]
+    links = (node.attributes for node in page.css("link[rel~=canonical i]")[:1])
+    canonical = next(links, {}).get("href") or ""
+    names = [one_line(name)[:_LONGEST_NAME] for name in values["author"] if not _URL.match(name.strip())]
     metadata: dict[str, Json] = {
-        "title": (heading or _without_site(title, first["site"]))[:_LONGEST],
+        "title": (heading or title)[:_LONGEST],
         "description": first["description"],
-        "url": _canonical(page) or _url(first["url"]),
+        "url": next(filter(_URL.fullmatch, (canonical.strip(), first["url"])), ""),
         "language": language if _LANGUAGE.fullmatch(language := language.strip()) else "",
         "created": _date(first["created"]),
         "modified": _date(first["modified"]),
-        "author": ", ".join(dict.fromkeys(name[:_LONGEST_NAME] for name in names[:_MOST_VALUES])),
+        "author": ", ".join(dict.fromkeys(names[:_MOST_VALUES])),
         "keywords": words_of(values["keywords"]),
     }
     return {name: value for name, value in metadata.items() if value}
@@ -66,38 +71,11 @@ def words_of(lists: Sequence[str]) -> list[Json]:
     return list(dict.fromkeys(islice(filter(None, words), _MOST_VALUES)))
 
 
-def _tags(page: LexborHTMLParser) -> dict[str, list[str]]:
-    """Return the contents of the `<meta>` elements by their name in lower case."""
-    tags: dict[str, list[str]] = {}
-    for node in islice(page.css("meta"), _MOST_TAGS):
-        attributes = node.attributes
-        content = (attributes.get("content") or "")[: 4 * _LONGEST]
-        names = map(attributes.get, ("name", "property", "itemprop", "http-equiv"))
-        if (name := next(filter(None, names), None)) and content.strip():
-            tags.setdefault(name.strip().lower(), []).append(content)
-    return tags
-
-
 def _without_site(title: str, site: str) -> str:
     """Return a title without the name of its site in front or at the end."""
     for separator in _SEPARATORS if site else ():
-        if title.endswith(separator + site):
-            return title.removesuffix(separator + site)
-        if title.startswith(site + separator):
-            return title.removeprefix(site + separator)
+        title = title.removesuffix(separator + site).removeprefix(site + separator)
     return title
-
-
-def _canonical(page: LexborHTMLParser) -> str:
-    links = (node.attributes for node in islice(page.css("link"), _MOST_TAGS))
-    canonical = (link for link in links if "canonical" in (link.get("rel") or "").lower().split())
-    return _url((next(canonical, {}).get("href") or "").strip())
-
-
-def _url(address: str) -> str:
-    """Return an address with http(s); empty for any other."""
-    usable = len(address) <= _LONGEST_URL and address.isprintable() and _URL.fullmatch(address)
-    return address if usable else ""
 
 
 def _date(text: str) -> str:

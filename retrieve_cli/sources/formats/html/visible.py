@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts.layout import Dropped
 from retrieve_cli.errors import shortened
-from retrieve_cli.sources.formats.html.text import BLOCKS, HEADINGS, one_line
+from retrieve_cli.sources.formats.html.text import BLOCKS, one_line
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -18,12 +18,13 @@ _NO_TEXT = (
     " map, head, title, noframes, noembed, input, datalist, progress, meter"
 )
 _HIDDEN = "[hidden], [aria-hidden=true], [style*=none i], [style*=hidden i], dialog:not([open])"
-_STYLES = ("display:none", "visibility:hidden")
 _CONTROLS = "button, select, textarea"
+_STYLE = re.compile(r"display:none|visibility:hidden")
 _LINE_NUMBERS = ".linenos, .lineno, .line-numbers, .hljs-ln-numbers, .gutter"
 _OPENERS = ("aria-controls", "data-bs-target", "data-target")
 _PANEL = re.compile(r"accordion|collaps|tab-?(?:panel?|content|body)", re.IGNORECASE)
 """Classes of parts of a page that a reader opens: they are hidden until then."""
+_TITLES = frozenset("h1 h2 h3 h4 h5 h6 summary".split())
 _LONGEST_SCRIPT = 40
 """Characters of a superscript or subscript; a longer one is text in small type."""
 _ORDINALS = frozenset("st nd rd th er re e ème o a º ª".split())
@@ -36,14 +37,14 @@ class VisiblePage:
     def __init__(self, body: LexborNode) -> None:
         self.body = body
         self.dropped: list[Dropped] = []
-        openers = (node.attributes for node in found(body, ", ".join(f"[{n}]" for n in _OPENERS)))
-        targets = " ".join(node.get(name) or "" for node in openers for name in _OPENERS)
+        openers = found(body, ", ".join(f"[{name}]" for name in _OPENERS))
+        targets = " ".join(node.attributes.get(name) or "" for node in openers for name in _OPENERS)
         panels = frozenset(targets.replace("#", " ").split())
         self.take("", found(body, _NO_TEXT))
-        self.take("hidden block", (n for n in found(body, _HIDDEN) if _is_hidden(n, panels)))
-        self.take("control", (n for n in found(body, _CONTROLS) if not _is_title(n)))
+        self.take("hidden block", [n for n in found(body, _HIDDEN) if _is_hidden(n, panels)])
+        self.take("control", [n for n in found(body, _CONTROLS) if not _is_title(n)])
         self.take("line number", found(body, _LINE_NUMBERS))
-        self.take("", (link for link in found(body, "a[href^='#']") if not has_words(link.text())))
+        self.take("", [link for link in found(body, "a[href^='#']") if not has_words(link.text())])
         for node in found(body, "math"):
             node.replace_with(_formula(node))
         for node in reversed(found(body, "sup, sub")):  # inner ones first
@@ -51,12 +52,11 @@ class VisiblePage:
             if len(words) <= _LONGEST_SCRIPT:
                 node.replace_with(_script(node, words))
 
-    def take(self, reason: str, nodes: Iterable[LexborNode]) -> None:
+    def take(self, reason: str, nodes: list[LexborNode]) -> None:
         """Remove nodes, which are in the order of the page, and count them if there is a reason."""
-        removed = list(nodes)
-        for node in removed if reason else ():
+        for node in nodes if reason else ():
             self.drop(reason, node)
-        for node in reversed(removed):  # inner ones first: an outer one ends them
+        for node in reversed(nodes):  # inner ones first: an outer one ends them
             node.decompose()
 
     def drop(self, reason: str, node: LexborNode) -> None:
@@ -80,10 +80,9 @@ def found(root: LexborNode, selector: str) -> list[LexborNode]:
 
 def ancestors(node: LexborNode) -> Iterator[LexborNode]:
     """Yield the elements around a node, the innermost first."""
-    parent = node.parent
-    while parent is not None:
+    while (parent := node.parent) is not None:
         yield parent
-        parent = parent.parent
+        node = parent
 
 
 def outermost(nodes: Iterable[LexborNode]) -> Iterator[LexborNode]:
@@ -97,23 +96,20 @@ def outermost(nodes: Iterable[LexborNode]) -> Iterator[LexborNode]:
 
 def _is_hidden(node: LexborNode, panels: frozenset[str]) -> bool:
     """Return True if an element is not displayed, and no tab, button or click displays it."""
-    attributes = node.attributes
-    style = "".join((attributes.get("style") or "").lower().split())
-    hidden = attributes.get("hidden", "until-found") != "until-found" or node.tag == "dialog"
-    hidden = hidden or attributes.get("aria-hidden") == "true"
-    if not hidden and not any(value in style for value in _STYLES):
+    values = {name: value or "" for name, value in node.attributes.items()}
+    hidden = values.get("hidden", "until-found") != "until-found" or node.tag == "dialog"
+    hidden = hidden or values.get("aria-hidden") == "true"
+    if not hidden and not _STYLE.search("".join(values.get("style", "").lower().split())):
         return False
-    opens = attributes.get("role") == "tabpanel" or (attributes.get("id") or "") in panels
-    return not opens and not _PANEL.search(attributes.get("class") or "")
+    opens = values.get("role") == "tabpanel" or values.get("id") in panels
+    return not opens and not _PANEL.search(values.get("class", ""))
 
 
-def _is_title(button: LexborNode) -> bool:
-    """Return True for the title of a tab or of a part that opens."""
-    parent = button.parent
-    if button.tag != "button" or parent is None or button.attributes.get("role") == "tab":
-        return button.tag == "button"
-    in_title = parent.tag in HEADINGS or parent.tag == "summary"
-    return in_title and parent.text().strip() == button.text().strip()
+def _is_title(node: LexborNode) -> bool:
+    """Return True for the title of a tab, or of a part that opens."""
+    parent = node.parent
+    whole = parent is not None and parent.tag in _TITLES and parent.text().strip() == node.text().strip()
+    return node.tag == "button" and (whole or node.attributes.get("role") == "tab")
 
 
 def _script(node: LexborNode, words: str) -> str:
@@ -127,7 +123,7 @@ def _script(node: LexborNode, words: str) -> str:
         is_note = is_note or parent.tag == "a"
         before, parent = parent, parent.parent
     prev = before.prev
-    last = prev.text()[-1:] if prev is not None and prev.tag not in BLOCKS | {"br"} else ""
+    last = prev.text()[-1:] if prev is not None and prev.tag not in {*BLOCKS, "br"} else ""
     if not last or last.isspace() or not has_words(words):
         return words
     if is_note:

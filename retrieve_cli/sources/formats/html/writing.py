@@ -124,12 +124,12 @@ class HtmlText:
             self._anchor = self._anchor or next(iter(_anchors(node)), "")
         self._inside[name] += 1
         yield
-        self._inside[name] -= 1
         if name == "dt" and self._line:
             self._line.append(None)
             self._terms = len(self._line)
         else:
             self._flush(terms=name in ("dl", "dd"))
+        self._inside[name] -= 1
         if opens:
             self._numbers.pop()
             self._markers.pop()

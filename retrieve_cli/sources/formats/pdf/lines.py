@@ -76,6 +76,8 @@ class Line(NamedTuple):
 
     def tokens(self) -> list[list[int]]:
         """Return the numbers of the words of the page; several if they are parts of one word."""
+        if len(self.segments) == 1:
+            return [[number] for number in range(self.segments[0].first, self.segments[0].last)]
         tokens: list[list[int]] = []
         end, following = -float("inf"), -1
         for segment in self.segments:

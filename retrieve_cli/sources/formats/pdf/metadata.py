@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from retrieve_cli.sources.formats.pdf.headings import PageLines, body_style
+from retrieve_cli.sources.formats.pdf.headings import FontStyle, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -41,7 +41,7 @@ def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:
     return {"pages": len(document), **{key: value for key, value in metadata.items() if value}}
 
 
-def printed_title(flow: Sequence[PageLines]) -> str:
+def printed_title(flow: Sequence[PageLines], body: FontStyle) -> str:
     """Return the largest text of the first page if it is clearly a title, else an empty string."""
     first = next((item for item in flow if item.lines), None)
     if first is None or first.page.index > 1:
@@ -50,7 +50,7 @@ def printed_title(flow: Sequence[PageLines]) -> str:
     largest = max((line.size for line in lines), default=0.0)
     chosen = [number for number, line in enumerate(lines) if line.size >= 0.97 * largest]
     run = chosen and chosen == list(range(chosen[0], chosen[-1] + 1))
-    if not run or largest < _TITLE_SIZE * body_style(flow).size or len(chosen) > _TITLE_LINES:
+    if not run or largest < _TITLE_SIZE * body.size or len(chosen) > _TITLE_LINES:
         return ""
     text = " ".join(first.text(lines[number]) for number in chosen)
     return text if 3 < len(text) <= _LONGEST and sum(map(str.isalpha, text)) > len(text) / 2 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,5 +143,6 @@ def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) 
             else:
                 level.append(RuledLine(y0, x0, x1, line))
         numbers = np.flatnonzero(words.turns == turn)
-        tables, text.level[turn] = closed_tables(text.words_of(numbers), join_rules(level), join_rules(upright), turn)
+        words_of = partial(text.words_of, numbers)
+        tables, text.level[turn] = closed_tables(words_of, join_rules(level), join_rules(upright), turn)
         text.tables += tables

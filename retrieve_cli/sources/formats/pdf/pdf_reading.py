@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.pdf.headings import PageLines, body_style, headings_of, outline_of
 from retrieve_cli.sources.formats.pdf.metadata import metadata_of, printed_title
 from retrieve_cli.sources.formats.pdf.page import PageText, empty_page, read_page
-from retrieve_cli.sources.formats.pdf.paragraphs import drafts_of
+from retrieve_cli.sources.formats.pdf.paragraphs import Draft, drafts_of
 from retrieve_cli.sources.formats.pdf.running import remove_running
 from retrieve_cli.sources.formats.pdf.writing import PdfTextWriter
 
@@ -73,7 +73,9 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
     removed, printed = remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
     alone = _are_slides([page.words for page in pages if page.words.texts])
-    writer = _written(flow, document, sidecar, alone=alone)
+    body = body_style(flow)
+    headings = headings_of(flow, body, outline_of(document))
+    writer = _written(flow, drafts_of(flow, headings, body, alone=alone), sidecar)
     placed: list[DocumentPage] = []
     end = 0
     for page, label in zip(pages, own if any(own) else printed, strict=True):
@@ -84,20 +86,17 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
         writer.text,
         Layout(writer.blocks, placed, writer.words),
         metadata_of(document, name),
-        title=printed_title(flow),
+        title=printed_title(flow, body),
         notices=tuple(_notices([index for index in sorted(pictures) if index not in sidecar], broken)),
         dropped=tuple(Dropped("running head", text[:_LONGEST_DROPPED], index) for index, text in removed),
     )
 
 
-def _written(
-    flow: Sequence[PageLines], document: PdfDocument, sidecar: Mapping[int, str], *, alone: bool
-) -> PdfTextWriter:
+def _written(flow: Sequence[PageLines], pages: Iterable[Sequence[Draft]], sidecar: Mapping[int, str]) -> PdfTextWriter:
     """Return the writer after all blocks, with the sidecar's text for pages without words in their places."""
-    body = body_style(flow)
     writer = PdfTextWriter([item.page for item in flow])
     supplied = sorted(item.page.index for item in flow if item.page.index in sidecar and not item.page.words.texts)
-    for drafts in drafts_of(flow, headings_of(flow, body, outline_of(document)), body, alone=alone):
+    for drafts in pages:
         for draft in drafts:
             while supplied and supplied[0] < draft.lines[0][0].page.index:
                 writer.write_plain(supplied[0], _paragraphs(sidecar[supplied.pop(0)]))
@@ -115,7 +114,7 @@ def _are_slides(pages: Sequence[PageWords]) -> bool:
         return False
     areas = [np.prod(page.boxes[:, 2:] - page.boxes[:, :2], axis=1).sum() for page in pages]
     free = median(area - _FREE * page.width * page.height for area, page in zip(areas, pages, strict=True)) <= 0
-    return free or median(page.width - page.height for page in pages) > 0
+    return bool(free or median(page.width - page.height for page in pages) > 0)
 
 
 def _read_pages(

@@ -97,7 +97,7 @@ def join_rules(rules: Iterable[RuledLine]) -> list[RuledLine]:
 
 
 def closed_tables(
-    words: Sequence[CellWord], level: Sequence[RuledLine], upright: Sequence[RuledLine], turn: int
+    words_of: Callable[[], Sequence[CellWord]], level: Sequence[RuledLine], upright: Sequence[RuledLine], turn: int
 ) -> tuple[list[PdfTable], list[RuledLine]]:
     """Return the tables that touching lines close off, and the level lines that may belong to other tables."""
     tables: list[PdfTable] = []
@@ -112,9 +112,8 @@ def closed_tables(
             free += () if len(grid.ys) <= 2 and any(rule.drawn for rule in down) else across
         elif grid is not None:
             x0, y0, x1, y1 = box = grid.xs[0], grid.ys[0], grid.xs[-1], grid.ys[-1]
-            inside = [
-                word for word in words if x0 <= (word.x0 + word.x1) / 2 <= x1 and y0 <= (word.y0 + word.y1) / 2 <= y1
-            ]
+            words = [word for word in words_of() if x0 <= (word.x0 + word.x1) / 2 <= x1]
+            inside = [word for word in words if y0 <= (word.y0 + word.y1) / 2 <= y1]
             rows = _closed_rows(inside, grid) if len(inside) >= LEAST_WORDS else []
             tables += _table(rows, box, turn)
     return tables, free

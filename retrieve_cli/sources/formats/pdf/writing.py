@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate
 
 from retrieve_cli.contracts.layout import Block, Words
 from retrieve_cli.sources.formats.pdf.headings import PageLines
@@ -24,7 +25,7 @@ class PdfTextWriter:
 
     def __init__(self, source: Sequence[PageText]) -> None:
         self.blocks: list[Block] = []
-        self.words = Words()
+        self._places = array("I"), array("I"), array("I"), array("f")  # starts, ends, pages, boxes of words
         self.extents: dict[int, tuple[int, int]] = {}
         """First character of each page with text, and the one after its last."""
         self._source = source
@@ -34,6 +35,10 @@ class PdfTextWriter:
     @property
     def text(self) -> str:
         return "".join(self._pieces)
+
+    @property
+    def words(self) -> Words:
+        return Words.of(*self._places)
 
     def write(self, draft: Draft) -> None:
         """Write a block."""
@@ -67,17 +72,16 @@ class PdfTextWriter:
 
     def _word(self, page: PageText, number: int, text: str) -> None:
         """Write a word of a page, as `text`."""
-        start = self._length
-        self._put(text, page.index)
-        self.words.add(start, self._length, page.index, *page.words.boxes[number].tolist())
+        self._run(page, number, number + 1, [text])
 
-    def _run(self, page: PageText, first: int, last: int) -> None:
-        """Write the words from `first` to `last - 1` of a page with spaces between them."""
-        texts = page.words.texts[first:last]
-        start = self._length
-        for text, box in zip(texts, page.words.boxes[first:last].tolist(), strict=True):
-            self.words.add(start, start + len(text), page.index, *box)
-            start += len(text) + 1
+    def _run(self, page: PageText, first: int, last: int, texts: Sequence[str]) -> None:
+        """Write the words from `first` to `last - 1` of a page as texts with spaces between them."""
+        starts, ends, pages, boxes = self._places
+        bounds = list(accumulate([len(text) + 1 for text in texts], initial=self._length))
+        starts.extend(bounds[:-1])
+        ends.extend([bound - 1 for bound in bounds[1:]])
+        pages.extend([page.index] * len(texts))
+        boxes.frombytes(page.words.boxes[first:last].tobytes())
         self._put(" ".join(texts), page.index if texts else 0)
 
     def _flow(self, draft: Draft) -> None:
@@ -117,7 +121,7 @@ class PdfTextWriter:
         *others, last = tokens
         first = tokens[0][0]
         if others == [[number] for number in range(first, first + len(others))]:
-            self._run(page, first, first + len(others))
+            self._run(page, first, first + len(others), page.words.texts[first : first + len(others)])
             self._put(" " * bool(others))
         else:
             for token in others:
@@ -145,9 +149,11 @@ class PdfTextWriter:
     @cached_property
     def _stems(self) -> Counter[str]:
         """Counts of the words of the whole document, without marks and the first halves of divided words."""
-        texts = chain.from_iterable(page.words.texts for page in self._source)
-        whole = (text.casefold() for text in texts if not text.endswith(_HYPHENS))
-        return Counter(chain.from_iterable(map(_LETTERS.findall, whole)))
+        counts: Counter[str] = Counter()
+        for page in self._source:
+            whole = " ".join([text for text in page.words.texts if text[-1] not in _HYPHENS])
+            counts.update(_LETTERS.findall(whole.casefold()))
+        return counts
 
     def _code(self, draft: Draft) -> None:
         """Write lines with the indentation and the gaps that they have on the page."""

@@ -48,10 +48,10 @@ def main() -> None:
     with suppress(EOFError, OSError):
         for _ in range(_MOST_DOCUMENTS):
             request, contents = pipe.recv()
-            pipe.send_bytes(messages.BEGUN)
-            form, content = _answer(request, contents, pipe)
-            pipe.send_bytes(form + content)
-            del request, contents, content
+            answer = _answer(request, contents, pipe)
+            pipe.send_bytes(answer)
+            form = answer[:1]
+            del request, contents, answer
             gc.collect()
             if form == messages.OUT_OF_MEMORY or _data_bytes() > _WORN * memory_bytes:
                 break
@@ -104,34 +104,32 @@ def _guard(event: str, arguments: Sequence[Any]) -> None:
 
 def _data_bytes() -> int:
     """Return the memory that counts towards the limit; 0 if this system does not report it."""
-    try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
-            return int(file.read().split()[5]) * resource.getpagesize()
-    except (OSError, IndexError):
-        return 0
+    with suppress(OSError), open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+        return int(file.read().split()[5]) * resource.getpagesize()
+    return 0
 
 
-def _answer(request: ParseRequest, contents: list[bytes], pipe: Connection) -> tuple[bytes, bytes]:
-    """Read a document; return the form of the answer and its content."""
+def _answer(request: ParseRequest, contents: list[bytes], pipe: Connection) -> bytes:
+    """Read a document; return the answer."""
     message, hint, foreign = "", "", False
     try:
+        pipe.send_bytes(messages.BEGUN)
         _limit("RLIMIT_CPU", ceil(time.process_time() + request.limits.cpu_s), hard=False)
         content = _content(request, contents, pipe)
-        if len(content) <= request.longest:
-            return request.form, content
-        part = "its text and the places of its words have" if request.pages is None else "its picture has"
-        message = f"{part} {len(content) / MB:,.0f} MB; the limit is {request.longest / MB:,.0f} MB"
+        if len(content) < messages.LONGEST:
+            return messages.DONE + content
+        message = f"its text has {len(content) / MB:,.0f} MB with the places of its words; the limit is 256 MB"
     except RetrieveError as error:
         message, hint, foreign = error.message, error.hint, isinstance(error, NotADocument)
     except MemoryError:
-        return messages.OUT_OF_MEMORY, b""
+        return messages.OUT_OF_MEMORY
     except RecursionError:
         message = "it is nested too deeply"
     except Exception as error:  # noqa: BLE001  a parser may fail in any way on a file from outside
         reason = f"{type(error).__name__}: {shortened(str(error), 300)}"
         message = f"it cannot be processed ({reason}); please report it"
-    message, hint = (text.encode("utf-8", "replace").decode() for text in (message, hint))
-    return messages.REJECTED, msgspec.json.encode((message, hint, foreign))
+    texts = [text.encode("utf-8", "replace").decode() for text in (message, hint)]
+    return messages.REJECTED + msgspec.json.encode((*texts, foreign))
 
 
 def _content(request: ParseRequest, contents: list[bytes], pipe: Connection) -> bytes:
@@ -140,7 +138,6 @@ def _content(request: ParseRequest, contents: list[bytes], pipe: Connection) -> 
         raise BadDocument("it changed while it was read", hint="sync again")
     limits, module = request.limits, import_module(request.module)
     content = ungzipped(contents[0], request.name, limits, most=limits.max_bytes)
-
     if request.table is not None:
         for rows in module.parts(content, *request.table, max_cells=limits.max_cells):
             pipe.send_bytes(messages.ROWS + rows)

@@ -16,13 +16,14 @@ import msgspec
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, DocumentPage, Dropped, Layout, Mark, Words
-from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.untrusted import files
+from retrieve_cli.sources.formats.formats import MB, ParsingLimits
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
-BEGUN, PAGE, ROWS, DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"b", b"p", b"r", b"d", b"i", b"x", b"m"
+BEGUN, PAGE, ROWS, DONE, REJECTED, OUT_OF_MEMORY = b"b", b"p", b"r", b"d", b"x", b"m"
 """Forms: a request has arrived; number of a page that is read; some rows of a table. The others end an answer: a
-document; a picture; message, hint, and whether it is no document at all; nothing."""
+document or a picture; message, hint, and whether it is no document at all; nothing."""
+LONGEST = 256 * MB
+"""Most bytes of an answer."""
 _FARTHEST = 1e7
 """Largest coordinate, in points: the edge of a page of 3.5 km."""
 
@@ -40,26 +41,10 @@ class ParseRequest(NamedTuple):
     sidecar: Path | None = None
     sidecar_bytes: int = 0
     pages: tuple[int, ...] | None = None
-    """Draws these pages instead of parsing the file."""
+    """Draws these pages, with marks, instead of parsing the file."""
     marks: tuple[Mark, ...] = ()
     table: tuple[str, str] | None = None
     """Kind of a table and its sheet: reads its rows instead of parsing the file."""
-
-    @property
-    def form(self) -> bytes:
-        """Form of the answer if all goes well."""
-        return DOCUMENT if self.pages is None else PICTURE
-
-    @property
-    def longest(self) -> int:
-        """Most bytes of an answer; a picture of four pages of noise is smaller."""
-        return (256 if self.pages is None else 64) << 20
-
-    def contents(self) -> list[bytes]:
-        """Return the bytes of its files. Raises: OSError: one cannot be read, or is too large."""
-        sidecars = [] if self.sidecar is None else [(self.sidecar, self.sidecar_bytes)]
-        parts = [(self.path, self.max_bytes), *sidecars]
-        return [files.read_bytes(path, limit=limit) for path, limit in parts]
 
 
 class _Structure(msgspec.Struct):
@@ -78,11 +63,11 @@ class _Structure(msgspec.Struct):
 def packed(parsed: Parsed) -> bytes:
     """Return a document as bytes: its structure as JSON, its text, and of each word start, end and page, (3, n) uint32,
     and box, (n, 4) float32. Lone surrogates, which UTF-8 cannot encode, become `?`."""
-    layout, words = parsed.layout, None
+    layout, words = parsed.layout or Layout(()), None
     structure: dict[str, Any] = {name: getattr(parsed, name) for name in ("title", "body_start", "notices", "dropped")}
-    structure |= {"metadata": dict(parsed.metadata), "blocks": layout and layout.blocks}
-    structure |= {"pages": layout.pages if layout else (), "in_lines": bool(layout and layout.in_lines)}
-    if layout is not None and layout.words is not None:
+    structure |= {"metadata": dict(parsed.metadata), "blocks": None if parsed.layout is None else layout.blocks}
+    structure |= {"pages": layout.pages, "in_lines": layout.in_lines}
+    if layout.words is not None:
         words = [part.tobytes() for part in layout.words.arrays()]
     head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str)
     return msgspec.msgpack.encode((*(part.encode("utf-8", "replace") for part in (head, parsed.text)), words))
@@ -94,22 +79,18 @@ def unpacked(content: bytes) -> Parsed:
     found = msgspec.json.decode(head, type=_Structure)
     metadata, text, layout = foreign_json(bytes(found.metadata)), str(body, "utf-8"), None
     blocks, pages, size = found.blocks or (), found.pages, len(text)
-    ends = (0, *(block.end for block in blocks))
-    inside = all(
-        before <= block.start <= block.end <= size and 0 <= block.level <= 8
-        for before, block in zip(ends, blocks, strict=False)
-    )
-    for before, page in zip((DocumentPage(0, "", 0, 0, 0, 0), *pages), pages, strict=False):
-        inside &= before.index < page.index < 2**32 and before.start <= page.start <= page.end <= size
+    inside, before = 0 <= found.body_start <= size and isinstance(metadata, dict), 0
+    for block in blocks:
+        inside &= before <= block.start <= block.end <= size and 0 <= block.level <= 8
+        before = block.end
+    for last, page in zip((DocumentPage(0, "", 0, 0, 0, 0), *pages), pages, strict=False):
+        inside &= last.index < page.index < 2**32 and last.start <= page.start <= page.end <= size
         inside &= 0 <= page.width <= _FARTHEST and 0 <= page.height <= _FARTHEST
-    if not (inside and 0 <= found.body_start <= size and isinstance(metadata, dict)):
+    if not inside or (found.blocks is None and (pages or places)):
         raise ValueError("a block or a page in the wrong place")
     if found.blocks is not None:
-        last = pages[-1].index if pages else 2**32
-        words = None if places is None else _words(*places, size=size, last=last)
+        words = None if places is None else _words(*places, size=size, last=pages[-1].index if pages else 2**32)
         layout = Layout(blocks, pages, words, in_lines=found.in_lines)
-    elif places is not None or pages:
-        raise ValueError("places without a layout")
     return Parsed(text, layout, metadata, found.title, found.body_start, found.notices, found.dropped)
 
 
@@ -117,15 +98,12 @@ def _words(*columns: bytes, size: int, last: int) -> Words:
     """Return words. Raises: ValueError unless they are in order, within the text and on its pages."""
     import numpy as np
 
-    if len(columns) != 4:
-        raise ValueError("columns of another number")
-    starts, ends, pages = (np.frombuffer(column, np.uint32).astype(np.int64) for column in columns[:3])
-    if not len(starts) == len(ends) == len(pages):
+    if [4 * len(column) for column in columns] != [len(columns[-1])] * 3 + [4 * len(columns[-1])]:
         raise ValueError("columns of different lengths")
+    starts, ends, pages = (np.frombuffer(column, np.uint32).astype(np.int64) for column in columns[:3])
     ordered = np.all(starts <= ends) and np.all(ends <= size) and np.all(np.diff(starts) >= 0)
     placed = np.all(pages >= 1) and np.all(pages <= last)
-    near = np.all(np.abs(np.frombuffer(columns[3], np.float32)) <= _FARTHEST)
-    if not (ordered and placed and near):
+    if not (ordered and placed and np.all(np.abs(np.frombuffer(columns[3], np.float32)) <= _FARTHEST)):
         raise ValueError("a word in the wrong place")
     whole = [array("I", column) for column in columns[:3]]
     return Words.of(whole[0], whole[1], whole[2], array("f", columns[3]))

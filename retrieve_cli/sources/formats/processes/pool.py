@@ -39,6 +39,7 @@ _IDLE_S, _STARTS = 5.0, 3
 _WALL_PER_CPU, _WALL_S, _TICK_S = 4, 30.0, 0.25
 """Wall-clock limit: so many times the CPU limit and these seconds, counted in ticks: a program that was stopped
 meanwhile does not take its processes for slow."""
+_CPU_KEY, _MEMORY_KEY = "parsing.cpu_s sets the limit", "parsing.memory_mb sets the limit"
 
 
 class ReaderProcess:
@@ -54,12 +55,7 @@ class ReaderProcess:
         self._stopped = False
 
     def read(self, request: ParseRequest) -> Parsed | bytes:
-        """Return the document, or its picture.
-
-        Raises:
-            BadDocument: it cannot be read, or the process ended with it.
-            RetrieveError: no process can be started.
-        """
+        """Return the document, or its picture. Raises: BadDocument; RetrieveError: no process can be started."""
         try:
             (content,) = self.answers(request)
             return messages.unpacked(content) if request.pages is None else checked_picture(content)
@@ -69,7 +65,9 @@ class ReaderProcess:
     def answers(self, request: ParseRequest) -> Iterator[bytes]:
         """Yield some rows of a table, and at last nothing; or a document or a picture. Raises: as in `read`."""
         try:
-            contents = request.contents()
+            contents = [files.read_bytes(request.path, limit=request.max_bytes)]
+            if request.sidecar is not None:
+                contents.append(files.read_bytes(request.sidecar, limit=request.sidecar_bytes))
         except OSError as error:
             raise BadDocument(f"it cannot be read: {error.strerror or error}") from error
         for _ in range(_STARTS):
@@ -79,14 +77,12 @@ class ReaderProcess:
                 Thread(target=self._watch, args=(done, request.limits.cpu_s), daemon=True).start()
                 yield from self._exchange(request, contents)
                 return
-            except (EOFError, OSError) as error:
-                if isinstance(error, OSError) and error.errno is None:  # it is longer than it may be
-                    raise self._forged(error) from error
-                code = self.close()
-                if self._begun or self._late or self._stopped:
-                    raise self._reason(code, request.limits.cpu_s) from error
             except ValueError as error:
                 raise self._forged(error) from error
+            except (EOFError, OSError) as error:
+                code = self.close()
+                if self._begun or self._late or self._stopped:
+                    raise self._ended(code, request.limits.cpu_s) from error
             finally:
                 done.set()
         hint = f"check the limits of this machine; `{sys.executable} -m {_CHILD}` may show the reason"
@@ -102,11 +98,11 @@ class ReaderProcess:
         paths = [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         words = [sys.executable, "-m", _CHILD, *map(str, (theirs.fileno(), os.getpid(), self._memory_bytes))]
+        environment = {**kept, **_SET, "PYTHONPATH": os.pathsep.join(paths)}
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  this program
-                words, cwd="/", env={**kept, **_SET, "PYTHONPATH": os.pathsep.join(paths)}, start_new_session=True,
+                words, cwd="/", env=environment, pass_fds=[theirs.fileno()], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
             )  # fmt: skip
         if self._stopped:
             self._kill()
@@ -122,49 +118,42 @@ class ReaderProcess:
         """Send a request and yield its answers. Raises: EOFError, OSError, ValueError."""
         self._pipe.send((request._replace(path=Path(), sidecar=None), contents))
         form = b""
-        while form != request.form:
-            answer = self._pipe.recv_bytes(request.longest + 1)
+        while form != messages.DONE:
+            answer = self._pipe.recv_bytes(messages.LONGEST)
             form, content = answer[:1], answer[1:]
-            if form in (messages.ROWS, request.form):
+            self._begun = True
+            if form in (messages.ROWS, messages.DONE):
                 yield content
             elif form == messages.PAGE:
                 self._page = int.from_bytes(content, "little")
             elif form == messages.OUT_OF_MEMORY:
-                raise self._end(
-                    f"out of memory: limit {self._memory_bytes / MB:,.0f} MB", "parsing.memory_mb sets the limit"
-                )
+                raise self._rejection(f"out of memory: limit {self._memory_bytes / MB:,.0f} MB", _MEMORY_KEY)
             elif form == messages.REJECTED:
                 *texts, foreign = msgspec.json.decode(content, type=tuple[str, str, bool])
                 message, hint = (shortened(printable(text), 500) for text in texts)
                 raise (NotADocument if foreign else BadDocument)(message, hint=hint)
             elif form != messages.BEGUN:
                 raise ValueError("an unknown form")
-            self._begun = True
 
-    def _reason(self, code: int, cpu_s: float) -> BadDocument:
-        """Return the reason to reject the document with which the process ended by itself, or was ended."""
+    def _ended(self, code: int, cpu_s: float) -> BadDocument:
         if self._stopped:
-            return self._end("reading was stopped")
+            return self._rejection("reading was stopped")
         if self._late:
-            return self._end(self._late, "parsing.cpu_s sets the limit")
+            return self._rejection(self._late, _CPU_KEY)
         if code == -SIGXCPU:
-            return self._end(f"more than {cpu_s:g} s of CPU time", "parsing.cpu_s sets the limit")
+            return self._rejection(f"more than {cpu_s:g} s of CPU time", _CPU_KEY)
         if code >= 0:
-            return self._end(f"exit code {code}")
-        # a library in C that gets no more memory ends like that
-        return self._end(
-            f"signal {Signals(-code).name}", "" if code == -SIGKILL else "a larger parsing.memory_mb may help"
-        )
-
-    def _end(self, reason: str, hint: str = "") -> BadDocument:
-        """Return the reason to reject the document."""
-        where = f" on page {self._page}" if 0 < self._page < 10_000_000 else ""
-        return BadDocument(f"the reader ended{where} ({reason})", hint=hint)
+            return self._rejection(f"exit code {code}")
+        hint = "" if code == -SIGKILL else "a larger parsing.memory_mb may help"  # C that gets no memory ends like that
+        return self._rejection(f"signal {Signals(-code).name}", hint)
 
     def _forged(self, error: Exception) -> BadDocument:
-        """End the process, which a document may have taken over, and return the reason to reject the document."""
-        self.close()
-        return self._end(f"an answer that makes no sense: {shortened(str(error))}")
+        self.close()  # a document may have taken it over
+        return self._rejection(f"an answer that makes no sense: {shortened(str(error))}")
+
+    def _rejection(self, reason: str, hint: str = "") -> BadDocument:
+        where = f" on page {self._page}" if 0 < self._page < 10_000_000 else ""
+        return BadDocument(f"the reader ended{where} ({reason})", hint=hint)
 
     def stop(self) -> None:
         """End the process at once, from any thread, and start no other one."""
@@ -237,7 +226,6 @@ class ParserPool:
                 del job, future
 
     def _next(self, worker: ReaderProcess, jobs: SimpleQueue[Job]) -> Job | None:
-        """Return the next file; None if none comes for some time, and the thread is to end."""
         with suppress(Empty):
             return jobs.get(timeout=_IDLE_S)
         with self._lock:

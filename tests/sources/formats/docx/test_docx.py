@@ -9,7 +9,6 @@ from pathlib import Path
 import docx
 import pytest
 from hypothesis import given, settings, strategies as st
-from samples import Program
 from sources.formats.docx.word_files import archive, cell, p, r, read, t, table, text_of, word_file
 from sources.formats.layouts import levelled
 
@@ -63,13 +62,14 @@ def test_blocks_are_known_by_the_names_and_outlines_of_styles_and_of_those_below
         style("berschrift1", "heading 1") + style("X", "Kapitel", '<w:outlineLvl w:val="1"/>')
         + style("Y", "Mein 'Kapitel'", based="X") + style("T", "Title") + style("A", "a", based="B")
         + style("B", "b", based="A") + style("C", "HTML Preformatted") + style("D", "Own", based="E")
-        + style("E", "caption") + style("Q", "Quote")
+        + style("E", "caption") + style("Q", "Quote") + style("Z", "z", '<w:outlineLvl w:val="9"/>', based="X")
     )  # fmt: skip
-    names = ("T", "berschrift1", "Y", "A", "C", "C", "D", "Q")
+    names = ("T", "berschrift1", "Y", "A", "C", "C", "D", "Q", "Z")
     body = "".join(p(f"text {number}", name) for number, name in enumerate(names))
     assert levelled(read(word_file(body, parts={"styles": styles}))) == [
         ("heading", 1, "text 0"), ("heading", 1, "text 1"), ("heading", 2, "text 2"), ("paragraph", 0, "text 3"),
         ("code", 0, "text 4\ntext 5"), ("caption", 0, "text 6"), ("quote", 0, "text 7"),
+        ("paragraph", 0, "text 8"),
     ]  # fmt: skip
 
 
@@ -199,22 +199,3 @@ def test_a_document_is_recognised_by_its_types_alone() -> None:
     assert zipped_format(archive({**types, **picture, "word/document.xml": b""})[:4096]) == "docx"
     workbook = archive({"[Content_Types].xml": "spreadsheetml.sheet.main", "xl/workbook.xml": ""})
     assert zipped_format(workbook[:4096]) is None
-
-
-def test_a_folder_of_word_documents_is_built_and_answers(retrieve: Program) -> None:
-    Path("docs").mkdir()
-    rows = cell(p("drug")) + cell(p("dose")), cell(p("melatonin")) + cell(p("3 mg"))
-    parts = {"styles": style("h", "heading 1")}
-    content = word_file(
-        p("Mice sleep.") + p("Doses", "h") + table(*rows), core="<dc:title>Sleep</dc:title>", parts=parts
-    )
-    Path("docs/mice.docx").write_bytes(content)
-    Path("docs/renamed.bin").write_bytes(word_file(p("A camel walks.")))
-    Path("docs/secret.docx").write_bytes(OLE + "EncryptedPackage".encode("utf-16-le"))
-    done = retrieve("build", "--docs-dir", "docs", "--max-fail", "5")
-    assert done.code == 8
-    assert "rejected secret.docx:1: it is encrypted; save it as .docx without a password" in done.err
-    first = retrieve("query", "melatonin", "--mode", "bm25", "--chunks", "--json").json["results"][0]
-    assert (first["doc_id"], first["name"], first["section"]) == ("mice.docx", "Sleep", "Doses")
-    assert first["content"].endswith("Doses\n\n| drug | dose |\n|---|---|\n| melatonin | 3 mg |")
-    assert retrieve("query", "camel", "--mode", "bm25", "--json").json["results"][0]["doc_id"] == "renamed.bin"

@@ -48,10 +48,7 @@ MDOC = r""".Dd May 1, 2026
 .Op Fl -all
 .Ar file ...
 .Sh DESCRIPTION
-The
-.Nm
-utility serves
-.Dq stripes ,
+.Dq Stripes ,
 as
 .Xr stripes 7
 says.
@@ -84,7 +81,7 @@ def test_macros_of_mdoc_are_words() -> None:
     assert made.metadata == {"title": "zebra(8)", "description": "serve stripes"}
     assert made.text.split("\n\n") == [
         *("NAME", "zebra - serve stripes", "SYNOPSIS", "zebra [-n number] [--all] file ...", "DESCRIPTION"),
-        *("The zebra utility serves “stripes”, as stripes(7) says.", "-n number: How many."),
+        *("“Stripes”, as stripes(7) says.", "-n number: How many."),
     ]
 
 

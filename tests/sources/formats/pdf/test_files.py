@@ -9,11 +9,10 @@ from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, FloatObject, NameObject, TextStringObject
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import blocks, layout_of
-from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
+from sources.formats.pdf.drawn import changed, column, draw, prose, read
 from stalls import ending
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import ParsingLimits
 
 
 def plain(canvas: Canvas, seed: int = 1) -> None:
@@ -48,16 +47,6 @@ def test_a_title_that_a_program_made_up_is_not_taken(title: str) -> None:
     assert "title" not in read(with_metadata(Title=title)).metadata
 
 
-def test_the_largest_text_of_the_first_page_is_the_title_of_a_file_without() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 56, 800, "Of the growth of trees", size=20)
-        column(canvas, 56, 760, prose(1, 60), width=480)
-
-    parsed = read(draw(page))
-    assert parsed.title == "Of the growth of trees"
-    assert read(draw(plain)).title == ""
-
-
 def test_an_encrypted_file_is_rejected_and_one_with_an_empty_password_is_read() -> None:
     with pytest.raises(BadDocument, match="encrypted"):
         read(changed(draw(plain), lambda writer: writer.encrypt("secret", algorithm="RC4-128")))
@@ -71,23 +60,11 @@ def test_a_damaged_file_is_rejected_with_a_reason(content: bytes) -> None:
         read(content)
 
 
-def test_more_pages_than_allowed_are_rejected() -> None:
-    with pytest.raises(BadDocument, match=r"3 pages, more than 2"):
-        read(draw(plain, plain, plain), limits=ParsingLimits(max_pages=2))
-
-
 def test_pages_without_a_text_layer_are_named() -> None:
     parsed = read(draw(plain, scanned, scanned, plain, scanned))
     assert parsed.notices[0].startswith("pages 2-3, 5 have no text layer")
     assert [page.image_only for page in layout_of(parsed).pages] == [False, True, True, False, True]
     assert read(draw(plain, scanned)).notices[0].startswith("page 2 has no text layer")
-
-
-def test_a_blank_page_is_no_page_without_a_text_layer() -> None:
-    parsed = read(draw(plain, lambda _: None, partial(plain, seed=2)))
-    assert parsed.notices == ()
-    pages = [(page.index, page.image_only, page.end > page.start) for page in layout_of(parsed).pages]
-    assert pages == [(1, False, True), (2, False, False), (3, False, True)]
 
 
 def test_a_file_without_any_text_is_rejected_with_the_program_that_adds_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import blocks, layout_of
-from sources.formats.pdf.drawn import changed, column, draw, prose, read, rows_of, text
+from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
 from sources.formats.truth.typesetting import wide_font
 
 
@@ -27,28 +27,6 @@ COLUMNS = ["left", *prose(1, 150), "right", *prose(2, 150)]
 def test_columns_are_read_one_after_the_other_below_a_heading_over_both(shift: float) -> None:
     parsed = read(draw(partial(two_columns, shift=shift)))
     assert parsed.text.split() == ["A", "heading", "over", "both", "columns", "of", "the", "page", *COLUMNS]
-
-
-def test_a_line_over_both_columns_divides_them() -> None:
-    def page(canvas: Canvas) -> None:
-        for y, seed in ((780, 1), (500, 3)):
-            column(canvas, 56, y, prose(seed, 80))
-            column(canvas, 306, y, prose(seed + 1, 80))
-        text(canvas, 56, 540, "Between the columns above and those below stands a sentence that crosses the gutter.")
-
-    words = read(draw(page)).text.split()
-    middle = words.index("Between")
-    assert words[:middle] == [*prose(1, 80), *prose(2, 80)]
-    assert words[-160:] == [*prose(3, 80), *prose(4, 80)]
-
-
-def test_rows_of_short_cells_are_read_row_by_row() -> None:
-    def page(canvas: Canvas) -> None:
-        for number in range(8):
-            text(canvas, 56, 780 - 14 * number, f"name{number}")
-            text(canvas, 200, 780 - 14 * number, f"value{number}")
-
-    assert rows_of(read(draw(page))) == [[f"name{n}", f"value{n}"] for n in range(8)]
 
 
 def test_footnotes_of_the_left_column_are_read_after_the_right_column() -> None:
@@ -107,17 +85,6 @@ def check_boxes(content: bytes) -> None:
         assert sorted(inside) == sorted(parsed.text[start:end]), (parsed.text[start:end], box)
 
 
-def test_text_beyond_the_crop_box_is_not_read() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 100, 700, "inside")
-        text(canvas, 100, 50, "beyond")
-
-    def crop(writer: PdfWriter) -> None:
-        writer.pages[0].cropbox.lower_left = (0, 100)
-
-    assert read(changed(draw(page), crop)).text == "inside"
-
-
 def test_hebrew_lines_are_read_from_right_to_left_with_numbers_in_place() -> None:
     pytest.importorskip("matplotlib")
     font = wide_font()
@@ -163,14 +130,3 @@ def test_a_page_number_drawn_before_its_head_is_a_word_of_its_own() -> None:
         column(canvas, 56, 760, prose(1, 60), width=480)
 
     assert read(draw(page)).text.split() == ["Preamble", "17", *prose(1, 60)]
-
-
-def test_explanations_with_values_flush_right_are_read_row_by_row() -> None:
-    rows = [(" ".join(prose(number, 5)), " ".join(prose(number + 9, 2 + number % 3))) for number in range(12)]
-
-    def page(canvas: Canvas) -> None:
-        for number, (left, right) in enumerate(rows):
-            text(canvas, 56, 780 - 14 * number, left)
-            canvas.drawRightString(540, 780 - 14 * number, right)
-
-    assert rows_of(read(draw(page))) == [list(row) for row in rows]

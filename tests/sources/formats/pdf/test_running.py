@@ -21,18 +21,6 @@ def document(count: int, head: Callable[[int], str], foot: Callable[[int], str])
     return draw(*[partial(page, number=number, head=head(number), foot=foot(number)) for number in range(count)])
 
 
-def test_the_same_head_and_a_counted_foot_are_removed() -> None:
-    content = read(document(4, lambda _: "Journal of Trees", lambda number: f"Page {number + 1} of 4")).text
-    assert "Journal" not in content
-    assert "Page" not in content
-    assert content.startswith("pagea")
-
-
-def test_heads_that_differ_on_odd_and_even_pages_are_on_no_more_than_half_and_stay() -> None:
-    content = read(document(6, lambda number: ("Left head", "Right head")[number % 2], lambda _: "")).text
-    assert content.count("head") == 6
-
-
 def test_a_title_in_large_type_stays_on_each_page() -> None:
     def titled(canvas: Canvas, number: int) -> None:
         text(canvas, 56, 800, f"Chapter {number + 1}", size=16)
@@ -68,10 +56,6 @@ def test_labels_of_the_file_are_roman_prefixed_and_offset() -> None:
         (4, {"style": "ARABIC", "start": 1, "prefix": "A-"}),
     ]
     assert labelled(ranges) == ["iii", "iv", "7", "8", "A-1"]
-
-
-def test_labels_of_the_file_win_over_printed_numbers() -> None:
-    assert labelled([(0, {"style": "ARABIC", "start": 21})], foot=str) == ["21", "22", "23", "24", "25"]
 
 
 def test_printed_numbers_are_the_labels_of_a_file_without() -> None:

@@ -38,15 +38,6 @@ def test_without_an_outline_headings_are_known_by_size_and_weight() -> None:
     assert headings(read(draw(page))) == [(1, "A study of trees"), (2, "Of the oak"), (3, "In winter")]
 
 
-def test_bold_words_within_a_paragraph_are_no_heading() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 56, 790, "Note", font="Times-Bold")
-        text(canvas, 80, 790, "that the oak and the elm grow here beside each other")
-        column(canvas, 56, 777.5, prose(3, 90), width=480)
-
-    assert headings(read(draw(page))) == []
-
-
 def test_paragraphs_end_at_a_gap_or_before_an_indented_line() -> None:
     def page(canvas: Canvas) -> None:
         y = column(canvas, 56, 790, prose(1, 60), width=480)
@@ -112,35 +103,6 @@ def test_captions_are_told_from_sentences_about_a_figure() -> None:
     before, caption, after = [(kind, content[:12]) for kind, content in blocks(read(draw(page)))]
     assert (before, caption) == (("paragraph", "Figure 3 sho"), ("caption", "Figure 3. Gr"))
     assert after == ("paragraph", " ".join(prose(2, 60))[:12])
-
-
-def test_a_ruled_table_is_a_pipe_table_whose_words_have_places() -> None:
-    rows = [["tree", "a|b"], ["oak", "30 m"], ["elm", "25 m"]]
-
-    def page(canvas: Canvas) -> None:
-        column(canvas, 56, 790, prose(1, 90), width=480)
-        for row, cells in enumerate(rows):
-            for number, cell in enumerate(cells):
-                text(canvas, 60 + 100 * number, 600 - 16 * row, cell)
-        canvas.grid([56, 156, 256], [612 - 16 * row for row in range(4)])
-        column(canvas, 56, 500, prose(2, 90), width=480)
-
-    parsed = read(draw(page))
-    table = "| tree | a\\|b |\n|---|---|\n| oak | 30 m |\n| elm | 25 m |"
-    assert [kind for kind, _ in blocks(parsed)] == ["paragraph", "table", "paragraph"]
-    assert blocks(parsed)[1][1] == table
-    start = parsed.text.index("30 m")
-    (box,) = layout_of(parsed).place(start, start + 4).boxes
-    assert 159 <= box.x0 <= 161
-    assert layout_of(parsed).place(parsed.text.index("|"), start).kind == "table"
-
-
-def test_entries_of_a_table_of_contents_are_not_run_together() -> None:
-    def page(canvas: Canvas) -> None:
-        for number in range(5):
-            text(canvas, 56, 790 - 12 * number, f"{number + 1} Of trees " + ". " * 60 + str(number + 3))
-
-    assert len(blocks(read(draw(page)))) == 5 or read(draw(page)).text.count("\n") >= 4
 
 
 def test_an_entry_of_the_outline_is_the_heading_and_not_the_running_head_with_its_words() -> None:

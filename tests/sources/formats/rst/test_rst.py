@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from sources.formats.layouts import blocks, headings, layout_of
+from sources.formats.layouts import blocks, headings, layout_of, read
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.rst import parse as parse_rst
 
 pytest.importorskip("docutils")
 
@@ -70,7 +68,7 @@ Deeper
 
 
 def parse(text: str) -> Parsed:
-    return parse_rst(text.encode(), name="page.rst", limits=ParsingLimits(), on_page=lambda page: None)
+    return read("rst", text.encode())
 
 
 def test_blocks_are_those_of_docutils_and_unknown_parts_are_text() -> None:

@@ -45,9 +45,9 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-def start(*arguments: object, code: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     """Start the program; it heeds SIGINT, which a job in the background ignores."""
-    words = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    words = [sys.executable, "-W", "error", "-c", PROGRAM, *map(str, arguments)]
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

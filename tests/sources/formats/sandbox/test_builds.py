@@ -55,19 +55,6 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
     assert [out.count(f'"{number:02}.rst"') > 0 for number in range(12)] == [True] * 12
 
 
-def test_a_reader_killed_in_the_middle_of_a_build_costs_its_file_only(pipe: Path) -> None:
-    docs = Path("docs")
-    write(docs, "a.rst", "read", str(pipe), page=3)
-    write(docs, "b.rst", "say", "lungs")
-    built = start("build", "--docs-dir", docs, *LENIENT, **ONE)
-    with pipe.open("w"):  # opens once the parser has opened it
-        (child,) = children(built.pid)
-        os.kill(child, signal.SIGKILL)
-        _, err = built.communicate(timeout=PATIENCE_S)
-    assert built.returncode == 8, err
-    assert rejected() == {"a.rst": "the reader ended on page 3 (signal SIGKILL)"}
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
 )

@@ -40,39 +40,34 @@ def readers() -> Iterator[ParserPool]:
         yield pool
 
 
-def begun(pool: ParserPool, path: Path, kind: str) -> Future[Any]:
-    """Begin to read a file."""
-    sha1 = hashlib.sha1(path.read_bytes()).digest()
+def begun(pool: ParserPool, path: Path, kind: str, content: bytes) -> Future[Any]:
+    """Write a file and begin to read it."""
+    path.write_bytes(content)
+    sha1 = hashlib.sha1(content).digest()
     return pool.begin(ParseRequest(FORMATS[kind].module, path, sha1, path.name, LIMITS, LIMITS.max_bytes))
 
 
 def outcome(reading: Future[Any]) -> Parsed | str:
     """Return a document, or the reason why it is rejected."""
-    try:
-        parsed: Parsed = reading.result()
-    except BadDocument as error:
-        return error.message
-    return parsed
+    error = reading.exception()
+    return error.message if isinstance(error, BadDocument) else reading.result()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: ParserPool, tmp_path: Path, kind: str) -> None:
     reasons: Counter[str] = Counter()
     faults = {}
-    files = [tmp_path / f"{kind}-{number}{FORMATS[kind].suffixes[0]}" for number in range(COUNT)]
-    for number, path in enumerate(files):
-        path.write_bytes(mutated(Random(f"{SEED} {kind} {number}"), kind))
-    readings = [begun(readers, path, kind) for path in files]
-    for path, reading in zip(files, readings, strict=True):
+    files = {tmp_path / f"{number}{FORMATS[kind].suffixes[0]}": f"{SEED} {kind} {number}" for number in range(COUNT)}
+    readings = {path: begun(readers, path, kind, mutated(Random(seed), kind)) for path, seed in files.items()}
+    for path, reading in readings.items():
         said = outcome(reading)
         if isinstance(said, Parsed):
             said.text.encode()
-            for block in said.layout.blocks if said.layout else ():
-                assert said.text[block.start : block.end].strip()
+            blocks = said.layout.blocks if said.layout else ()
+            assert all(said.text[block.start : block.end].strip() for block in blocks)
         elif any(fault in said for fault in FAULTS):
             faults[path.name] = said
         reasons["read" if isinstance(said, Parsed) else re.sub(r"\d+", "N", said)] += 1
-        assert said
     print(f"\n{kind}: {COUNT} files")
     for reason, count in reasons.most_common():
         print(f"  {count:4} {reason}")
@@ -85,8 +80,7 @@ def test_a_file_is_read_in_another_process_as_in_this_one(readers: ParserPool, t
     assert seeds(kind)
     for number, content in enumerate(seeds(kind)):
         path = tmp_path / f"{number}{FORMATS[kind].suffixes[0]}"
-        path.write_bytes(content)
-        said = outcome(begun(readers, path, kind))
+        said = outcome(begun(readers, path, kind, content))
         free = parser.parse(content, name=path.name, limits=LIMITS, on_page=lambda _: None)
         assert isinstance(said, Parsed), said
         assert messages.packed(said) == messages.packed(free)

@@ -111,7 +111,7 @@ HEAD = chunk(b"IHDR", HEADER)
 
 PICTURES = (
     b"", b"<svg/>", POINT[:-1], SIGNATURE, SIGNATURE + END, SIGNATURE + PIXELS + END, POINT + b"<script>",
-    POINT + POINT[len(SIGNATURE) :], POINT.replace(PIXELS, PIXELS[:-1] + b"?"), SIGNATURE + HEAD + END,
+    POINT + POINT[len(SIGNATURE) :], SIGNATURE + HEAD + END,
     SIGNATURE + HEAD + chunk(b"iCCP", b"x") + PIXELS + END, SIGNATURE + chunk(b"IHDR", HEADER[:-1]) + PIXELS + END,
     SIGNATURE + chunk(b"IHDR", HEADER + b"\0") + PIXELS + END, SIGNATURE + HEAD + PIXELS + chunk(b"IEND", b"more"),
     SIGNATURE + struct.pack(">I4s", 0xFFFFFFFF, b"IHDR") + POINT,

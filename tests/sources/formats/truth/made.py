@@ -57,17 +57,6 @@ def paper(seed: int) -> Made:
     return sheet.finish()
 
 
-def three_columns(seed: int) -> Made:
-    """Three columns on a wide page, without page labels."""
-    speech, sheet = Speech(seed), Sheet("three columns", size=(842, 595))
-    for _ in sheet.numbers(3):
-        for x in (40, 300, 560):
-            y = 550.0
-            while y > 190:
-                y = sheet.paragraph(speech.words(45), x, y, 235)
-    return sheet.finish()
-
-
 def manual(seed: int) -> Made:
     """Headings, lists, programs and tables in one column, with different heads on odd and even pages."""
     speech, sheet = Speech(seed), Sheet("manual")
@@ -84,18 +73,6 @@ def manual(seed: int) -> Made:
         rows = [["name", "value", "unit"], *([word, str(speech.number(500)), "mm"] for word in speech.title(5))]
         y = sheet.table(rows, 56, y, (160, 100, 80))
         sheet.paragraph(speech.words(50), 56, y, 480)
-    return sheet.finish()
-
-
-def footnotes(seed: int) -> Made:
-    """One column with notes in small type at the foot of each page."""
-    speech, sheet = Speech(seed), Sheet("footnotes")
-    for number in sheet.numbers(4):
-        y = 780.0
-        for _ in range(6):
-            y = sheet.paragraph(speech.words(80), 56, y, 480)
-        sheet.canvas.line(56, 120, 200, 120)
-        sheet.paragraph([str(number + 1), *speech.words(25)], 56, 108, 480, size=8)
     return sheet.finish()
 
 
@@ -122,22 +99,6 @@ def cropped(seed: int) -> Made:
     return replace(made, name="cropped", content=changed(made.content, crop))
 
 
-def ligatures(seed: int) -> Made | None:
-    """Words with the ligatures of a font, drawn as single characters."""
-    font = wide_font()
-    if font is None:
-        return None
-    speech, sheet = Speech(seed), Sheet("ligatures", font=font)
-    for _ in sheet.numbers(2):
-        y = 780.0
-        for _ in range(5):
-            words = [*speech.words(30), "efficient", "office", "fluid", "affluent.", *speech.words(10)]
-            drawn = [word.replace("ffi", "\ufb03").replace("ffl", "\ufb04").replace("fl", "\ufb02") for word in words]
-            y = sheet.paragraph(drawn, 56, y, 480)
-            sheet.made.pages[-1][-len(words) :] = words
-    return sheet.finish()
-
-
 def hebrew(seed: int) -> Made | None:
     """Lines that are read from right to left, set as a typesetter places their glyphs."""
     font = wide_font()
@@ -158,6 +119,5 @@ def hebrew(seed: int) -> Made | None:
 
 
 MAKERS: dict[str, Callable[[int], Made | None]] = {
-    maker.__name__: maker
-    for maker in (report, paper, three_columns, manual, footnotes, rotated, cropped, ligatures, hebrew)
+    maker.__name__: maker for maker in (report, paper, manual, rotated, cropped, hebrew)
 }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-import pypdfium2
 import pytest
-from reportlab.lib.pagesizes import A4
+from sources.formats.pdf.drawn import tables_of
 from sources.formats.truth.made import MAKERS
 from sources.formats.truth.typesetting import Made
 
@@ -71,13 +69,8 @@ def test_printed_labels_are_those_of_the_document(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_cells_of_ruled_tables_are_in_their_places(name: str, seed: int) -> None:
-    made, parsed, layout = read(name, seed)
-    blocks = [parsed.text[block.start : block.end] for block in layout.blocks if block.kind == "table"]
-    tables = [
-        [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.split("\n") if line.strip()]
-        for text in blocks
-    ]
-    tables = [[row for number, row in enumerate(table) if number != 1] for table in tables]
+    made, parsed, _ = read(name, seed)
+    tables = tables_of(parsed)
     cells = [cell for table in made.tables for row in table for cell in row]
     right = sum(
         own == cell
@@ -111,65 +104,3 @@ def test_blocks_are_in_order_and_hold_all_text(name: str, seed: int) -> None:
         assert not parsed.text[end : block.start].strip()
         end = block.end
     assert not parsed.text[end:].strip()
-
-
-@pytest.mark.parametrize(("name", "seed"), [each for each in ALL if each[0] != "hebrew"])
-def test_the_words_of_a_passage_are_read_again_from_its_boxes(name: str, seed: int) -> None:
-    """pdfminer reads the words, without anything that our parser knows."""
-    made, parsed, layout = read(name, seed)
-    again = other_words(made.content) if name != "rotated" else turned(MAKERS["paper"](seed), 90 * seed)
-    asked = agreed = 0
-    for start in range(0, len(parsed.text) - 200, 397):
-        stretch = re.match(r"\S*\s*((?:\S+\s+){1,30})", parsed.text[start : start + 400])
-        if stretch is None:
-            continue
-        first, last = start + stretch.start(1), start + stretch.end(1)
-        boxes = layout.place(first, last).boxes
-        expected = list(words(parsed.text[first:last]))
-        own = words(" ".join(text for box in boxes for text in inside(again, box)).replace("- ", ""))
-        asked += len(expected)
-        agreed += max(0, len(expected) - distance(expected, own))
-    assert agreed >= 0.995 * asked, (agreed, asked)
-
-
-def other_words(content: bytes) -> dict[int, list[tuple[str, float, float]]]:
-    """By page, the words that a second parser reads, each with the middle of its box as displayed."""
-    import pdfplumber
-
-    listed: dict[int, list[tuple[str, float, float]]] = {}
-    with pdfplumber.open(io.BytesIO(content)) as file:
-        for number, page in enumerate(file.pages, 1):
-            x, y = page.cropbox[0], page.cropbox[1]
-            listed[number] = [
-                (word["text"], (word["x0"] + word["x1"]) / 2 - x, (word["top"] + word["bottom"]) / 2 - y)
-                for word in page.extract_words(use_text_flow=True)
-            ]
-    return listed
-
-
-def turned(made: Made | None, angle: int) -> dict[int, list[tuple[str, float, float]]]:
-    """The words of pages that are displayed turned clockwise: pdfminer does not divide their lines into words."""
-    assert made is not None
-    width, height = A4
-    places = {
-        0: lambda x, y: (x, y),
-        90: lambda x, y: (height - y, x),
-        180: lambda x, y: (width - x, height - y),
-        270: lambda x, y: (y, width - x),
-    }
-    turn = places[angle % 360]
-    return {page: [(text, *turn(x, y)) for text, x, y in own] for page, own in other_words(made.content).items()}
-
-
-def inside(again: dict[int, list[tuple[str, float, float]]], box: tuple[int, float, float, float, float]) -> list[str]:
-    page, x0, y0, x1, y1 = box
-    return [text for text, x, y in again[page] if x0 <= x <= x1 and y0 <= y <= y1]
-
-
-def test_the_sizes_of_pages_are_those_displayed() -> None:
-    made, _, layout = read("rotated", 1)
-    with pypdfium2.PdfDocument(made.content) as file:
-        sizes = [file[number].get_size() for number in range(len(file))]
-    assert [(round(page.width), round(page.height)) for page in layout.pages] == [
-        (round(width), round(height)) for width, height in sizes
-    ]

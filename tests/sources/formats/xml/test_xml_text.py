@@ -1,23 +1,15 @@
-"""Sections of XML documents by their tags: articles in JATS, labels of drugs, and any other schema.
-
-The design asks for this: "It might split by explicit sections (if the document has structured sections like headings or
-XML/HTML tags)", and for "splitting a drug label by sections like Indications, Dosage, etc.".
-"""
+"""Sections of XML documents by their tags: articles in JATS, labels of drugs, and any other schema."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from samples import Program
-from sources.formats.layouts import blocks, headings, layout_of, levelled
+from sources.formats.layouts import blocks, headings, layout_of, levelled, read
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument
-from retrieve_cli.sources.formats import xml_text
-from retrieve_cli.sources.formats.formats import ParsingLimits
 
 ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS Journal Archiving DTD v1.2//EN" "JATS-archivearticle1.dtd">
@@ -50,8 +42,7 @@ LABEL = "<label><indications>{} pain.</indications><dosage><p>One tablet.</p><p>
 
 
 def parse(text: str | bytes) -> Parsed:
-    content = text.encode() if isinstance(text, str) else text
-    return xml_text.parse(content, name="a.xml", limits=ParsingLimits(), on_page=lambda page: None)
+    return read("xml", text.encode() if isinstance(text, str) else text)
 
 
 def reason(text: str | bytes) -> str:
@@ -138,12 +129,6 @@ def test_files_that_a_document_type_names_are_never_read(tmp_path: Path) -> None
     assert parsed.text == "a &secret;"
 
 
-def test_the_number_of_elements_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml_text, "_MOST", 10)
-    assert "it exceeds 10 elements" in reason("<a>" + "<b/>" * 10 + "</a>")
-    assert parse("<a>" + "<b/>" * 8 + "<p>c</p></a>").text == "c"
-
-
 def test_a_document_without_text_is_skipped() -> None:
     with pytest.raises(NotADocument, match="it has no text"):
         parse("<a><b c='d'/>&#45;</a>")
@@ -166,35 +151,3 @@ def test_every_word_of_a_document_is_read_once(parts: list[str]) -> None:
     parsed = parse(text)
     assert parsed.text.count("word") == text.count("word")
     assert all(parsed.text[block.start : block.end].strip() for block in layout_of(parsed).blocks)
-
-
-def test_a_folder_is_cut_at_the_sections_by_either_strategy(retrieve: Program) -> None:
-    """A malformed file is rejected with its place, and the others are built."""
-    Path("docs").mkdir()
-    for name, text in {
-        "paper.nxml": ARTICLE,
-        "paper.xml": ARTICLE,
-        "drug.xml": LABEL,
-        "bad.xml": "<a>\n<b></a>",
-    }.items():
-        Path("docs", name).write_text(text.replace("{}", "This tablet is for the relief of"), "utf-8")
-    rules = [{"match": "*.nxml", "strategy": "imrad"}]
-    Path("config.yaml").write_text(json.dumps({"chunking": {"size": 40, "rules": rules}}))
-    done = retrieve("build", "--docs-dir", "docs", "--max-fail", "5")
-    assert done.code == 8, done.err
-    assert "rejected bad.xml:1: it is not valid XML: mismatched tag: line 2, column 5" in done.err
-
-    def sections(name: str) -> list[str]:
-        chunks = retrieve("inspect", "record", name, "--json").json["chunks"]
-        return [chunk["section"] for chunk in chunks if chunk["section"]]  # the first has keywords
-
-    assert sections("drug.xml") == ["Indications", "Dosage"]
-    assert sections("paper.nxml") == [
-        "Abstract > Background", "Introduction", "Methods > Acids", "Results", "References",
-    ]  # fmt: skip
-    title = "Lime in kettles: A trial"
-    assert sections("paper.xml") == [f"{title} > {part}" for part in (
-        "Abstract > Background", "1 Introduction", "Methods > Acids", "Results, Acknowledgments", "References"
-    )]  # fmt: skip
-    first = retrieve("query", "vinegar", "--mode", "bm25", "--json").json["results"][0]
-    assert (first["name"], first["url"]) == (title, "https://doi.org/10.5555/k.1")
