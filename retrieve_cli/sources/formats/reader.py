@@ -68,7 +68,7 @@ class SandboxedReader:
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
         """Begin to read a file in a separate process, in its turn; Markdown and text are read here, when they are
-        asked for. They are parsed only if their SHA-1 is that of the file.
+        asked for. The bytes are parsed only if they have the SHA-1 of the file.
         """
         if not formats.FORMATS[kind].apart:
             return _Here(partial(self._read, file, kind, name))
