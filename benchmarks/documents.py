@@ -104,10 +104,11 @@ def show(kind: str, truths: Mapping[str, Read], ours: Run, other: Run | None, *,
     theirs = {name: measured(truth, other.contents[name]) for name, truth in truths.items()} if other else {}
     cells = []
     for place, _ in enumerate(MEASURES):
-        before = f" ({_mean(theirs, place):.3f})" if theirs else ""
-        cells.append(f"{_mean(mine, place):.3f}{before}")
+        former = f" ({_mean(theirs, place):.3f})" if theirs else ""
+        cells.append(f"{_mean(mine, place):.3f}{former}")
     speed = _speed(ours, truths, pages)
-    ratio = f" {speed / (_speed(other, truths, pages) or 1e9):.2f} x" if other else ""
+    before = _speed(other, truths, pages) if other else 0.0
+    ratio = f" {speed / before:.2f} x" if before else ""
     wins: list[str] = []
     losses: list[str] = []
     for name in theirs:

@@ -186,7 +186,7 @@ class DocumentReader(Protocol):
 
     def card(self, kind: str) -> Card:
         """Return the parser of a format with its version, and as `sidecar` the ending of the name of a text that
-        supplies missing text; empty for Markdown, text and unknown formats."""
+        supplies missing text; empty for unknown formats."""
 
     def lacks(self, kind: str) -> str:
         """Return a sentence on packages that reading a format requires and that are missing; empty if none are."""
@@ -203,13 +203,6 @@ class DocumentReader(Protocol):
         Raises:
             BadDocument: it cannot be drawn, lacks a page, or its content has changed.
             Unavailable: a package is missing, or pages of this format cannot be drawn.
-        """
-
-    def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
-        """Return a document parsed from its bytes in this process: only formats that need no separate process.
-
-        Raises:
-            BadDocument: it cannot be read.
         """
 
 

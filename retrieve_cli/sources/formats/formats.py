@@ -40,7 +40,7 @@ class DocumentFormat(NamedTuple):
     distributions: tuple[str, ...] = ()
     """Packages that its parser requires."""
     rules: int = 0
-    """Version of the rules of this program; 0 for the formats that the recipe does not name."""
+    """Version of the rules of this program."""
     apart: bool = False
     """True if it is parsed in a separate process."""
     sidecar: str = ""
@@ -56,13 +56,14 @@ class Drawer(NamedTuple):
 
 
 _HERE = "retrieve_cli.sources.formats"
+_MARKDOWN = ("markdown-it-py",)
 _HTML, _PPTX = ("selectolax",), ("selectolax", "python-pptx")
 _DOCX, _RST = ("selectolax", "mammoth"), ("selectolax", "docutils")
 FORMATS: Mapping[str, DocumentFormat] = {
     each.name: each
     for each in (
-        DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
-        DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
+        DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown", _MARKDOWN, rules=1),
+        DocumentFormat("text", (".txt",), f"{_HERE}.markdown", _MARKDOWN, rules=1),
         DocumentFormat(
             "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=2, apart=True, sidecar=".txt"
         ),
@@ -123,9 +124,9 @@ def format_of(name: str, head: bytes) -> str | None:
 
 
 def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
-    """Return what decides, with their bytes, the text of documents of a format; empty if its rules have no version."""
+    """Return what decides, with their bytes, the text of documents of a format; empty for an unknown one."""
     each = FORMATS.get(name)
-    if each is None or not each.rules:
+    if each is None:
         return {}
     parsers = ", ".join(f"{package} {version}" for package in each.distributions if (version := version_of(package)))
     choice: dict[str, Json] = {"main_content": main_content} if name == "html" else {}

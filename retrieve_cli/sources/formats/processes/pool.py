@@ -98,12 +98,12 @@ class ReaderProcess:
         paths = [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         words = [sys.executable, "-m", _CHILD, *map(str, (theirs.fileno(), os.getpid(), self._memory_bytes))]
-        null = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         environment = {**kept, **_SET, "PYTHONPATH": os.pathsep.join(paths)}
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  this program
-                words, cwd="/", env=environment, pass_fds=[theirs.fileno()], start_new_session=True, **null
-            )
+                words, cwd="/", env=environment, pass_fds=[theirs.fileno()], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
         if self._stopped:
             self._kill()
 
