@@ -174,9 +174,9 @@ def watched_of(
             if str(path) in strange:
                 pass
             elif entry.kind == "docs":
-                limits, cards = (docs.max_mb, settings.parsing.max_mb), manifest.recipe.documents or {}
+                most, cards = max(docs.max_mb, settings.parsing.max_mb), manifest.recipe.documents or {}
                 rules, marks = partial(_rules, path, docs, origin.get("exclude")), built.get("folders", {})
-                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, rules, cards, marks)
+                watched = WatchedFolder(path, prefix, most, documents.suffixes, rules, cards, marks)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 

@@ -143,7 +143,6 @@ class Parsed(Frozen):
     """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become fields of the record."""
     title: str = ""
     """Title found in the text, for documents whose metadata has none."""
-    body_start: int = 0
     notices: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     """Text that is not part of the document, such as running heads: counted when it is read, and shown on demand."""
@@ -186,7 +185,7 @@ class DocumentReader(Protocol):
 
     def card(self, kind: str) -> Card:
         """Return the parser of a format with its version, and as `sidecar` the ending of the name of a text that
-        supplies missing text; empty for Markdown, text and unknown formats."""
+        supplies missing text; empty for unknown formats."""
 
     def lacks(self, kind: str) -> str:
         """Return a sentence on packages that reading a format requires and that are missing; empty if none are."""
@@ -203,13 +202,6 @@ class DocumentReader(Protocol):
         Raises:
             BadDocument: it cannot be drawn, lacks a page, or its content has changed.
             Unavailable: a package is missing, or pages of this format cannot be drawn.
-        """
-
-    def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
-        """Return a document parsed from its bytes in this process: only formats that need no separate process.
-
-        Raises:
-            BadDocument: it cannot be read.
         """
 
 

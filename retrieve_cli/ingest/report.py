@@ -227,7 +227,7 @@ class Notices:
         if self._dropped:
             parts = ", ".join(count(number, kind) for kind, number in self._dropped.most_common())
             documents = f"skipped text of {count(self._documents, 'document')}: {parts}"
-            self.on_keys.append(f"{shortened(name, 40)}: {documents}; retrieve inspect page FILE shows them")
+            self.on_keys.append(f"{shortened(name, 40)}: {documents}; retrieve inspect page FILE PAGE shows them")
             self._say(self.on_keys[-1])
         self._unread.clear()
         self._dropped.clear()

@@ -96,9 +96,7 @@ class WatchedFolder(Unwatched):
     path: Path
     id_prefix: str
     max_mb: float
-    """Maximum size of a text; a larger one counts as changed."""
-    parsed_max_mb: float
-    """The same of a file of another format."""
+    """Maximum size of a file; a larger one counts as changed."""
     suffixes: Callable[[], Collection[str]]
     """Returns the suffixes of the files that count; needed only if a folder has changed."""
     rules: Callable[[], IgnoreRules]
@@ -142,12 +140,13 @@ class WatchedFolder(Unwatched):
         """Return the record's own file if its content is the same as in the build. Raises: OSError."""
         source, card = str(record["source"]), self.cards.get(str(record["kind"]), {})
         place = self.path / source
-        sha1, sidecar = files.sha1_of(place, limit=self._limit(card)), sidecar_of(place, card)
+        sha1, sidecar = files.sha1_of(place, limit=self._limit), sidecar_of(place, card)
         same = document_digest(source, self.id_prefix, card, sha1, sidecar) == digest
         return DocumentFile(place, sha1, sidecar) if same else None
 
-    def _limit(self, card: Card) -> int:
-        return int((self.parsed_max_mb if card else self.max_mb) * files.MB)
+    @property
+    def _limit(self) -> int:
+        return int(self.max_mb * files.MB)
 
     def _digest(self, source: str, card: Card) -> bytes:
         """Return the digest of a file, which the parser of that card has read."""
@@ -155,7 +154,7 @@ class WatchedFolder(Unwatched):
         state, status = self._seen.get(source), place.stat()
         if state is None or not state.holds(status):
             state = _FileState.of(status)
-            state.digest = files.sha1_of(place, limit=self._limit(card))
+            state.digest = files.sha1_of(place, limit=self._limit)
             if len(self._seen) >= _MOST:
                 self._seen.clear()
             self._seen[source] = state

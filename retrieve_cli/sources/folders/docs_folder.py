@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from retrieve_cli.contracts import (
@@ -131,10 +129,6 @@ def _text(value: str) -> str:
     return value.encode("utf-8", "replace").decode()
 
 
-EXTENSIONS = (".markdown", ".md", ".txt")
-"""Suffixes of the formats that every index has known; other formats are named by `documents` of the recipe."""
-
-
 class FolderSource:
     """Every file of a known format; the id is the path, the group the first folder or the document's own."""
 
@@ -172,7 +166,7 @@ class FolderSource:
 
     @property
     def card(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "extensions": list(EXTENSIONS), "name_weight": self._name_weight}
+        return {"kind": self.kind, "name_weight": self._name_weight}
 
     @property
     def origin(self) -> Mapping[str, Json]:
@@ -230,23 +224,17 @@ class FolderSource:
             kind = self._reader.format_of(path, head)
             if kind is None:
                 skipped.others[Path(path).suffix.lower() or "no extension"] += 1
-            elif not head:
+            elif len(head) < HEAD and not head.removeprefix(BOM).strip():
                 skipped.empty.append(path)
             elif reason := self._reader.lacks(kind):
                 skipped.lacking[reason] += 1
-            elif self._reader.card(kind):
-                return self._parsed_file(path, kind, skipped)
-            elif (content := files.read_bytes(place, limit=self._reader.max_bytes(kind))).removeprefix(BOM).strip():
-                read = partial(self._pieces, path, kind, partial(self._reader.parse, content, kind, name=path))
-                sha1 = hashlib.sha1(content, usedforsecurity=False).digest()
-                return Item(document_digest(path, self._id_prefix, {}, sha1, None), path, 1, read)
             else:
-                skipped.empty.append(path)
+                return self._item(path, kind, skipped)
         except OSError as error:
             return Refused(path, 1, f"it cannot be read: {error.strerror}")
         return None
 
-    def _parsed_file(self, path: str, kind: str, skipped: _Skipped) -> Item:
+    def _item(self, path: str, kind: str, skipped: _Skipped) -> Item:
         """Return the item of a file that its parser reads, perhaps in the background. Raises: OSError: it cannot be
         read, or is too large."""
         place, card = self.path / path, self._reader.card(kind)

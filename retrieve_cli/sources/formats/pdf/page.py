@@ -9,28 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.sources.formats.pdf import raw
+from retrieve_cli.sources.formats.pdf import raw, tables
 from retrieve_cli.sources.formats.pdf.columns import columns_of
 from retrieve_cli.sources.formats.pdf.lines import Line, Segment, line_of, lines_of, segments_of
 from retrieve_cli.sources.formats.pdf.rules import read_rules
-from retrieve_cli.sources.formats.pdf.tables import (
-    LEAST_WORDS,
-    CellWord,
-    PdfTable,
-    RuledLine,
-    closed_tables,
-    join_rules,
-    open_tables,
-)
-from retrieve_cli.sources.formats.pdf.words import (
-    SKEWED,
-    Frame,
-    PageWords,
-    empty_words,
-    frame_of,
-    read_words,
-    reading_boxes,
-)
+from retrieve_cli.sources.formats.pdf.tables import CellWord, PdfTable, RuledLine
+from retrieve_cli.sources.formats.pdf.words import SKEWED, PageWords, empty_words, frame_of, read_words, reading_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +55,7 @@ class PageText:
 
     def _with_tables(self, lines: list[Line], level: Sequence[RuledLine]) -> list[Line]:
         """Return the lines of a column with a table in place of its rows."""
-        for start, stop, table in [*open_tables(lines, level, self._words_of)][::-1]:
+        for start, stop, table in [*tables.open_tables(lines, level, self._words_of)][::-1]:
             first = lines[start]
             lines[start:stop] = [line_of([stand_in(table, len(self.tables))], first[-4:])]
             self.tables.append(table)
@@ -95,7 +79,7 @@ def stand_in(table: PdfTable, number: int) -> Segment:
 
 def empty_page(index: int) -> PageText:
     """Return a page that cannot be read."""
-    words = empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0))
+    words = empty_words()
     return PageText(index, words, words.boxes, {})
 
 
@@ -114,7 +98,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
         count = raw.count_objects(handle)
         kinds = (raw.object_kind(raw.page_object(handle, number)) for number in range(count))
         # A path can rule a table, and so can a form, which has objects itself.
-        if len(words.texts) >= LEAST_WORDS and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
+        if len(words.texts) >= tables.LEAST_WORDS and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
             _find_closed_tables(text, *read_rules(handle, frame))
         taken = np.zeros(len(words.texts), dtype=bool)
         for number, table in enumerate(text.tables):
@@ -133,7 +117,7 @@ def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) 
     """Add the tables and level lines of a page in each direction of its text."""
     words = text.words
     turns, counts = np.unique(words.turns, return_counts=True)
-    for turn in turns[(counts >= LEAST_WORDS) & (turns != SKEWED)].tolist() if len(boxes) else ():
+    for turn in turns[(counts >= tables.LEAST_WORDS) & (turns != SKEWED)].tolist() if len(boxes) else ():
         turned = reading_boxes(boxes, np.full(len(boxes), turn, np.int16))
         level: list[RuledLine] = []
         upright: list[RuledLine] = []
@@ -144,5 +128,6 @@ def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) 
                 level.append(RuledLine(y0, x0, x1, line))
         numbers = np.flatnonzero(words.turns == turn)
         words_of = partial(text.words_of, numbers)
-        tables, text.level[turn] = closed_tables(words_of, join_rules(level), join_rules(upright), turn)
-        text.tables += tables
+        rules = tables.join_rules(level), tables.join_rules(upright)
+        closed, text.level[turn] = tables.closed_tables(words_of, *rules, turn)
+        text.tables += closed

@@ -36,10 +36,8 @@ class TooManyPaths(Exception):
 
 
 def read_rules(page: int, frame: Frame) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Return the level and upright lines of a page as flat boxes, and for each True for a line, False for the outline
-    of a filled box; nothing for a page that has more objects than are read.
-
-    `page` is the address of the page, `frame` its frame. Lines inside of form XObjects are included.
+    """Return the level and upright lines of a page by its address, its forms included, as flat boxes, and True for
+    a line, False for the outline of a filled box; none if the page has more objects than are read.
     """
     reader = _Reader()
     try:

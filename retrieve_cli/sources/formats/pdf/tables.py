@@ -152,10 +152,8 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, across: Sequence[RuledLine], down: Sequence[RuledLine]) -> Grid | None:
-        """Return the grid of lines that touch; None for too many lines, and for lines that are no grid.
-
-        A table may be open at its sides: then the ends of the lines are its sides. Two level lines as wide as the
-        table, or two upright ones as high, are what boxes of a flow chart and bars of a diagram do not have.
+        """Return the grid of lines that touch; None for too many lines, and for boxes and bars of a diagram, which lack
+        two lines as wide or as high as the whole. A table open at its sides ends with the lines.
         """
         level, upright = _by_place(across), _by_place(down)
         xs, ys = _with_ends(sorted(upright), across), _with_ends(sorted(level), down)
@@ -225,11 +223,7 @@ def _place(places: Sequence[float], value: float) -> int:
 
 
 def _by_column(band: Sequence[CellWord], grid: Grid, row: int) -> Cells:
-    """Return the words of a band by column.
-
-    Lines elsewhere mark the columns of a header or body that has no upright lines: its words belong to these columns.
-    The text of a cell that spans columns crosses their borders and stays whole, in the first one.
-    """
+    """Return the words of a band by column; text that crosses borders where no line is stays whole, in the first."""
     cells: Cells = [[] for _ in grid.xs[1:]]
     firsts = [0]
     for column, wall in enumerate(grid.walls(row), start=1):
@@ -286,10 +280,8 @@ def _lines_by_column(row: Cells) -> list[Cells]:
 
 
 def _evidence(above: Cells, below: Cells, widths: Sequence[float]) -> tuple[int, int]:
-    """Return how many columns show that a line begins a row, and how many that it goes on the one above.
-
-    A row begins where the next word would have fitted on the line before, or a number follows a number, which running
-    text does not do; running text goes on where it would not have fitted.
+    """Return how many columns show that a line begins a row, and how many that it goes on the one above: the next word
+    would not have fitted there. Running text has no number below a number.
     """
     begun = wrapped = 0
     for first, second, width in zip(above, below, widths, strict=True):

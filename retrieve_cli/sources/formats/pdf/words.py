@@ -114,19 +114,19 @@ def read_words(page: int, frame: Frame) -> PageWords:
     """Return the words of a page by its address, without those outside of the visible page."""
     handle = raw.open_text(page)
     if not handle:
-        return empty_words(frame)
+        return empty_words(*frame.size)
     try:
         characters = _characters(handle)
         spans = [match.span() for match in _WORD.finditer(characters)]
-        return _words(handle, characters, spans, frame) if spans else empty_words(frame)
+        return _words(handle, characters, spans, frame) if spans else empty_words(*frame.size)
     finally:
         raw.close_text(handle)
 
 
-def empty_words(frame: Frame) -> PageWords:
+def empty_words(width: float = 0.0, height: float = 0.0) -> PageWords:
     """Return the words of a page without text."""
     none, flags = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=bool)
-    return PageWords(*frame.size, [], np.zeros((0, 4), np.float32), none, none.astype(np.int16), flags, flags)
+    return PageWords(width, height, [], np.zeros((0, 4), np.float32), none, none.astype(np.int16), flags, flags)
 
 
 def _characters(handle: int) -> str:

@@ -72,7 +72,12 @@ class PdfTextWriter:
 
     def _word(self, page: PageText, number: int, text: str) -> None:
         """Write a word of a page, as `text`."""
-        self._run(page, number, number + 1, [text])
+        starts, ends, pages, boxes = self._places
+        starts.append(self._length)
+        self._put(text, page.index)
+        ends.append(self._length)
+        pages.append(page.index)
+        boxes.frombytes(page.words.boxes[number].tobytes())
 
     def _run(self, page: PageText, first: int, last: int, texts: Sequence[str]) -> None:
         """Write the words from `first` to `last - 1` of a page as texts with spaces between them."""
