@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -162,7 +163,8 @@ def memory(files: Sequence[Path], copies: int) -> bool:
     peaks = []
     for count in (1, copies):
         folder, artifacts = FOLDER / f"copies-{count}", FOLDER / f"artifacts-{count}"
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         for number in range(count):
             for path in files:
                 (folder / f"{number:04}-{path.name}").write_bytes(path.read_bytes() + b"\n%% %d\n" % number)

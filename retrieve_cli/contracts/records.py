@@ -143,7 +143,6 @@ class Parsed(Frozen):
     """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become fields of the record."""
     title: str = ""
     """Title found in the text, for documents whose metadata has none."""
-    body_start: int = 0
     notices: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     """Text that is not part of the document, such as running heads: counted when it is read, and shown on demand."""

@@ -47,14 +47,6 @@ class DocumentFormat(NamedTuple):
     """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
 
 
-class Drawer(NamedTuple):
-    """Drawing of the pages of a format; `module` has its `render`."""
-
-    module: str
-    distributions: tuple[str, ...]
-    """Packages that it requires."""
-
-
 _HERE = "retrieve_cli.sources.formats"
 _MARKDOWN = ("markdown-it-py",)
 _HTML, _PPTX = ("selectolax",), ("selectolax", "python-pptx")
@@ -80,8 +72,6 @@ FORMATS: Mapping[str, DocumentFormat] = {
         DocumentFormat("epub", (".epub",), f"{_HERE}.epub", _HTML, rules=1, apart=True),
     )
 }
-DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
-"""Formats whose pages can be drawn."""
 _TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml", "man", "eml"})
 """Formats that are known by the name of a file."""
 _PDF = b"%PDF-"
@@ -140,19 +130,18 @@ def lacks(name: str) -> str:
     return f"{name} needs {' and '.join(missing)}: pip install 'retrieve-cli[documents]'" if missing else ""
 
 
-def drawer_of(name: str) -> Drawer:
-    """Return what draws the pages of a format.
+def drawer_of(name: str) -> str:
+    """Return the module with the `render` that draws pages of a format.
 
     Raises:
-        Unavailable: nothing does, or a package is missing.
+        Unavailable: no module does, or a package is missing.
     """
-    drawer = DRAWERS.get(name)
-    if drawer is None:
-        raise Unavailable(f"pages of {name} files cannot be drawn", hint=f"formats: {', '.join(DRAWERS)}")
-    if missing := _missing(drawer.distributions):
+    if name != "pdf":
+        raise Unavailable(f"pages of {name} files cannot be drawn", hint="formats: pdf")
+    if missing := _missing(("pypdfium2", "pillow")):
         hint = "pip install 'retrieve-cli[documents]'"
         raise Unavailable(f"pictures of pages need {' and '.join(missing)}", hint=hint)
-    return drawer
+    return f"{_HERE}.pdf.picture"
 
 
 def _missing(distributions: Sequence[str]) -> list[str]:

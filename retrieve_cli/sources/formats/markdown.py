@@ -12,7 +12,7 @@ from posixpath import normpath
 from urllib.parse import unquote
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, Dropped, Kind, Layout
+from retrieve_cli.contracts.layout import Block, Dropped, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.formats import ParsingLimits
@@ -132,52 +132,3 @@ def _without_data(text: str) -> tuple[str, tuple[Dropped, ...]]:
         return f"{kind};base64,…" + "\n" * match[0].count("\n")
 
     return _DATA.sub(cut, text), tuple(dropped)
-
-
-def utf8(content: bytes) -> str:
-    """Return the text of a file, with its byte order mark if it has one.
-
-    Raises:
-        BadDocument: it is not UTF-8.
-    """
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        place = f"byte 0x{content[error.start]:02x} at position {error.start}"
-        raise BadDocument(f"it is not UTF-8 ({place}); convert it with iconv") from error
-
-
-class GrowingText:
-    """Text and blocks of a document so far."""
-
-    def __init__(self) -> None:
-        self.blocks: list[Block] = []
-        self.length = 0
-        self._pieces: list[str] = []
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    def _put(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self.length += len(piece)
-
-
-class BlockText(GrowingText):
-    """Text and blocks of a document, in order."""
-
-    def add(self, text: str, kind: Kind, *, level: int = 0, anchor: str = "") -> None:
-        """Add a block; nothing if it is empty."""
-        if not text:
-            return
-        if self.blocks:
-            self._put("\n\n")
-        start = self.length
-        self._put(text)
-        self.blocks.append(Block(start, self.length, kind, level, anchor))
-
-    def extend(self, line: str) -> None:
-        """Add a line to the last block."""
-        self._put("\n" + line)
-        self.blocks[-1] = self.blocks[-1]._replace(end=self.length)

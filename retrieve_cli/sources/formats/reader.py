@@ -87,7 +87,7 @@ class SandboxedReader:
         shown = tuple(mark for mark in marks if mark.box.page in drawn)
         if len(shown) > _MOST_MARKS:
             raise BadDocument(f"it has {len(shown):,} boxes to mark; the limit is {_MOST_MARKS:,}")
-        module, limit = formats.drawer_of(kind).module, self.max_bytes(kind)
+        module, limit = formats.drawer_of(kind), self.max_bytes(kind)
         whole = self._limits.cpu_s
         limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
         request = ParseRequest(module, file.path, file.sha1, file.path.name, limits, limit)

@@ -52,7 +52,6 @@ class _Structure(msgspec.Struct):
 
     title: str
     metadata: msgspec.Raw
-    body_start: int
     notices: tuple[str, ...]
     dropped: tuple[Dropped, ...]
     blocks: tuple[Block, ...] | None
@@ -64,7 +63,7 @@ def packed(parsed: Parsed) -> bytes:
     """Return a document as bytes: its structure as JSON, its text, and of each word start, end and page, (3, n) uint32,
     and box, (n, 4) float32. Lone surrogates, which UTF-8 cannot encode, become `?`."""
     layout, words = parsed.layout or Layout(()), None
-    structure: dict[str, Any] = {name: getattr(parsed, name) for name in ("title", "body_start", "notices", "dropped")}
+    structure: dict[str, Any] = {name: getattr(parsed, name) for name in ("title", "notices", "dropped")}
     structure |= {"metadata": dict(parsed.metadata), "blocks": None if parsed.layout is None else layout.blocks}
     structure |= {"pages": layout.pages, "in_lines": layout.in_lines}
     if layout.words is not None:
@@ -79,7 +78,7 @@ def unpacked(content: bytes) -> Parsed:
     found = msgspec.json.decode(head, type=_Structure)
     metadata, text, layout = foreign_json(bytes(found.metadata)), str(body, "utf-8"), None
     blocks, pages, size = found.blocks or (), found.pages, len(text)
-    inside, before = 0 <= found.body_start <= size and isinstance(metadata, dict), 0
+    inside, before = isinstance(metadata, dict), 0
     for block in blocks:
         inside &= before <= block.start <= block.end <= size and 0 <= block.level <= 8
         before = block.end
@@ -91,7 +90,7 @@ def unpacked(content: bytes) -> Parsed:
     if found.blocks is not None:
         words = None if places is None else _words(*places, size=size, last=pages[-1].index if pages else 2**32)
         layout = Layout(blocks, pages, words, in_lines=found.in_lines)
-    return Parsed(text, layout, metadata, found.title, found.body_start, found.notices, found.dropped)
+    return Parsed(text, layout, metadata, found.title, found.notices, found.dropped)
 
 
 def _words(*columns: bytes, size: int, last: int) -> Words:

@@ -191,7 +191,6 @@ RICH = Parsed(
     ),
     {"title": "A title", "pages": 2, "ratio": 0.5, "author": ["A", "B"], "deep": {"a": [None, True]}},
     "Another title",
-    7,
     ("a notice",),
     (Dropped("running head", "Annals", 1),),
 )

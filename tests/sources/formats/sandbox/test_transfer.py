@@ -52,7 +52,7 @@ WRONG: dict[str, Sequence[Any]] = {
         [[1, "", 1, 1, 0, 20]], [PAGE, PAGE], [[0, "", 1, 1, 0, 19]], [[2**60, "", 1, 1, 0, 19]], [PAGE], "none",
         [[1, None, 1, 1, 0, 19]], [[1, "", -1, 1, 0, 19]], [[1, "", 1e300, 1, 0, 19]], [[1, "", 1, 1, 0, 19, 0]],
     ),
-    "title": (None, "\ud800"), "body_start": (99, -1), "notices": ([1], "one"), "in_lines": (1, None),
+    "title": (None, "\ud800"), "notices": ([1], "one"), "in_lines": (1, None),
     "dropped": ([["running head"]], [["running head", "a", "b"]]),
     "metadata": ([], {"n": 10**400}, {"n": float("nan")}, {"n": [float("inf")]}),
 }  # fmt: skip
