@@ -1,7 +1,4 @@
-"""Blocks of a document before their text is written: lines put together to paragraphs, lists, code, captions.
-
-Footnotes are read at the end of their page, not between the columns above them.
-"""
+"""Blocks of a document before their text is written: lines put together to paragraphs, lists, code, captions."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.sources.formats.pdf.headings import CAPTION, FontStyle, Heading, Headings, PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
 
-_SMALL = 0.93  # font size of footnotes relative to the body, at most
-_NOTE = re.compile(r"(?:\d{1,3}|[*†‡§¶‖]{1,3}|\[\d{1,3}\]|\(\d{1,3}\))(?![a-z])")
 BULLET = re.compile(r"[•‣⁃▪▫●○◦∙·■□➢➤❖✓✗\uf0b7\uf0a7]")
 _ITEM = re.compile(r"[-–—*+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)]")
 _ENDED = re.compile(r"""[.!?:;…。！？؟۔]["'”’»)\]]*$""")
@@ -58,11 +53,9 @@ def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle, *,
 def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> list[Draft]:
     titles = {heading.first: heading for heading in headings}
     inside = {number for heading in headings for number in range(heading.first, heading.last)}
-    order, notes = _notes_last(item, body, inside)
     leadings = _leadings(item.lines)
     drafts: list[Draft] = []
-    for number in order:
-        line = item.lines[number]
+    for number, line in enumerate(item.lines):
         if number in titles:
             title = titles[number]
             drafts.append(Draft("heading", [(item, one) for one in item.lines[title.first : title.last]], title.level))
@@ -70,36 +63,8 @@ def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> l
             drafts.append(Draft("table", [(item, line)]))
         elif number not in inside:
             leading = leadings.get(line.column, 1.2 * line.size)
-            _add(drafts, item, line, max(leading, line.size), body, new=number in notes)
+            _add(drafts, item, line, max(leading, line.size), body)
     return drafts
-
-
-def _notes_last(item: PageLines, body: FontStyle, inside: set[int]) -> tuple[list[int], set[int]]:
-    """Return the order of a page's lines with the footnotes of all columns behind the main text, and the numbers of
-    the lines that begin a footnote: small lines at the end of a column, from the first one that has a mark.
-    """
-    lines = item.lines
-    middle = (min((line.y0 for line in lines), default=0.0) + max((line.y1 for line in lines), default=0.0)) / 2
-    notes: list[int] = []
-    begins: set[int] = set()
-    column, waiting = -1, list[int]()
-    for number in range(len(lines) - 1, -1, -1):
-        line = lines[number]
-        if line.turn != item.page.turn:
-            continue
-        small = line.table < 0 and line.size <= _SMALL * body.size and line.y0 > middle and number not in inside
-        if line.column != column:
-            column, waiting = line.column, [] if small else [-1]
-        if not small or waiting[:1] == [-1]:
-            waiting = [-1]  # the end of the footnotes of the column
-            continue
-        waiting.insert(0, number)
-        if _NOTE.match(item.text(line)):
-            begins.add(number)
-            notes[:0], waiting = waiting, []
-    stamps = [number for number, line in enumerate(lines) if line.turn != item.page.turn]
-    taken = {*notes, *stamps}
-    return [*(number for number in range(len(lines)) if number not in taken), *notes, *stamps], begins
 
 
 def _leadings(lines: Sequence[Line]) -> dict[int, float]:
@@ -112,7 +77,7 @@ def _leadings(lines: Sequence[Line]) -> dict[int, float]:
     return {column: median(values) for column, values in distances.items()}
 
 
-def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body: FontStyle, *, new: bool) -> None:
+def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body: FontStyle) -> None:
     """Add a line to the last block, or begin another one with it."""
     draft = drafts[-1] if drafts and drafts[-1].kind not in {"heading", "table"} else None
     before = draft.lines[-1][1] if draft and draft.lines[-1][1].column == line.column else None
@@ -121,8 +86,8 @@ def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body:
         near = before is not None and line.y0 - before.y1 < 2 * leading
         kind = None if draft and draft.kind == "code" and near else "code"
     else:
-        begins = new or draft is None or draft.kind == "code" or _begins(draft, item, line, leading)
-        listed = draft if draft is not None and draft.kind == "list" and not new else None
+        begins = draft is None or draft.kind == "code" or _begins(draft, item, line, leading)
+        listed = draft if draft is not None and draft.kind == "list" else None
         marked = _is_marked(item, line, certain=begins or listed is not None)
         near = before is not None and line.y1 - before.y1 < 2.5 * leading
         if listed is not None and (near if marked else _hangs(listed, line, leading)):

@@ -29,15 +29,6 @@ def test_columns_are_read_one_after_the_other_below_a_heading_over_both(shift: f
     assert parsed.text.split() == ["A", "heading", "over", "both", "columns", "of", "the", "page", *COLUMNS]
 
 
-def test_footnotes_of_the_left_column_are_read_after_the_right_column() -> None:
-    def page(canvas: Canvas) -> None:
-        y = column(canvas, 56, 780, prose(1, 200))
-        column(canvas, 306, 780, prose(2, 200))
-        column(canvas, 56, y - 30, ["1", "first", "note", *prose(3, 20)], size=8, leading=10)
-
-    assert read(draw(page)).text.split() == [*prose(1, 200), *prose(2, 200), "1", "first", "note", *prose(3, 20)]
-
-
 def test_a_stamp_at_the_margin_does_not_tear_lines() -> None:
     def page(canvas: Canvas) -> None:
         column(canvas, 56, 780, prose(1, 200), width=480)
