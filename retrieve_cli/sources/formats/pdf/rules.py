@@ -27,8 +27,8 @@ SHORTEST = 1.0
 TINIEST = 4.0  # objects that are smaller in both directions are marks of a chart, dots or glyphs drawn as paths
 MOST_OBJECTS, MOST_SEGMENTS, MOST_SEGMENTS_OF_A_PATH = 60_000, 60_000, 4_000
 """A page with more is a drawing, a path with more is a curve or a map."""
+WHITE = 250  # a filled box whose colour components all reach this cannot be seen on paper
 DEEPEST = 8  # forms within forms that are followed
-WHITE = 250  # A filled box whose colour components all reach this cannot be seen on paper
 
 
 class TooManyPaths(Exception):
@@ -55,10 +55,10 @@ class _Reader:
         self.lines: list[tuple[float, float, float, float, bool]] = []
         """Left, top, right, bottom in coordinates of the page, and True for a line."""
         self.objects, self.segments = MOST_OBJECTS, MOST_SEGMENTS
-        self.floats, self.integers = array("f", bytes(24)), array("I", bytes(8))
+        self.floats, self.integers = array("f", bytes(24)), array("I", bytes(16))
         floats, integers = self.floats.buffer_info()[0], self.integers.buffer_info()[0]
         self.float_places = tuple(floats + 4 * number for number in range(4))
-        self.integer_places = integers, integers + 4
+        self.integer_places = tuple(integers + 4 * number for number in range(4))
 
     def read(self, count: int, object_at: Callable[[int], Any], matrix: Matrix, depth: int) -> None:
         """Read `count` objects of a page or of a form with its matrix."""
@@ -82,12 +82,12 @@ class _Reader:
         if max(right - left, top - bottom) * scale < TINIEST:
             return
         count = raw.count_segments(path)
-        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw.draw_mode(path, *self.integer_places):
+        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw.draw_mode(path, *self.integer_places[:2]):
             return
         self.segments -= count
         if self.segments < 0:
             raise TooManyPaths
-        is_filled, is_stroked = self.integers
+        is_filled, is_stroked = self.integers[:2]
         stretches = self._stretches(path, count, self._matrix(path, matrix))
         if is_stroked:
             raw.line_width(path, self.float_places[0])
@@ -96,17 +96,17 @@ class _Reader:
                     self._add(points, drawn=True)
         elif is_filled:
             for points in stretches:
-                self._add_fill(points)
+                self._add_fill(path, points)
 
-    def _add_fill(self, points: list[Point]) -> None:
-        """Add a bar that is as thin as a line, or the outline of a box."""
+    def _add_fill(self, path: int, points: list[Point]) -> None:
+        """Add a bar that is as thin as a line, or the outline of a box that can be seen."""
         xs, ys = [point[0] for point in points], [point[1] for point in points]
         x0, x1, y0, y1 = min(xs), max(xs), min(ys), max(ys)
         if y1 - y0 <= THIN and x1 - x0 >= y1 - y0:
             self._add([(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2)], drawn=True)
         elif x1 - x0 <= THIN:
             self._add([((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)], drawn=True)
-        elif len(points) in {4, 5}:
+        elif len(points) in {4, 5} and self._is_seen(path):
             self._add([*points, points[0]], drawn=False)
 
     def _stretches(self, path: int, count: int, matrix: Matrix) -> Iterator[list[Point]]:
@@ -155,3 +155,10 @@ class _Reader:
             a * own[4] + c * own[5] + e,
             b * own[4] + d * own[5] + f,
         )
+
+    def _is_seen(self, path: int) -> bool:
+        """Return False for a box filled with white, or with nothing."""
+        if not raw.fill_color(path, *self.integer_places):
+            return True
+        red, green, blue, alpha = self.integers
+        return alpha > 0 and min(red, green, blue) < WHITE

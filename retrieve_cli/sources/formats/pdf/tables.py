@@ -380,7 +380,7 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
                 break
             else:
                 waiting += 1
-        elif keeps or (len(wider) > 1 and (tight or (len(own) > 1 and number < start + 4))):
+        elif keeps or (len(wider) > 1 and (len(own) > 1 or tight) and _support(spans[start:stop], columns, wider) < 3):
             columns, stop, waiting = wider, number + 1, 0  # gaps that go are by chance, between the words of a cell
         else:
             break
@@ -390,6 +390,12 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
 def _inside(columns: Sequence[Span], span: Span) -> list[int]:
     """Return the numbers of the columns that a stretch overlaps."""
     return [number for number, (x0, x1) in enumerate(columns) if x0 <= span[1] and x1 >= span[0]]
+
+
+def _support(rows: Sequence[Sequence[Span]], columns: Sequence[Span], wider: Sequence[Span]) -> int:
+    """Return the lines that show a gap between columns which wider ones would close."""
+    closed = {number for span in wider if len(_inside(columns, span)) > 1 for number in _inside(columns, span)}
+    return sum(len({n for span in row for n in _inside(columns, span)} & closed) > 1 for row in rows)
 
 
 def _open_table(

@@ -9,33 +9,16 @@ from sources.formats.layouts import blocks, headings, layout_of
 from sources.formats.pdf.drawn import column, draw, prose, read, text
 
 
-def sections(canvas: Canvas, *, outline: bool) -> None:
-    marks = [(0, "Introduction", 18), (1, "Methods", 14), (1, "Results", 14)]
-    y = 790.0
-    for number, (level, title, size) in enumerate(marks):
-        style = {"font": "Times-Roman", "size": 10} if outline else {"font": "Times-Bold", "size": size}
-        text(canvas, 56, y, f"{number + 1} {title}", **style)
-        if outline:
+def test_the_outline_gives_headings_and_their_levels_whatever_their_font() -> None:
+    def sections(canvas: Canvas) -> None:
+        y = 790.0
+        for number, (level, title) in enumerate([(0, "Introduction"), (1, "Methods"), (1, "Results")]):
+            text(canvas, 56, y, f"{number + 1} {title}")
             canvas.bookmarkPage(str(number), fit="XYZ", top=y)
             canvas.addOutlineEntry(title, str(number), level)
-        y = column(canvas, 56, y - 30, prose(number, 90), width=480) - 40
+            y = column(canvas, 56, y - 30, prose(number, 90), width=480) - 40
 
-
-def test_the_outline_gives_headings_and_their_levels_whatever_their_font() -> None:
-    found = headings(read(draw(partial(sections, outline=True))))
-    assert found == [(1, "1 Introduction"), (2, "2 Methods"), (2, "3 Results")]
-
-
-def test_without_an_outline_headings_are_known_by_size_and_weight() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 56, 790, "A study of trees", font="Times-Roman", size=20)
-        y = column(canvas, 56, 750, prose(1, 90), width=480)
-        text(canvas, 56, y - 20, "Of the oak", font="Times-Bold", size=14)
-        y = column(canvas, 56, y - 40, prose(2, 90), width=480)
-        text(canvas, 56, y - 20, "In winter", font="Times-Bold", size=10)
-        column(canvas, 56, y - 40, prose(3, 90), width=480)
-
-    assert headings(read(draw(page))) == [(1, "A study of trees"), (2, "Of the oak"), (3, "In winter")]
+    assert headings(read(draw(sections))) == [(1, "1 Introduction"), (2, "2 Methods"), (2, "3 Results")]
 
 
 def test_paragraphs_end_at_a_gap_or_before_an_indented_line() -> None:

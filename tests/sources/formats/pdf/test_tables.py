@@ -177,7 +177,17 @@ def boxes_of_a_flow_chart(canvas: Canvas) -> None:
         canvas.line(*line)
 
 
+def white_boxes_around_paragraphs(canvas: Canvas) -> None:
+    for x in (50, 300):
+        for y in (400, 600):
+            canvas.setFillColor(colors.white)
+            canvas.rect(x, y, 250, 200, stroke=0, fill=1)
+            canvas.setFillColor(colors.black)
+            canvas.drawString(x + 20, y + 100, f"Text of the card at {x} and {y}")
+
+
 DRAWINGS = [a_frame_around_paragraphs, underlines, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart]
+DRAWINGS += [white_boxes_around_paragraphs]
 
 
 @pytest.mark.parametrize("page", DRAWINGS)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from pypdf import PdfWriter
-from sources.formats.pdf.drawn import changed
-from sources.formats.truth.typesetting import Made, Sheet, Speech, wide_font
+from sources.formats.truth.typesetting import Made, Sheet, Speech
 
 _ROMAN = ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"]
 
@@ -76,48 +73,4 @@ def manual(seed: int) -> Made:
     return sheet.finish()
 
 
-def rotated(seed: int) -> Made:
-    """The pages of a paper, turned by a quarter, a half or three quarters."""
-    made = paper(seed)
-
-    def turn(writer: PdfWriter) -> None:
-        for page in writer.pages:
-            page.rotate(90 * seed)
-
-    return replace(made, name="rotated", content=changed(made.content, turn))
-
-
-def cropped(seed: int) -> Made:
-    """A report whose pages show a part of a larger sheet."""
-    made = report(seed)
-
-    def crop(writer: PdfWriter) -> None:
-        for page in writer.pages:
-            page.mediabox.lower_left = (-100, -50)
-            page.cropbox.lower_left, page.cropbox.upper_right = (20, 10), (580, 830)
-
-    return replace(made, name="cropped", content=changed(made.content, crop))
-
-
-def hebrew(seed: int) -> Made | None:
-    """Lines that are read from right to left, set as a typesetter places their glyphs."""
-    font = wide_font()
-    if font is None:
-        return None
-    speech, sheet = Speech(seed), Sheet("hebrew", font=font)
-    letters = "אבגדהוזחטילמנסעפקרשת"
-    for _ in sheet.numbers(2):
-        y = 780.0
-        for _ in range(20):
-            words = ["".join(letters[speech.number(20) - 1] for _ in range(5)) for _ in range(8)]
-            text = " ".join(words)
-            sheet.canvas.setFont(font, 11)
-            sheet.canvas.drawRightString(540, y, text[::-1])
-            sheet.note(words)
-            y -= 20
-    return sheet.finish()
-
-
-MAKERS: dict[str, Callable[[int], Made | None]] = {
-    maker.__name__: maker for maker in (report, paper, manual, rotated, cropped, hebrew)
-}
+MAKERS: dict[str, Callable[[int], Made]] = {maker.__name__: maker for maker in (report, paper, manual)}
