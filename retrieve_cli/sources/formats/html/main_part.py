@@ -20,6 +20,7 @@ _ROLES = frozenset("navigation search menu menubar toolbar doc-toc doc-pagelist"
 """Roles of navigation, wherever it is."""
 _OF_PAGE = {"header": "banner", "footer": "contentinfo", "aside": "complementary"}
 """Elements with these roles if they belong to the page itself, not to a section (HTML-AAM)."""
+_ELEMENTS = frozenset(("nav", *_OF_PAGE))
 _SECTIONS = frozenset("main article section".split())
 _PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
 _NAMES = re.compile(
@@ -34,6 +35,9 @@ _MANY_LINKS, _ALL_LINKS = 0.3, 0.7
 _CLEAR, _SMALL, _HALF, _NOTHING = 0.1, 0.25, 0.5, 0.05
 """Shares of the page's text: of a marked main part; of a single article, or a question for consent;
 of a part with a name of navigation; and of a main part that counts as empty."""
+
+_EXAMINED, _LEAST_EXAMINED, _LEAST_SIZE = 20, 10_000, 20
+"""Texts of nodes that are examined, as a multiple of the text of the page, with the least of both."""
 
 
 def main_part(page: VisiblePage) -> tuple[LexborNode, str]:
@@ -86,11 +90,15 @@ def _marked(body: LexborNode, total: int) -> LexborNode:
 
 
 def _boilerplate(root: LexborNode, total: int, *, marked: bool) -> Iterator[LexborNode]:
-    """Yield the nodes that are not main content."""
-    most = _HALF * _size(root)
+    """Yield the nodes that are not main content, of those that can be examined in linear time."""
+    most, room = _HALF * _size(root), _EXAMINED * (total + _LEAST_EXAMINED)
     for node in found(root, "nav, header, footer, aside, [role], [class], [id]"):
-        if _reason(node, marked=marked) or (_is_named(node, total) and _size(node) <= most):
-            yield node
+        if node.tag in _ELEMENTS or "role" in node.attributes or _names(node):
+            room -= len(node.text()) + _LEAST_SIZE
+            if room < 0:
+                return
+            if _reason(node, marked=marked) or (_is_named(node, total) and _size(node) <= most):
+                yield node
 
 
 def _reason(node: LexborNode, *, marked: bool) -> str:
@@ -110,14 +118,20 @@ def _reason(node: LexborNode, *, marked: bool) -> str:
     return f"page {part}"
 
 
-def _is_named(node: LexborNode, total: int) -> bool:
-    """Return True if id or class name navigation or a question for consent, and the text fits."""
+def _names(node: LexborNode) -> set[str]:
+    """Return the words in the id and the class of a node that name navigation or a question."""
     attributes = node.attributes
     names = f"{attributes.get('id') or ''} {attributes.get('class') or ''}"[:400]
     words = {word.lower() for word in _PARTS.findall(names)}
+    return {word for word in words if _NAMES.fullmatch(word) or _CONSENT.fullmatch(word)}
+
+
+def _is_named(node: LexborNode, total: int) -> bool:
+    """Return True if id or class name navigation or a question for consent, and the text fits."""
+    words = _names(node)
     if any(map(_NAMES.fullmatch, words)) and node.tag not in HEADINGS:
         headings = _has_headings(node)
         small_foot = "footer" in words and not headings and _size(node) < _CLEAR * total
         return small_foot or _links(node) >= (_ALL_LINKS if headings else _MANY_LINKS)
-    asks = attributes.get("role") in ("dialog", "alertdialog") or any(map(_CONSENT.fullmatch, words))
+    asks = any(map(_CONSENT.fullmatch, words)) or node.attributes.get("role") in ("dialog", "alertdialog")
     return asks and _size(node) < _SMALL * total and not _has_headings(node)

@@ -24,7 +24,6 @@ _LINE_NUMBERS = ".linenos, .lineno, .line-numbers, .hljs-ln-numbers, .gutter"
 _OPENERS = ("aria-controls", "data-bs-target", "data-target")
 _PANEL = re.compile(r"accordion|collaps|tab-?(?:panel?|content|body)", re.IGNORECASE)
 """Classes of parts of a page that a reader opens: they are hidden until then."""
-_TITLES = frozenset("h1 h2 h3 h4 h5 h6 summary".split())
 _LONGEST_SCRIPT = 40
 """Characters of a superscript or subscript; a longer one is text in small type."""
 _ORDINALS = frozenset("st nd rd th er re e ème o a º ª".split())
@@ -42,7 +41,8 @@ class VisiblePage:
         panels = frozenset(targets.replace("#", " ").split())
         self.take("", found(body, _NO_TEXT))
         self.take("hidden block", [n for n in found(body, _HIDDEN) if _is_hidden(n, panels)])
-        self.take("control", [n for n in found(body, _CONTROLS) if not _is_title(n)])
+        titles = _titles(body)
+        self.take("control", [n for n in found(body, _CONTROLS) if n.mem_id not in titles])
         self.take("line number", found(body, _LINE_NUMBERS))
         self.take("", [link for link in found(body, "a[href^='#']") if not has_words(link.text())])
         for node in found(body, "math"):
@@ -105,11 +105,13 @@ def _is_hidden(node: LexborNode, panels: frozenset[str]) -> bool:
     return not opens and not _PANEL.search(values.get("class", ""))
 
 
-def _is_title(node: LexborNode) -> bool:
-    """Return True for the title of a tab, or of a part that opens."""
-    parent = node.parent
-    whole = parent is not None and parent.tag in _TITLES and parent.text().strip() == node.text().strip()
-    return node.tag == "button" and (whole or node.attributes.get("role") == "tab")
+def _titles(body: LexborNode) -> set[int]:
+    """Return the ids of buttons that are the title of a tab, or of a part that opens."""
+    titles = {button.mem_id for button in found(body, "button[role=tab]")}
+    for head in found(body, "h1, h2, h3, h4, h5, h6, summary"):
+        buttons = found(head, "button")[:1]
+        titles |= {one.mem_id for one in buttons if one.text().strip() == head.text().strip()}
+    return titles
 
 
 def _script(node: LexborNode, words: str) -> str:

@@ -19,6 +19,8 @@ _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _LONGEST_ANCHOR = 200
 _INDENT, _DEEPEST_INDENT = "  ", 8
 _MOST_NUMBER = 10**6
+_MOST_TABLES = 8
+"""Tables around a table from which on all lay out the page: each is examined as a whole."""
 
 
 class HtmlText:
@@ -99,7 +101,7 @@ class HtmlText:
         elif name == "img":
             if self._inside["figure"]:  # images outside of figures are decoration as a rule
                 self._separate(one_line(node.attributes.get("alt") or ""), "caption")
-        elif name == "table" and (table := pipe_table(node)):
+        elif name == "table" and self._inside["table"] < _MOST_TABLES and (table := pipe_table(node)):
             for caption in node.iter():
                 if caption.tag == "caption":
                     self._separate(flat(caption), "caption")

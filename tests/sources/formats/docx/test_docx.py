@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import random
 import zipfile
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sources.formats.docx.word_files import archive, cell, p, r, read, t, table,
 from sources.formats.layouts import levelled
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import zipped_format
 
 WORDS = st.lists(st.sampled_from("lung heart dose mice slept on 3 mg".split()), min_size=1, max_size=6).map(" ".join)
 PARTS = st.one_of(
@@ -175,27 +173,3 @@ def test_targets_outside_of_the_package_are_not_followed(tmp_path: Path) -> None
     others = {"word/_rels/document.xml.rels": f'<Relationships xmlns="{space}">{related}</Relationships>'.encode()}
     with contextlib.suppress(BadDocument):
         assert read(word_file(p("x"), others=others)).text == "x"
-
-
-def test_damaged_files_never_end_in_another_error() -> None:
-    body = p("text", "h") + table(cell(p("a")) + cell(p("b"))) + p("end")
-    content = word_file(body, compression=zipfile.ZIP_STORED, core="<dc:title>x</dc:title>")
-    chance = random.Random(19)
-    for _ in range(150):
-        damaged = bytearray(content)
-        for _ in range(chance.randint(1, 6)):
-            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        if chance.random() < 0.2:
-            del damaged[chance.randint(len(damaged) // 2, len(damaged)) :]
-        with contextlib.suppress(BadDocument):
-            read(bytes(damaged))
-
-
-def test_a_document_is_recognised_by_its_types_alone() -> None:
-    """Pictures before the text may fill the first bytes."""
-    with zipfile.ZipFile(io.BytesIO(word_file(p("x")))) as file:
-        types = {"[Content_Types].xml": file.read("[Content_Types].xml")}
-    picture = {"docProps/thumbnail.jpeg": random.Random(7).randbytes(9000)}
-    assert zipped_format(archive({**types, **picture, "word/document.xml": b""})[:4096]) == "docx"
-    workbook = archive({"[Content_Types].xml": "spreadsheetml.sheet.main", "xl/workbook.xml": ""})
-    assert zipped_format(workbook[:4096]) is None

@@ -13,7 +13,6 @@ from sources.formats.layouts import headings, levelled
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import format_of
 
 CONTAINER = """<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
 <rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
@@ -113,7 +112,3 @@ def test_a_book_that_cannot_be_read_says_why(content: bytes, reason: str) -> Non
 
 def test_an_obfuscated_font_does_not_lock_a_book() -> None:
     assert read(book(PAGE, others={"META-INF/encryption.xml": FONT})).text == "text"
-
-
-def test_a_book_is_recognised_by_its_first_member() -> None:
-    assert format_of("book.bin", book(PAGE)[:4096]) == "epub"
