@@ -74,7 +74,8 @@ class HandReader(SandboxedReader):
         self._parsed = parsed
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
-        return Done(self._parsed[name])
+        parsed = self._parsed.get(name)
+        return super().begin(file, kind, name=name) if parsed is None else Done(parsed)
 
 
 class Done(NamedTuple):
