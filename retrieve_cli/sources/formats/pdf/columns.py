@@ -24,7 +24,6 @@ which they may be rows of cells.
 """
 _FEWEST_CHARACTERS = 12.0
 """Characters of a segment on average; the cells of a table have fewer, and are read row by row."""
-_AT_EDGE = 0.35  # share of the lines of a column that begin at its edge, at least
 
 
 def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:
@@ -99,30 +98,11 @@ def _are_columns(run: Sequence[Segment], gutter: float) -> bool:
         return False
     if width < _NARROWEST * size * (2 if len(shorter) < 2 * _FEWEST_LINES else 1):
         return False
-    if not (_begins_at_edge(left) and _begins_at_edge(right)):
-        return False
     if sum(not longer.isdisjoint((place - 1, place, place + 1)) for place in shorter) < _ALIGNED * len(shorter):
         return True
     fewest = min(fmean(segment.chars for segment in side) for side in (left, right))
     code = all(segment.fixed for segment in run)  # with something behind each line
     return not code and fewest >= _FEWEST_CHARACTERS * (2 if few else 1)
-
-
-def _begins_at_edge(side: Sequence[Segment]) -> bool:
-    """Return True if many lines begin at one place, as lines of text do; values set flush right do not."""
-    rtl = sum(segment.chars if segment.rtl else -segment.chars for segment in side) > 0
-    edges: dict[int, float] = {}
-    for segment in side:
-        row, edge = round(segment.y0), -segment.x1 if rtl else segment.x0
-        edges[row] = min(edge, edges.get(row, edge))
-    near = sorted(edges.values())
-    width = 0.5 * max(segment.size for segment in side)
-    most = start = 0
-    for number, edge in enumerate(near):
-        while edge - near[start] > width:
-            start += 1
-        most = max(most, number - start + 1)
-    return most >= _AT_EDGE * len(near)
 
 
 def _sides(segments: Sequence[Segment], gutter: float) -> tuple[list[Segment], list[Segment]]:
