@@ -360,11 +360,8 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
         tight = free < 0.6 * line.size
         keeps = all(len(_inside(columns, span)) < 2 for span in wider)
         if keeps and len({_inside(wider, span)[0] for span in own}) == 1:
-            rest = tight and stop == number and own[0][0] >= columns[1][0] - gap
             if len(own) > 1 and stop == start + 1:
                 columns, stop = list(own), number + 1  # below a header that spans columns
-            elif rest:
-                columns, stop, waiting = wider, number + 1, 0  # more of the last row
             elif waiting == 3:
                 break
             else:
@@ -414,7 +411,7 @@ def _open_table(
 
 
 def _is_regular(lines: Sequence[Cells]) -> bool:
-    """Return True if cells without any drawn line are a table's: aligned, in three rows, and no marks of items."""
+    """Return True if cells without any drawn line are a table's: aligned, in three rows, no items or leaders."""
     rows = [line for line in lines if sum(map(bool, line)) > 1]
     marks = sum(bool(_MARKER.fullmatch("".join(word.text for word in row[0]))) for row in rows)
     leaders = sum(any(_LEADER.search("".join(word.text for word in cell)) for cell in row) for row in rows)
@@ -423,10 +420,9 @@ def _is_regular(lines: Sequence[Cells]) -> bool:
     aligned = total = 0
     for column in range(len(rows[0])):
         cells = [row[column] for row in rows if row[column]]
-        edges = [[cell[0].x0 for cell in cells], [cell[-1].x1 for cell in cells]]
-        edges.append([(cell[0].x0 + cell[-1].x1) / 2 for cell in cells])
-        counts = [Counter(round(edge / 2) for edge in places) for places in edges]
-        aligned += max(count.most_common(1)[0][1] for count in counts) if cells else 0
+        edges = [(cell[0].x0, cell[-1].x1, (cell[0].x0 + cell[-1].x1) / 2) for cell in cells]
+        counts = [Counter(round(edge / 2) for edge in places) for places in zip(*edges, strict=True)]
+        aligned += max((max(count.values()) for count in counts), default=0)
         total += len(cells)
     return aligned >= ALIGNED * total
 
