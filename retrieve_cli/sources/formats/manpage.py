@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unicodedata import normalize
 
 from retrieve_cli.contracts import Parsed
@@ -16,20 +16,18 @@ from retrieve_cli.sources.formats.markdown import decoded
 
 _HEADS = {"SH": 1, "Sh": 1, "SS": 2, "Ss": 2}
 _ITEMS = frozenset("TP TQ IP HP It".split())
-_LITERAL = frozenset("nf EX TS Vb -literal -unfilled".split())
+_CODE = frozenset("nf EX TS Vb Bd".split())
 _PARTS = frozenset("br sp P PP LP Pp Sp RS RE El INDENT UNINDENT".split())
-_BREAKS = _ITEMS | _HEADS.keys() | frozenset("nf fi EX EE TS TE Vb Ve Bd Ed".split())
-_SILENT = _PARTS | frozenset("UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS de de1 am am1 ig".split())
+_BREAKS = _HEADS.keys() | _ITEMS | _CODE | frozenset("fi EE TE Ve Ed".split())
+_SILENT = _PARTS | frozenset("UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS".split())
 """Macros without text; requests of roff have none either, and their names begin with a small letter."""
-_INLINE = "Ad An Ar At Cd Cm Dv Em Er Ev Fa Fd Fn Ft Ic In Lb Li Lk Ms Mt Nm No Pa Pf St Sx Sy Tn Va Vt Xo Xc Xr"
-_MARKS = (
-    "Fl-_ Ns_ Oo[_ Oc_] Bo[_ Bc_] Po(_ Pc_) Ao<_ Ac_> Op[_|_] Bq[_|_] Pq(_|_) Aq<_|_> Dq“_|_” Qq“_|_” Ql‘_|_’ Sq‘_|_’"
+_INLINE = frozenset(
+    "Ad An Ao Aq Ar At Bo Bq Bc Cd Cm Dq Dv Em Er Ev Fa Fd Fl Fn Ft Ic In Li Lk Ms Mt Nd Nm No Ns Oc Oo Op Pa Pc Pf Po"
+    " Pq Ql Qq Sq St Sx Sy Tn Va Vt Xc Xo Xr".split()
 )
-_MDOC = {pair[:2]: pair[2:].replace("_", "\0").partition("|") for pair in (*_INLINE.split(), *_MARKS.split())}
-"""Macros of mdoc within a line, with their marks at the place and at the end of the line, `_` where no space is."""
-_GAP = re.compile(r" ?\x00 ?| (?=[.,;:)?!](?: |$))")
+"""Macros of mdoc within a line."""
+_DEFINED = ("de", "de1", "am", "am1", "ig")
 _WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-_REFERENCE = re.compile(r"\bXr (\S++) (\d\w*+)")
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
@@ -45,14 +43,13 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     page.end()
     if not page.parts:
         raise NotADocument(f"it only refers to {page.source[:80]}") if page.source else BadDocument("it has no text")
+    if page.source:
+        notices += (f"the text of {page.source[:80]}, which it includes, is not read",)
     names, _, description = page.names.partition(" - ")
     title = names.partition(",")[0] or page.title
     metadata = {"title": f"{title}({page.section})" if page.section else title, "description": description}
-    if page.source:
-        notices += (f"the text of {page.source[:80]}, which it includes, is not read",)
-    return replace(
-        joined(page.parts), metadata={key: value for key, value in metadata.items() if value}, notices=notices
-    )
+    metadata = {key: value for key, value in metadata.items() if value}
+    return replace(joined(page.parts), metadata=metadata, notices=notices)
 
 
 class _Page:
@@ -66,19 +63,17 @@ class _Page:
         self._defining = self._term = False
         """Within the definition of a macro; before the term of an item."""
         self._head = ""
-        """Macro of the heading whose words are next, or `NAME` below that heading."""
+        """Macro of the heading whose words are next, or the words of the last heading."""
 
     def take(self, line: str) -> None:
         """Take a line of the source."""
         if self._defining and line[1:3] not in _HEADS:
-            self._defining = "".join(line.split()) != ".."
+            self._defining = line.replace(" ", "") != ".."
         elif line.startswith((".", "'")):
             name, _, rest = line[1:].strip().partition(" ")
-            self._defining = name in ("de", "de1", "am", "am1", "ig")
-            self._macro(
-                name,
-                [_ESCAPE.sub(_character, quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(rest)],
-            )
+            self._defining = name in _DEFINED
+            words = [quoted.replace('""', '"') or word for quoted, word in _WORD.findall(rest)]
+            self._macro(name, [_ESCAPE.sub(_character, word) for word in words])
         elif line.strip() or self._kind == "code":
             self._words(_ESCAPE.sub(_character, line))
         else:
@@ -102,7 +97,7 @@ class _Page:
             self._lines.append(text + ":" * self._term)
             self._term = False
 
-    def _macro(self, name: str, words: list[str]) -> None:
+    def _macro(self, name: str, words: Sequence[str]) -> None:
         if name in _BREAKS or (name in _PARTS and self._kind != "code"):
             self.end()
         if name in ("TH", "Dt"):
@@ -114,25 +109,24 @@ class _Page:
             self._words(" ".join(words))
         elif name in _ITEMS:
             self._kind, self._term = "list", name in ("TP", "TQ")
-            term = "" if self._term else _mdoc(words if name == "It" else words[:1])
+            term = "" if self._term else _mdoc(words) if name == "It" else "".join(words[:1])
             self._lines = [term + ":" * (term != "•")] * bool(term)
         elif name in _BREAKS:
-            self._kind = "code" if _LITERAL.intersection((name, *words)) else "paragraph"
-        elif name not in _SILENT and not name[:1].islower():
+            self._kind = "code" if name in _CODE else "paragraph"
+        elif name in _INLINE:
             if name == "Nm" and not "".join(words[:1]).strip(".,"):
                 words = [self.names.partition(" ")[0], *words]
+            self._words("- " * (name == "Nd") + _mdoc([name, *words]))
+        elif name not in _SILENT and not name[:1].islower():
             fonts = len(name) == 2 and set(name) <= set("BIR")
-            line = _mdoc([name, *words]) if name in _MDOC else ("" if fonts else " ").join(words)
-            self._words("- " * (name == "Nd") + line)
+            self._words(("" if fonts else " ").join(words))
 
 
-def _mdoc(words: list[str]) -> str:
-    """Return a line of mdoc, with its marks in place of macros."""
-    stop = words[-1:] if words[-1:] and words[-1] in ".,;:)?!" else []
-    words = _REFERENCE.sub(r"\1(\2)", " ".join(words[: len(words) - len(stop)])).split(" ")
-    opened = [_MDOC[word][0] if word in _MDOC else word for word in words]
-    closed = [_MDOC[word][2] for word in reversed(words) if word in _MDOC]
-    return _GAP.sub("", " ".join(filter(None, [*opened, *closed, *stop])))
+def _mdoc(words: Sequence[str]) -> str:
+    """Return the words of a line of mdoc without its macros; options have their dash, references their parentheses."""
+    line = re.sub(r"\bFl ", "-", re.sub(r"\bXr (\S++) (\d\w*+)", r"\1(\2)", " ".join(words)))
+    text = " ".join(word for word in line.split() if word not in _INLINE)
+    return re.sub(r" (?=[.,;:)?!](?: |$))", "", text)
 
 
 _ESCAPE = re.compile(
