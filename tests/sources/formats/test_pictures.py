@@ -137,13 +137,6 @@ def test_a_page_is_named_by_number_or_printed_label(tmp_path: Path, retrieve: Pr
     assert (wrong.code, "has no page '2'" in wrong.err, "vii, viii" in wrong.err) == (2, True, True)
 
 
-def test_a_file_without_pages_is_an_error(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "b.exe").write_bytes(b"MZ\0")
-    for name, said in (("b.exe", "not a document"), ("c.pdf", "cannot read")):
-        done = retrieve("inspect", "page", tmp_path / name, "1")
-        assert (done.code, said in done.err) == (2, True), done.err
-
-
 # --------------------------------------------------------------------------------------- query --picture
 
 

@@ -103,16 +103,6 @@ def test_hebrew_columns_are_read_from_the_right() -> None:
     assert read(draw(page)).text.split() == [word for line in lines for word in line]
 
 
-def test_letters_that_are_drawn_one_by_one_are_one_word() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 100, 700, "We use T")
-        width = canvas.stringWidth("We use T", "Times-Roman", 10)
-        text(canvas, 100 + width + 6, 700, "X daily")
-        text(canvas, 100 + width - 0.5, 698, "E")
-
-    assert read(draw(page)).text == "We use TEX daily"
-
-
 def test_a_page_number_drawn_before_its_head_is_a_word_of_its_own() -> None:
     def page(canvas: Canvas) -> None:
         text(canvas, 500, 800, "17")

@@ -28,16 +28,6 @@ def test_a_title_in_large_type_stays_on_each_page() -> None:
     assert [f"Chapter {number}" in content for number in range(1, 5)] == [True] * 4
 
 
-def test_a_line_that_is_repeated_below_other_text_stays() -> None:
-    def repeated(canvas: Canvas, number: int) -> None:
-        text(canvas, 56, 810, "abcdefghij"[number] * 5)
-        text(canvas, 56, 790, "Name and value of each")
-        column(canvas, 56, 740, prose(number, 60), width=480)
-
-    content = read(draw(*[partial(repeated, number=number) for number in range(4)])).text
-    assert content.count("Name and value of each") == 4
-
-
 def labelled(ranges: list[tuple[int, dict[str, object]]], *, foot: Callable[[int], str] = lambda _: "") -> list[str]:
     def first(canvas: Canvas, number: int) -> None:
         for start, options in ranges if number == 0 else ():
@@ -58,7 +48,3 @@ def test_labels_of_the_file_are_roman_prefixed_and_offset() -> None:
 
 def test_printed_numbers_are_the_labels_of_a_file_without() -> None:
     assert labels(read(document(5, lambda _: "", lambda number: str(number + 11)))) == ["11", "12", "13", "14", "15"]
-
-
-def test_numbers_that_do_not_count_are_no_labels() -> None:
-    assert labels(read(document(5, lambda _: "Volume 12", lambda _: ""))) == [""] * 5

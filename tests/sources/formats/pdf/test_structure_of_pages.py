@@ -98,14 +98,3 @@ def test_captions_are_told_from_sentences_about_a_figure() -> None:
     before, caption, after = [(kind, content[:12]) for kind, content in blocks(read(draw(page)))]
     assert (before, caption) == (("paragraph", "Figure 3 sho"), ("caption", "Figure 3. Gr"))
     assert after == ("paragraph", " ".join(prose(2, 60))[:12])
-
-
-def test_an_entry_of_the_outline_is_the_heading_and_not_the_running_head_with_its_words() -> None:
-    def page(canvas: Canvas) -> None:
-        text(canvas, 56, 815, "INTRODUCTION", size=8)
-        canvas.bookmarkPage("one")
-        canvas.addOutlineEntry("Introduction", "one", 0)
-        text(canvas, 56, 780, "1 Introduction", font="Times-Bold", size=14)
-        column(canvas, 56, 750, prose(1, 90), width=480)
-
-    assert headings(read(draw(page))) == [(1, "1 Introduction")]

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from fpdf import FPDF
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject
 from reportlab.lib import colors
@@ -91,15 +90,6 @@ def test_a_table_that_the_end_of_the_page_cuts_is_a_table_on_both_pages(style: s
     assert first + second == data
 
 
-def test_tables_of_fpdf_are_read() -> None:
-    file = FPDF()
-    file.add_page()
-    file.set_font("helvetica", size=10)
-    with file.table(made_texts(3), line_height=6):
-        pass
-    assert rows_of(read(bytes(file.output()))) == made_texts(3)
-
-
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 def test_a_turned_and_cropped_page_has_the_same_table(turn: int) -> None:
     def turned(writer: PdfWriter) -> None:
@@ -144,12 +134,6 @@ def a_frame_around_paragraphs(canvas: Canvas) -> None:
     framed.drawOn(canvas, 50, 300)
 
 
-def underlines(canvas: Canvas) -> None:
-    canvas.drawString(50, 500, "This word is underlined and this one too")
-    canvas.line(74, 498, 100, 498)
-    canvas.line(170, 498, 195, 498)
-
-
 def empty_boxes_of_a_form(canvas: Canvas) -> None:
     for row in range(4):
         canvas.drawString(50, 700 - 40 * row, f"Question {row}")
@@ -177,17 +161,7 @@ def boxes_of_a_flow_chart(canvas: Canvas) -> None:
         canvas.line(*line)
 
 
-def white_boxes_around_paragraphs(canvas: Canvas) -> None:
-    for x in (50, 300):
-        for y in (400, 600):
-            canvas.setFillColor(colors.white)
-            canvas.rect(x, y, 250, 200, stroke=0, fill=1)
-            canvas.setFillColor(colors.black)
-            canvas.drawString(x + 20, y + 100, f"Text of the card at {x} and {y}")
-
-
-DRAWINGS = [a_frame_around_paragraphs, underlines, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart]
-DRAWINGS += [white_boxes_around_paragraphs]
+DRAWINGS = [a_frame_around_paragraphs, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart]
 
 
 @pytest.mark.parametrize("page", DRAWINGS)
