@@ -36,6 +36,7 @@ class PageText:
     tables: list[PdfTable] = field(default_factory=list)
     level: dict[int, list[RuledLine]] = field(default_factory=dict)  # level lines by the turn in which they are level
     turn: int = 0  # turn of most of the text
+    drawn: bool = False  # true if anything is drawn on it
 
     def text(self, segment: Segment) -> str:
         """Return the words of a segment."""
@@ -83,8 +84,8 @@ def empty_page(index: int) -> PageText:
     return PageText(index, words, words.boxes, {})
 
 
-def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
-    """Return the text of a page, by its number from 1, and True if anything is drawn on it.
+def read_page(document: PdfDocument, index: int) -> PageText:
+    """Return the text of a page, by its number from 1.
 
     Raises:
         pypdfium2.PdfiumError: it cannot be read.
@@ -94,8 +95,8 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
         handle = raw.address(page.raw)
         frame = frame_of(handle)
         words = read_words(handle, frame)
-        text = PageText(index, words, reading_boxes(words.boxes, words.turns), {})
         count = raw.count_objects(handle)
+        text = PageText(index, words, reading_boxes(words.boxes, words.turns), {}, drawn=count > 0)
         kinds = (raw.object_kind(raw.page_object(handle, number)) for number in range(count))
         # A path can rule a table, and so can a form, which has objects itself.
         if len(words.texts) >= tables.LEAST_WORDS and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
@@ -108,7 +109,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
             text.segments.setdefault(turn, []).extend(segments)
         sizes = {turn: sum([segment.chars for segment in own]) for turn, own in text.segments.items()}
         text.turn = min(sizes, key=lambda turn: (-sizes[turn], turn), default=0)
-        return text, count > 0
+        return text
     finally:
         page.close()
 

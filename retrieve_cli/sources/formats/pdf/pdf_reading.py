@@ -66,7 +66,8 @@ def _open(content: bytes) -> PdfDocument:
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
-    pages, pictures, broken = _read_pages(document, on_page)
+    pages, broken = _read_pages(document, on_page)
+    pictures = {page.index for page in pages if page.drawn and not page.words.texts}
     if not sidecar and not any(page.words.texts for page in pages):
         raise BadDocument("it has no text layer" if pictures else "it has no text", hint=_OCR)
     own = [_label(document, index) for index in range(len(pages))]
@@ -117,26 +118,20 @@ def _are_slides(pages: Sequence[PageWords]) -> bool:
     return bool(free or median(page.width - page.height for page in pages) > 0)
 
 
-def _read_pages(
-    document: PdfDocument, on_page: Callable[[int], None]
-) -> tuple[list[PageText], set[int], dict[int, str]]:
-    """Return the pages, the numbers of those with content but no text, and the reasons of those that cannot be read."""
+def _read_pages(document: PdfDocument, on_page: Callable[[int], None]) -> tuple[list[PageText], dict[int, str]]:
+    """Return the pages, and the reasons of those that cannot be read."""
     from pypdfium2 import PdfiumError
 
     pages: list[PageText] = []
-    pictures: set[int] = set()
     broken: dict[int, str] = {}
     for index in range(1, len(document) + 1):
         on_page(index)
         try:
-            text, drawn = read_page(document, index)
+            pages.append(read_page(document, index))
         except PdfiumError as error:
             broken[index] = str(error)
-            text, drawn = empty_page(index), False
-        pages.append(text)
-        if drawn and not text.words.texts:
-            pictures.add(index)
-    return pages, pictures, broken
+            pages.append(empty_page(index))
+    return pages, broken
 
 
 def _label(document: PdfDocument, index: int) -> str:

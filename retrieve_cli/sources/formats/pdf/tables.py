@@ -30,8 +30,7 @@ LEAST_FILLED, LARGEST_SHARE, LARGE = 0.2, 0.7, 60
 SAME_LINE = 0.5  # share of the lower of two words by which they overlap if they are on one line
 RUN_GAP, GAP, SPACE = 0.7, 0.8, 0.25
 """In font sizes: the widest space in a run of words, the least gap between columns, the least space of two words."""
-FAR = 2.6
-"""Gap between two rows, in font sizes, that ends a table without lines, unless the rows are as far apart all along."""
+FAR = 2.6  # gap between two rows, in font sizes, that ends a table without lines
 ALIGNED = 0.6
 """Least share of the cells of a table without lines that share an edge or their middle with others of the column."""
 MOST_LINES = 400
@@ -270,21 +269,16 @@ def _lines_by_column(row: Cells) -> list[Cells]:
 
 def _evidence(above: Cells, below: Cells, widths: Sequence[float]) -> tuple[int, int]:
     """Return how many columns show that a line begins a row, and how many that it goes on the one above: the next word
-    would not have fitted there. Running text has no number below a number.
+    would not have fitted there.
     """
     begun = wrapped = 0
     for first, second, width in zip(above, below, widths, strict=True):
         if first and second:
             needed = max(word.x1 for word in first) - first[0].x0 + SPACE * second[0].size
-            fits = needed + second[0].x1 - second[0].x0 <= width - 0.5 or (_is_number(first) and _is_number(second))
+            fits = needed + second[0].x1 - second[0].x0 <= width - 0.5
             begun += fits
             wrapped += not fits and len(first) + len(second) > 2
     return begun, wrapped
-
-
-def _is_number(cell: Sequence[CellWord]) -> bool:
-    text = "".join(word.text for word in cell)
-    return any(map(str.isdigit, text)) and not any(map(str.isalpha, text)) and text[-1] not in "-–,/:"
 
 
 def _table(rows: Sequence[Cells], box: tuple[float, float, float, float], turn: int) -> Iterator[PdfTable]:
@@ -346,16 +340,13 @@ def _merged(spans: Iterable[Span], gap: float) -> list[Span]:
 
 def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int) -> tuple[int, list[Span]]:
     """Return the end of the stretch of lines that share the gaps of its first one, and its columns."""
-    columns, stop, waiting, pitch = list(spans[start]), start + 1, 0, 0.0
+    columns, stop, waiting = list(spans[start]), start + 1, 0
     gap = GAP * lines[start].size
     for number in range(start + 1, min(len(lines), start + MOST_LINES)):
-        line, before, own = lines[number], lines[number - 1], spans[number]
-        distance, free = line.y1 - before.y1, line.y0 - before.y1
-        if stop == start + 1 and number + 1 < len(lines):
-            pitch = lines[number + 1].y1 - line.y1
-        if not own or (free > FAR * line.size and abs(distance - pitch) > 0.1 * distance):
+        line, own = lines[number], spans[number]
+        free = line.y0 - lines[number - 1].y1
+        if not own or free > FAR * line.size:
             break
-        pitch = distance
         wider = _merged([*columns, *own], gap)
         tight = free < 0.6 * line.size
         keeps = all(len(_inside(columns, span)) < 2 for span in wider)

@@ -28,22 +28,15 @@ def test_a_title_in_large_type_stays_on_each_page() -> None:
     assert [f"Chapter {number}" in content for number in range(1, 5)] == [True] * 4
 
 
-def labelled(ranges: list[tuple[int, dict[str, object]]], *, foot: Callable[[int], str] = lambda _: "") -> list[str]:
-    def first(canvas: Canvas, number: int) -> None:
-        for start, options in ranges if number == 0 else ():
-            canvas.addPageLabel(start, **options)
-        page(canvas, number, foot=foot(number))
-
-    return labels(read(draw(*[partial(first, number=number) for number in range(5)])))
-
-
 def test_labels_of_the_file_are_roman_prefixed_and_offset() -> None:
-    ranges = [
-        (0, {"style": "ROMAN_LOWER", "start": 3}),
-        (2, {"style": "ARABIC", "start": 7}),
-        (4, {"style": "ARABIC", "start": 1, "prefix": "A-"}),
-    ]
-    assert labelled(ranges) == ["iii", "iv", "7", "8", "A-1"]
+    def first(canvas: Canvas, number: int) -> None:
+        if number == 0:
+            canvas.addPageLabel(0, style="ROMAN_LOWER", start=3)
+            canvas.addPageLabel(2, style="ARABIC", start=7)
+            canvas.addPageLabel(4, style="ARABIC", start=1, prefix="A-")
+        page(canvas, number)
+
+    assert labels(read(draw(*[partial(first, number=number) for number in range(5)]))) == ["iii", "iv", "7", "8", "A-1"]
 
 
 def test_printed_numbers_are_the_labels_of_a_file_without() -> None:
