@@ -39,7 +39,7 @@ BLOCKS = {
 }  # fmt: skip
 CONTAINERS = ("{}", "<main>{}</main>", "<div role=main>{}</div>", "<div><section>{}</section></div>")
 BESIDE = (
-    "<nav>{}</nav>", "<div role=navigation><a href=a>{}</a></div>", "<div class=sideBar-nav><a href=a>{}</a></div>",
+    "<nav>{}</nav>", "<div role=navigation><a href=a>{}</a></div>",
     "<footer>{}</footer>", "<p hidden>{}</p>", "<p style='display: none'>{}</p>", "<button>{}</button>", "",
 )  # fmt: skip
 
