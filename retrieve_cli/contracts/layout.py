@@ -179,8 +179,6 @@ class Mark(NamedTuple):
     style: Style
     label: str = ""
     """Text at its upper left corner; empty: none."""
-    order: int = 0
-    """Place in the reading order of the page, from 1: an arrow leads to the mark with the next number. 0: none."""
 
 
 def surrounding(boxes: Sequence[Box], page: int) -> Box | None:

@@ -153,7 +153,7 @@ def _blocks(text: str, layout: Layout, page: DocumentPage) -> Iterator[tuple[dic
         marks = [Mark(cell, "cell") for row in cells for cell in row if cell is not None]
         if box is not None:
             level = f" {block.level}" if block.level else ""
-            marks.append(Mark(box, block.kind, f"{number} {block.kind}{level}", number))
+            marks.append(Mark(box, block.kind, f"{number} {block.kind}{level}"))
         values: dict[str, Json] = {
             "number": number,
             "kind": block.kind,

@@ -12,7 +12,6 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message as Mail
 from email.utils import getaddresses, parsedate_to_datetime
-from itertools import islice
 from typing import Any
 
 from retrieve_cli.contracts import Json, Parsed
@@ -28,6 +27,8 @@ _LONGEST = 10_000
 """Characters of a header that are read."""
 _READ = ("text/plain", "text/html", "multipart/")
 _GAP = re.compile(r"\n(?:[ \t]*+\n)++")
+_HEADERS = ("Message-ID", "In-Reply-To", "List-Id")
+"""Headers that are kept as metadata, unless they are empty."""
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
@@ -43,16 +44,9 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         raise BadDocument("its parts are nested too deeply") from error
     if not mail.keys():
         raise BadDocument("it is not a mail: it does not begin with headers")
-    metadata: dict[str, Json] = {
-        "title": _header(mail, "Subject"),
-        "date": _date(mail),
-        "from": ", ".join(_people(mail, "From")),
-        "to": [*_people(mail, "To")],
-        "cc": [*_people(mail, "Cc")],
-        "message_id": _header(mail, "Message-ID").strip("<>"),
-        "in_reply_to": _header(mail, "In-Reply-To").strip("<>"),
-        "list_id": _header(mail, "List-Id"),
-    }
+    metadata: dict[str, Json] = {"title": _header(mail, "Subject"), "date": _date(mail)}
+    metadata |= {"from": ", ".join(_people(mail, "From")), "to": [*_people(mail, "To")], "cc": [*_people(mail, "Cc")]}
+    metadata |= {name.lower().replace("-", "_"): _header(mail, name).strip("<>") for name in _HEADERS}
     return replace(made, metadata={key: value for key, value in metadata.items() if value})
 
 
@@ -72,12 +66,9 @@ def _parts(mail: Mail, level: int) -> Iterator[Parsed]:
         elif kind == "text/html":
             texts.append(_html(_text(part), level))
         else:
-            for text in _GAP.split(_text(part)):
-                quoted = all(line.startswith(">") for line in text.splitlines())
-                texts.append(piece(text.strip("\n").rstrip(), "quote" if quoted else "paragraph"))
+            texts += [piece(text.strip("\n").rstrip()) for text in _GAP.split(_text(part))]
     body = joined(texts)
-    heads = (block for block in (body.layout.blocks if body.layout else ()) if block.kind == "heading")
-    if subject not in (body.text[head.start : head.end] for head in islice(heads, 1)):  # HTML may repeat it
+    if subject != body.title:  # HTML may repeat it
         yield piece(subject, "heading", level=min(6, level))
     yield piece("\n".join(f"{name}: {words}" for name, words in people.items() if words))
     yield body

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unicodedata import normalize
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.errors import BadDocument, NotADocument
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.composed import joined, piece
@@ -15,21 +14,21 @@ from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import decoded
 
 _HEADS = {"SH": 1, "Sh": 1, "SS": 2, "Ss": 2}
-_ITEMS = frozenset("TP TQ IP HP It".split())
-_LITERAL = frozenset("nf EX TS Vb -literal -unfilled".split())
+_CODE, _ENDS = frozenset("nf EX TS Vb Bd".split()), frozenset("fi EE TE Ve Ed SH Sh SS Ss".split())
 _PARTS = frozenset("br sp P PP LP Pp Sp RS RE El INDENT UNINDENT".split())
-_BREAKS = _ITEMS | _HEADS.keys() | frozenset("nf fi EX EE TS TE Vb Ve Bd Ed".split())
-_SILENT = _PARTS | frozenset("UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS de de1 am am1 ig".split())
-"""Macros without text; requests of roff have none either, and their names begin with a small letter."""
-_INLINE = "Ad An Ar At Cd Cm Dv Em Er Ev Fa Fd Fn Ft Ic In Lb Li Lk Ms Mt Nm No Pa Pf St Sx Sy Tn Va Vt Xo Xc Xr"
-_MARKS = (
-    "Fl-_ Ns_ Oo[_ Oc_] Bo[_ Bc_] Po(_ Pc_) Ao<_ Ac_> Op[_|_] Bq[_|_] Pq(_|_) Aq<_|_> Dq“_|_” Qq“_|_” Ql‘_|_’ Sq‘_|_’"
+_BREAKS = _CODE | _ENDS | _PARTS | frozenset("TP TQ IP HP It".split())
+_SILENT = (_BREAKS - _HEADS.keys() - {"IP", "It"}) | frozenset(
+    "TH Dt UC AT DT Dd Os PD IX Bl Bk Ek Sm UE ME YS".split()
 )
-_MDOC = {pair[:2]: pair[2:].replace("_", "\0").partition("|") for pair in (*_INLINE.split(), *_MARKS.split())}
-"""Macros of mdoc within a line, with their marks at the place and at the end of the line, `_` where no space is."""
-_GAP = re.compile(r" ?\x00 ?| (?=[.,;:)?!](?: |$))")
+"""Macros without text; requests of roff have none either, and their names begin with a small letter."""
+_INLINE = frozenset(
+    "Ad An Ao Aq Ar At Bo Bq Bc Cd Cm Dq Dv Em Er Ev Fa Fd Fl Fn Ft Ic In Li Lk Ms Mt Nm No Ns Oc Oo Op Pa Pc Pf Po"
+    " Pq Ql Qq Sq St Sx Sy Tn Va Vt Xc Xo Xr".split()
+)
+"""Macros of mdoc within a line."""
 _WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-_REFERENCE = re.compile(r"\bXr (\S++) (\d\w*+)")
+_TITLE = re.compile(r'^\.(?:TH|Dt) +"?([^\s"]++)"? +"?([^\s"]++)', re.MULTILINE)
+_SOURCE = re.compile(r"^\.so +(\S{1,80})", re.MULTILINE)
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
@@ -43,16 +42,16 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     for line in text.splitlines():
         page.take(_COMMENT.sub("", line) if "\\" in line else line)
     page.end()
+    source, title = _SOURCE.search(text), _TITLE.search(text)
     if not page.parts:
-        raise NotADocument(f"it only refers to {page.source[:80]}") if page.source else BadDocument("it has no text")
+        raise NotADocument(f"it only refers to {source[1]}") if source else BadDocument("it has no text")
+    if source:
+        notices += (f"the text of {source[1]}, which it includes, is not read",)
     names, _, description = page.names.partition(" - ")
-    title = names.partition(",")[0] or page.title
-    metadata = {"title": f"{title}({page.section})" if page.section else title, "description": description}
-    if page.source:
-        notices += (f"the text of {page.source[:80]}, which it includes, is not read",)
-    return replace(
-        joined(page.parts), metadata={key: value for key, value in metadata.items() if value}, notices=notices
-    )
+    name = names.partition(",")[0] or (title[1] if title else "")
+    metadata = {"title": f"{name}({title[2]})" if title else name, "description": description}
+    metadata = {key: value for key, value in metadata.items() if value}
+    return replace(joined(page.parts), metadata=metadata, notices=notices)
 
 
 class _Page:
@@ -60,26 +59,23 @@ class _Page:
 
     def __init__(self) -> None:
         self.parts: list[Parsed] = []
-        self.title = self.section = self.names = self.source = ""
+        self.names = ""
+        """Text of the section NAME."""
         self._lines: list[str] = []
-        self._kind: Kind = "paragraph"
-        self._defining = self._term = False
-        """Within the definition of a macro; before the term of an item."""
-        self._head = ""
-        """Macro of the heading whose words are next, or `NAME` below that heading."""
+        self._code = self._defining = False
+        self._level = 0
+        """Level of the heading whose words are next."""
 
     def take(self, line: str) -> None:
         """Take a line of the source."""
         if self._defining and line[1:3] not in _HEADS:
-            self._defining = "".join(line.split()) != ".."
+            self._defining = line.replace(" ", "") != ".."
         elif line.startswith((".", "'")):
             name, _, rest = line[1:].strip().partition(" ")
             self._defining = name in ("de", "de1", "am", "am1", "ig")
-            self._macro(
-                name,
-                [_ESCAPE.sub(_character, quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(rest)],
-            )
-        elif line.strip() or self._kind == "code":
+            words = [quoted.replace('""', '"') or word for quoted, word in _WORD.findall(rest)]
+            self._macro(name, [_ESCAPE.sub(_character, word) for word in words])
+        elif line.strip() or self._code:
             self._words(_ESCAPE.sub(_character, line))
         else:
             self.end()
@@ -87,52 +83,39 @@ class _Page:
     def end(self) -> None:
         """End the block."""
         text = "\n".join(self._lines).strip("\n").rstrip()
-        text = text if self._kind == "code" else " ".join(text.split())
-        if self._head == "NAME" and not self.names:
-            self.names = text.replace("—", "-").replace("–", "-")
-        if self.parts and text.strip("•"):
-            self.parts.append(piece(text, self._kind))
-        self._lines, self._kind = [], "paragraph"
+        text = text if self._code else " ".join(text.split())
+        if self.parts and text.strip():
+            if len(self.parts) == 1 and self.parts[0].text.upper() == "NAME":
+                self.names = text.replace("—", "-").replace("–", "-")
+            self.parts.append(piece(text, "code" if self._code else "paragraph"))
+        self._lines = []
 
     def _words(self, text: str) -> None:
-        if self._head in _HEADS and text.strip():
-            self.parts.append(piece(" ".join(text.split()), "heading", level=_HEADS[self._head]))
-            self._head = text.strip().upper()
+        if self._level and text.strip():
+            self.parts.append(piece(" ".join(text.split()), "heading", level=self._level))
+            self._level = 0
         else:
-            self._lines.append(text + ":" * self._term)
-            self._term = False
+            self._lines.append(text)
 
-    def _macro(self, name: str, words: list[str]) -> None:
-        if name in _BREAKS or (name in _PARTS and self._kind != "code"):
+    def _macro(self, name: str, words: Sequence[str]) -> None:
+        if name in _BREAKS and not (self._code and name in _PARTS):
             self.end()
-        if name in ("TH", "Dt"):
-            self.title, self.section = [word.strip() for word in (*words, "", "")][:2]
-        elif name == "so":
-            self.source = " ".join(words)
-        elif name in _HEADS:
-            self._head, self._term = name, False
-            self._words(" ".join(words))
-        elif name in _ITEMS:
-            self._kind, self._term = "list", name in ("TP", "TQ")
-            term = "" if self._term else _mdoc(words if name == "It" else words[:1])
-            self._lines = [term + ":" * (term != "•")] * bool(term)
-        elif name in _BREAKS:
-            self._kind = "code" if _LITERAL.intersection((name, *words)) else "paragraph"
-        elif name not in _SILENT and not name[:1].islower():
-            if name == "Nm" and not "".join(words[:1]).strip(".,"):
+            self._code = (self._code or name in _CODE) and name not in _ENDS
+        self._level = _HEADS.get(name, self._level)
+        if name in _INLINE or name in ("It", "Nd"):
+            if name == "Nm" and not "".join(words).strip(".,"):
                 words = [self.names.partition(" ")[0], *words]
+            self._words("- " * (name == "Nd") + _mdoc([name, *words]))
+        elif name not in _SILENT and not name[:1].islower():
             fonts = len(name) == 2 and set(name) <= set("BIR")
-            line = _mdoc([name, *words]) if name in _MDOC else ("" if fonts else " ").join(words)
-            self._words("- " * (name == "Nd") + line)
+            self._words(("" if fonts else " ").join(words[:1] if name == "IP" else words))
 
 
-def _mdoc(words: list[str]) -> str:
-    """Return a line of mdoc, with its marks in place of macros."""
-    stop = words[-1:] if words[-1:] and words[-1] in ".,;:)?!" else []
-    words = _REFERENCE.sub(r"\1(\2)", " ".join(words[: len(words) - len(stop)])).split(" ")
-    opened = [_MDOC[word][0] if word in _MDOC else word for word in words]
-    closed = [_MDOC[word][2] for word in reversed(words) if word in _MDOC]
-    return _GAP.sub("", " ".join(filter(None, [*opened, *closed, *stop])))
+def _mdoc(words: Sequence[str]) -> str:
+    """Return a line of mdoc without its macros; options have their dash, references their parentheses."""
+    line = re.sub(r"\bXr (\S++) (\d\w*+)", r"\1(\2)", " ".join(words))
+    text = " ".join(word for word in line.replace("Fl ", "-").split() if word not in _INLINE)
+    return re.sub(r" (?=[.,;:)?!](?: |$))", "", text.removeprefix("It ").removeprefix("Nd "))
 
 
 _ESCAPE = re.compile(

@@ -1,4 +1,4 @@
-"""Jupyter notebooks (nbformat 3 and 4) as Markdown: cells, and the text that code displayed, without pictures."""
+"""Jupyter notebooks (nbformat 4) as Markdown: cells, and the text that code displayed, without pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrieve_cli.sources.formats.markdown import decoded, markdown_document
 _LONGEST, _MOST = 20_000, 1_000_000
 """Characters of an output that are read, from its beginning, and of all outputs."""
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html", "text")
-"""Forms of a value that are read, best first; the last is of nbformat 3."""
+"""Forms of a value that are read, best first; the last is of a stream."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)?+|[@-Z\\^_])")
 """Control sequences of terminals (ECMA-48)."""
 
@@ -31,22 +31,22 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     text, notices = decoded(content)
     notebook = _loaded(text)
     about = _mapping(notebook.get("metadata"))
+    authors = [_name(author.get("name")) for author in _mappings(about.get("authors"))]
     kernel, language = _mapping(about.get("kernelspec")), _mapping(about.get("language_info"))
     metadata = {
         "title": _name(about.get("title")),
-        "language": (_name(kernel.get("language")) or _name(language.get("name"))).lower(),
-        "author": ", ".join(filter(None, (_name(author.get("name")) for author in _mappings(about.get("authors"))))),
+        "language": _name(kernel.get("language", language.get("name"))).lower(),
+        "author": ", ".join(author for author in authors if author),
     }
     parts: list[Parsed] = []
     room = _MOST
-    for sheet in (notebook, *_mappings(notebook.get("worksheets"))):  # nbformat 3 has sheets
-        for cell in _mappings(sheet.get("cells")):
-            parts += _cell(cell, metadata["language"])
-            for output in _mappings(cell.get("outputs")):
-                parts.append(_output(output, min(room, _LONGEST)))
-                room = max(0, room - len(parts[-1].text))
+    for cell in _mappings(notebook["cells"]):
+        parts += _cell(cell, metadata["language"])
+        for output in _mappings(cell.get("outputs")):
+            parts.append(_output(output, min(room, _LONGEST)))
+            room = max(0, room - len(parts[-1].text))
     made = joined(parts)
-    if not any(char.isalnum() for char in made.text):
+    if not any(map(str.isalnum, made.text)):
         raise BadDocument("it has no text in its cells")
     metadata = {key: value for key, value in metadata.items() if value}
     return replace(made, metadata=metadata, notices=(*notices, *made.notices))
@@ -60,28 +60,29 @@ def _loaded(text: str) -> Mapping[str, Json]:
         raise BadDocument(f"it is not valid JSON ({place}: {error.msg})") from error
     except (RecursionError, ValueError) as error:
         raise BadDocument("its JSON is nested too deeply, or has a number that is too long") from error
-    if not isinstance(notebook, dict) or not {"cells", "worksheets"} & notebook.keys():
+    if isinstance(notebook, dict) and "worksheets" in notebook:
+        raise BadDocument("it is a notebook of format 3", hint="jupyter nbconvert --to notebook makes a new one of it")
+    if not isinstance(notebook, dict) or "cells" not in notebook:
         raise BadDocument("it is not a notebook: it has no list of cells")
     return notebook
 
 
 def _cell(cell: Mapping[str, Json], language: str) -> Iterator[Parsed]:
     """Yield the text of a cell, and the pictures that are attached to it."""
-    kind, source = cell.get("cell_type"), _text(cell.get("source", cell.get("input"))).strip("\n")
+    kind, source = cell.get("cell_type"), _text(cell.get("source")).strip("\n")
     if kind == "code":
         yield _fenced(source, language)
     elif kind == "raw":
         yield piece(source)
     else:
-        level = str(cell.get("level", 1)) if kind == "heading" else ""  # nbformat 3
-        yield markdown_document("#" * "0123456".find(level) + " " * bool(level) + source, metadata={})
+        yield markdown_document(source, metadata={})
     yield _pictures(_mapping(cell.get("attachments")))
 
 
 def _output(output: Mapping[str, Json], longest: int) -> Parsed:
     """Return the text of an output: a stream, an error, or a value that is not a picture."""
     values = _mapping(output.get("data", output))
-    if pictures := [key for key in values if key.startswith("image/") or key in ("png", "jpeg", "svg")]:
+    if pictures := [key for key in values if key.startswith("image/")]:
         return _pictures(pictures)
     text = next((_text(values[key]) for key in _TEXTS if key in values), "")
     if "ename" in output:

@@ -16,7 +16,7 @@ from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.html.html_reading import html_document
 
 _TAGS = {"p": "p", "list-item": "li", "list-header": "li", "text-box": "div", "section": "div", "table": "table",
-         "table-row": "tr", "table-cell": "td"}  # fmt: skip
+         "table-row": "tr", "table-cell": "td", "list": "ul"}  # fmt: skip
 _CHARACTERS = {"tab": " ", "line-break": "<br>"}
 _DROPPED = {
     "annotation": "comment", "tracked-changes": "deleted text", "table-of-content": "table of contents",
@@ -24,11 +24,7 @@ _DROPPED = {
 }  # fmt: skip
 """Elements that are not read, with the kind of their content."""
 _HIDDEN = ("title", "desc", "covered-table-cell")
-_SPANS = (
-    ("rowspan", "number-rows-spanned"),
-    ("colspan", "number-columns-spanned"),
-    ("colspan", "number-columns-repeated"),
-)
+_SPANS = {"number-rows-spanned": "rowspan", "number-columns-spanned": "colspan", "number-columns-repeated": "colspan"}
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
@@ -64,15 +60,11 @@ class _Writer:
         self.notes: list[str] = []
         self.dropped: list[Dropped] = []
         self._tags: dict[str, str] = {"Title": "h1", "Preformatted_20_Text": "pre"}
-        """Tags of paragraphs and spans by their styles."""
-        self._lists: dict[str, list[str]] = {}
-        """Tags of lists by their styles and depths."""
-        self._open_lists: list[str] = []
+        """Tags of paragraphs, lists and spans by their styles."""
         for node in (node for tree in trees for node in tree.iter()):
             values = _values(node)
-            if _local(node) == "list-style":
-                tags = ["ol" if _local(level).endswith("-number") else "ul" for level in node]
-                self._lists[values.get("name", "")] = tags
+            if _local(node) == "list-style" and any(_local(level).endswith("-number") for level in node[:1]):
+                self._tags[values.get("name", "")] = "ol"
             elif _local(node) == "style":
                 parent = self._tags.get(values.get("parent-style-name", ""), "")
                 rise = "".join(_values(part).get("text-position", "") for part in node).partition(" ")[0].strip("0%")
@@ -90,20 +82,14 @@ class _Writer:
             return self._note(node)
         if kind == "s":
             return " " * (int(count) if (count := values.get("c", "1")) in map(str, range(99)) else 1)
-        style = values.get("style-name", "")
-        if kind == "list":  # an inner list has the style of the outer one
-            self._open_lists.append(style or "".join(self._open_lists[-1:]))
         inside = escape(node.text or "") + "".join(self.html(child) + escape(child.tail or "") for child in node)
-        spans = "".join(f' {name}="{escape(values[key])}"' for name, key in _SPANS if key in values)
+        spans = "".join(f' {name}="{escape(values[key])}"' for key, name in _SPANS.items() if key in values)
         tag = _TAGS.get(kind, "")
-        if kind == "list":
-            depth = len(self._open_lists)
-            tag = "".join(self._lists.get(self._open_lists.pop(), [])[depth - 1 : depth]) or "ul"
-        elif kind == "h":
+        if kind == "h":
             level = values.get("outline-level", "1")
             tag = f"h{level if level in set('123456') else 6}"
-        elif kind in ("p", "span"):
-            tag = self._tags.get(style) or tag
+        elif kind in ("p", "span", "list"):  # an inner list has the style of the outer one, and dashes
+            tag = self._tags.get(values.get("style-name", "")) or tag
         elif kind == "table":  # the first row is the header
             head, end, rows = inside.partition("</tr>")
             inside = head.replace("<td", "<th").replace("</td", "</th") + end + rows

@@ -1,9 +1,10 @@
-"""PowerPoint files: slides as pages, by python-pptx and the reader of HTML. Links are not followed."""
+"""PowerPoint files: slides as pages, by python-pptx. Links are not followed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from retrieve_cli.contracts import Parsed
@@ -19,7 +20,7 @@ _POINT = 12_700
 _TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CHOICE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
-_DIAGRAM = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm"
+_BULLETS = ("buChar", "buAutoNum", "buBlip")
 _REPEATED = ("FOOTER", "SLIDE_NUMBER", "DATE")
 """Kinds of placeholders with the same words on every slide."""
 
@@ -63,22 +64,22 @@ def _page(slide: Any, number: int, size: tuple[float, float]) -> Parsed:
     level = 1 if slide.slide_layout.element.get("type") in ("title", "secHead") else 2
     title = slide.shapes.title
     words = "" if title is None else " ".join(title.text_frame.text.split())
-    pieces, dropped = [], []
+    parts, dropped = list[Parsed](), list[Dropped]()
     for shape in _shapes(slide.shapes):
         place = shape.placeholder_format.type.name if shape.is_placeholder else ""
         if place in _REPEATED or shape.element.tag.endswith("}pic"):
             text = shape.text_frame.text if shape.has_text_frame else shape.name
             dropped.append(Dropped("footer" if place in _REPEATED else "picture", text, number))
         elif title is None or shape.shape_id != title.shape_id:
-            pieces.append(_html(shape, in_list=level == 2 and place.endswith(("BODY", "OBJECT"))))
+            parts += _parts(shape, in_list=level == 2 and place.endswith(("BODY", "OBJECT")))
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and notes.text.strip():
-        pieces.append(f"<p>Notes: {_lines(notes.text.strip())}</p>")
-    html = f"<h{level}>{escape(words or f'Slide {number}')}</h{level}>{''.join(pieces)}"
-    made = html_document(html, main_content=False, title=words) if words or any(pieces) else piece("")
+        parts.append(piece(f"Notes: {notes.text.strip()}"))
+    heading = words or f"Slide {number}" * any(part.text for part in parts)
+    made = joined([piece(heading, "heading", level=level), *parts])
     page = DocumentPage(number, "", *size, 0, len(made.text), image_only=not made.text, alone=True)
     layout = Layout(made.layout.blocks if made.layout else (), [page])
-    return replace(made, layout=layout, dropped=(*dropped, *made.dropped))
+    return replace(made, title=words, layout=layout, dropped=(*dropped, *made.dropped))
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
@@ -88,78 +89,58 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
         yield from [shape] if inner is None else _shapes(inner)
 
 
-def _html(shape: Any, *, in_list: bool) -> str:
-    """Return the text of a shape: a table, a chart with its values, a diagram, or paragraphs."""
-    if getattr(shape, "has_table", False):
-        rows = ([cell for cell in row.cells if not cell.is_spanned] for row in shape.table.rows)
-        return _table([(cell.text, cell.span_height, cell.span_width) for cell in row] for row in rows)
-    if getattr(shape, "has_chart", False):
-        return _chart(shape.chart.element)
-    diagram = next((node.get(_DIAGRAM) for node in shape.element.iter() if node.get(_DIAGRAM)), None)
-    if diagram is None:
-        return _paragraphs(shape.element, in_list=in_list)
+def _parts(shape: Any, *, in_list: bool) -> Iterator[Parsed]:
+    """Yield the text of a shape: a table, titles and values of a chart, a diagram, or paragraphs."""
     from pptx.oxml import parse_xml
 
-    return _paragraphs(parse_xml(shape.part.related_part(diagram).blob), in_list=True)
+    if getattr(shape, "has_table", False):
+        yield _table(shape.table)
+    elif getattr(shape, "has_chart", False):
+        yield from _paragraphs(shape.chart.element, in_list=False)
+        for series in shape.chart.element.iter(f"{_CHART}ser"):
+            yield piece(" ".join(value.text or "" for value in series.iter(f"{_CHART}v")))
+    else:
+        yield from _paragraphs(shape.element, in_list=in_list)
+        for name in shape.element.xpath(".//@r:dm"):
+            yield from _paragraphs(parse_xml(shape.part.related_part(name).blob), in_list=True)
 
 
-def _chart(chart: Any) -> str:
-    """Return the titles of a chart of any type and its axes, and the values of its series by category."""
-    columns: list[dict[int, str]] = []
-    for series in chart.iter(f"{_CHART}ser"):
-        names = [value.text for part in series.iter(f"{_CHART}tx") for value in part.iter(f"{_CHART}v")]
-        columns += [{-1: ""} | _points(series, "cat", "xVal")] * (not columns)
-        columns.append({-1: "".join(names[:1])} | _points(series, "val", "yVal"))
-    numbers = sorted({number for column in columns for number in column})
-    titles = "".join(_paragraphs(title, in_list=False) for title in chart.iter(f"{_CHART}title"))
-    return titles + _table([(column.get(number, ""), 1, 1) for column in columns] for number in numbers)
-
-
-def _points(series: Any, *names: str) -> dict[int, str]:
-    """Return the values of a series, or of its categories, by their numbers."""
-    points = (point for name in names for part in series.iter(_CHART + name) for point in part.iter(f"{_CHART}pt"))
-    return {int(point.get("idx")): "".join(point.itertext()).strip() for point in points}
-
-
-def _table(rows: Iterable[Iterable[tuple[str, int, int]]]) -> str:
-    """Return a table of cells with the rows and columns that each spans; the first row is the header."""
-    pieces = ["<table>"]
-    for number, row in enumerate(rows):
+def _table(table: Any) -> Parsed:
+    """Return a table; the first row is the header, and merged cells have their text in each row and column."""
+    html, texts = "<table>", ""
+    for number, row in enumerate(table.rows):
         tag = "td" if number else "th"
-        pieces += ["<tr>", *(f"<{tag} rowspan={height} colspan={width}>{_lines(text)}" for text, height, width in row)]
-    return "".join([*pieces, "</table>"])
+        html += "<tr>"
+        for cell in row.cells:
+            if not cell.is_spanned:
+                texts += cell.text
+                html += f"<{tag} rowspan={cell.span_height} colspan={cell.span_width}>{escape(cell.text)}"
+    return html_document(html, main_content=False) if texts.strip() else piece("")
 
 
-def _paragraphs(text: Any, *, in_list: bool) -> str:
-    """Return the paragraphs and nested lists of a text."""
-    pieces, tags = [], list[str]()
-    for paragraph in text.iter(f"{_TEXT}p"):
-        style = paragraph.find(f"{_TEXT}pPr")
-        marks = set() if style is None else {str(node.tag).removeprefix(_TEXT) for node in style}
-        item = (in_list and "buNone" not in marks) or not marks.isdisjoint(("buChar", "buAutoNum", "buBlip"))
-        depth = 1 + int("0" if style is None else style.get("lvl", "0")) if item else 0
-        if words := _words(paragraph).strip():
-            pieces += [f"</{tag}>" for tag in reversed(tags[depth:])]
-            added = ["ol" if "buAutoNum" in marks else "ul"] * (depth - len(tags))
-            tags = [*tags[:depth], *added]
-            pieces += [*(f"<{tag}>" for tag in added), f"<li>{words}" if item else f"<p>{words}</p>"]
-    return "".join([*pieces, *(f"</{tag}>" for tag in reversed(tags))])
+def _paragraphs(text: Any, *, in_list: bool) -> Iterator[Parsed]:
+    """Yield the paragraphs and lists of a text."""
+    lines = [_line(paragraph, in_list=in_list) for paragraph in text.iter(f"{_TEXT}p")]
+    for is_list, group in groupby((line for line in lines if line[1]), lambda line: line[0]):
+        texts = [words for _, words in group]
+        yield from [piece("\n".join(texts), "list")] if is_list else map(piece, texts)
 
 
-def _words(paragraph: Any) -> str:
-    """Return the words of a paragraph, also of its equations, with raised and lowered ones marked."""
-    pieces = []
+def _line(paragraph: Any, *, in_list: bool) -> tuple[bool, str]:
+    """Return whether a paragraph is an item of a list, and its words, raised and lowered ones marked."""
+    style = paragraph.find(f"{_TEXT}pPr")
+    marks = set() if style is None else {str(node.tag).removeprefix(_TEXT) for node in style}
+    item = (in_list and "buNone" not in marks) or not marks.isdisjoint(_BULLETS)
+    text = ""
     for node in paragraph.iter():
         if node.tag == f"{_TEXT}br":
-            pieces.append("<br>")
+            text += " " if item else "\n"
         elif str(node.tag).endswith("}t"):
-            run = node.getparent()
-            style = None if run is None else run.find(f"{_TEXT}rPr")
-            rise = "" if style is None else style.get("baseline", "").strip("0%")
-            mark = "sub" if rise.startswith("-") else "sup"
-            pieces.append(f"<{mark}>{escape(node.text or '')}</{mark}>" if rise else escape(node.text or ""))
-    return "".join(pieces)
-
-
-def _lines(text: str) -> str:
-    return escape(text).replace("\v", "<br>").replace("\n", "<br>")
+            run = node.getparent().find(f"{_TEXT}rPr")
+            rise = "" if run is None else run.get("baseline", "").strip("0%")
+            text += ("_" if rise.startswith("-") else "^") * bool(rise) + (node.text or "")
+    words = "\n".join(" ".join(line.split()) for line in text.strip().split("\n"))
+    if not item or not words:
+        return False, words
+    level = int("0" if style is None else style.get("lvl", "0"))
+    return True, "  " * level + "- " + words

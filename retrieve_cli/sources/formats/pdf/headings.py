@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ctypes import addressof, create_string_buffer
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pypdfium2.raw as pdfium
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page import PageText
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
 _MOST_ENTRIES, _DEEPEST_ENTRY, _MOST_OF_PAGE = 20_000, 12, 200
-_LONGEST_TITLE = 1000  # bytes of a title in UTF-16 that are read
+_LONGEST_TITLE = 500
 _DEEPEST = 6
 _LARGER, _SMALLER = 1.12, 0.95
 """Size of a heading, relative to the body: without a bold font, and with one, at least."""
@@ -43,11 +41,9 @@ class PageLines(NamedTuple):
     lines: list[Line]
 
     def words(self, line: Line) -> list[str]:
-        """Return the words of a line; parts of one word together."""
+        """Return the words of a line."""
         texts = self.page.words.texts
-        if len(line.segments) == 1:
-            return texts[line.segments[0].first : line.segments[0].last]
-        return ["".join(texts[number] for number in token) for token in line.tokens()]
+        return [text for segment in line.segments for text in texts[segment.first : segment.last]]
 
     def text(self, line: Line) -> str:
         """Return the words of a line with single spaces."""
@@ -89,33 +85,16 @@ def body_style(flow: Iterable[PageLines]) -> FontStyle:
 def outline_of(document: PdfDocument) -> list[OutlineEntry]:
     """Return the entries that lead to a page, in order; a loop ends at its second visit."""
     entries: list[OutlineEntry] = []
-    seen: set[int] = set()
-    waiting = [(pdfium.FPDFBookmark_GetFirstChild(document, None), 1)]
-    while waiting and len(seen) < _MOST_ENTRIES:
-        bookmark, level = waiting.pop()
-        if not bookmark or (place := addressof(bookmark.contents)) in seen:
+    for bookmark in islice(document.get_toc(max_depth=_DEEPEST_ENTRY), _MOST_ENTRIES):
+        target = bookmark.get_dest()
+        index = target.get_index() if target else None
+        try:
+            title = " ".join(bookmark.get_title()[:_LONGEST_TITLE].split())
+        except UnicodeDecodeError:
             continue
-        seen.add(place)
-        waiting.append((pdfium.FPDFBookmark_GetNextSibling(document, bookmark), level))
-        if level < _DEEPEST_ENTRY:
-            waiting.append((pdfium.FPDFBookmark_GetFirstChild(document, bookmark), level + 1))
-        target = pdfium.FPDFBookmark_GetDest(document, bookmark)
-        if not target and (action := pdfium.FPDFBookmark_GetAction(bookmark)):
-            target = pdfium.FPDFAction_GetDest(document, action)
-        index = pdfium.FPDFDest_GetDestPageIndex(document, target) if target else -1
-        title = _title(bookmark)
-        if 0 <= index < len(document) and title:
-            entries.append((level, title, index + 1))
+        if index is not None and index < len(document) and title:
+            entries.append((bookmark.level + 1, title, index + 1))
     return entries
-
-
-def _title(bookmark: Any) -> str:
-    size = min(pdfium.FPDFBookmark_GetTitle(bookmark, None, 0), 2**20)
-    if size <= 2:
-        return ""
-    buffer = create_string_buffer(size)
-    pdfium.FPDFBookmark_GetTitle(bookmark, buffer, size)
-    return " ".join(buffer.raw[: min(size - 2, _LONGEST_TITLE)].decode("utf-16-le", "replace").split())
 
 
 def headings_of(flow: Sequence[PageLines], body: FontStyle, outline: Sequence[OutlineEntry]) -> Headings:

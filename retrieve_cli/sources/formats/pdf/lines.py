@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.sources.formats.pdf.words import Boxes, PageWords
 
-_GAP, _GLUE = 0.8, 0.1
-"""Gaps in font sizes: one that ends a segment, and one below which two segments are parts of a word, as in a logo."""
+_GAP = 0.8  # gap in font sizes that ends a segment
 _OVERLAP_OF_WORDS, _OVERLAP = 0.35, 0.5
 """Share of the lower one's height by which two words, or segments, of one line overlap at least."""
 _JUMP = 1.6
@@ -74,20 +73,9 @@ class Line(NamedTuple):
         """Number of the table; -1 for text."""
         return self.segments[0].table
 
-    def tokens(self) -> list[list[int]]:
-        """Return the numbers of the words of the page; several if they are parts of one word."""
-        if len(self.segments) == 1:
-            return [[number] for number in range(self.segments[0].first, self.segments[0].last)]
-        tokens: list[list[int]] = []
-        end, following = -float("inf"), -1
-        for segment in self.segments:
-            numbers = [[number] for number in range(segment.first, segment.last)]
-            glued = segment.x0 - end < _GLUE * self.size and segment.first != following and not self.rtl
-            if tokens and numbers and glued:
-                tokens[-1] += numbers.pop(0)
-            tokens += numbers
-            end, following = segment.x1, segment.last
-        return tokens
+    def words(self) -> list[int]:
+        """Return the numbers of its words."""
+        return [number for segment in self.segments for number in range(segment.first, segment.last)]
 
 
 def lines_of(segments: Sequence[Segment], *, column: int, turn: int) -> list[Line]:

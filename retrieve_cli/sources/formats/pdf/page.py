@@ -99,7 +99,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
         kinds = (raw.object_kind(raw.page_object(handle, number)) for number in range(count))
         # A path can rule a table, and so can a form, which has objects itself.
         if len(words.texts) >= tables.LEAST_WORDS and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
-            _find_closed_tables(text, *read_rules(handle, frame))
+            _find_closed_tables(text, read_rules(handle, frame))
         taken = np.zeros(len(words.texts), dtype=bool)
         for number, table in enumerate(text.tables):
             taken[[word for row in table.rows for cell in row for word in cell]] = True
@@ -113,7 +113,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
         page.close()
 
 
-def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) -> None:
+def _find_closed_tables(text: PageText, boxes: Boxes) -> None:
     """Add the tables and level lines of a page in each direction of its text."""
     words = text.words
     turns, counts = np.unique(words.turns, return_counts=True)
@@ -121,11 +121,11 @@ def _find_closed_tables(text: PageText, boxes: Boxes, drawn: NDArray[np.bool_]) 
         turned = reading_boxes(boxes, np.full(len(boxes), turn, np.int16))
         level: list[RuledLine] = []
         upright: list[RuledLine] = []
-        for (x0, y0, x1, y1), line in zip(turned.tolist(), drawn.tolist(), strict=True):
+        for x0, y0, x1, y1 in turned.tolist():
             if y1 - y0 > x1 - x0:
-                upright.append(RuledLine(x0, y0, y1, line))
+                upright.append(RuledLine(x0, y0, y1))
             else:
-                level.append(RuledLine(y0, x0, x1, line))
+                level.append(RuledLine(y0, x0, x1))
         numbers = np.flatnonzero(words.turns == turn)
         words_of = partial(text.words_of, numbers)
         rules = tables.join_rules(level), tables.join_rules(upright)

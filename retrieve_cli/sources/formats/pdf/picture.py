@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from itertools import pairwise
-from math import hypot, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts.layout import Mark, Style
@@ -38,10 +37,7 @@ _COLOURS: dict[Style, str] = {
 }
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), darkened for white labels."""
 _HIGHLIGHT = "#fff176"  # background of a passage; its text stays dark
-_ARROW, _INK = "#222222", "#ffffff"
-_ARROW_AT = 0.75  # share of a box's width at which arrows leave and reach it: the label is to the left
-_LETTERS, _HEAD = 13.0, 9.0  # pixels of the letters, and of the head of an arrow
-_LONGEST_LABEL = 40
+_LETTERS, _LONGEST_LABEL = 13.0, 40  # pixels of the letters, and their number
 
 
 def render(
@@ -97,32 +93,27 @@ def _page(document: pypdfium2.PdfDocument, number: int, marks: Sequence[Mark], s
 def _marked(image: Image, marks: Sequence[Mark], scale: float) -> Image:
     from PIL import Image as Images, ImageChops, ImageDraw
 
-    passage = [mark for mark in marks if mark.style == "passage"]
-    if passage:
-        ground = Images.new("RGB", image.size, "#ffffff")
-        painter = ImageDraw.Draw(ground)
-        for mark in passage:
-            painter.rectangle(_corners(mark, scale, image, around=1.0), fill=_HIGHLIGHT)
-        image = ImageChops.multiply(image, ground)
+    ground = Images.new("RGB", image.size, "#ffffff")
+    painter = ImageDraw.Draw(ground)
+    for mark in marks:
+        if mark.style == "passage":
+            painter.rectangle(_corners(mark, scale, image), fill=_HIGHLIGHT)
+    image = ImageChops.multiply(image, ground)
     draw = ImageDraw.Draw(image)
     for mark in marks:
         width = 1 if mark.style in ("cell", "passage") else 2
-        draw.rectangle(_corners(mark, scale, image, around=1.0), outline=_COLOURS[mark.style], width=width)
-    ordered = sorted((mark for mark in marks if mark.order), key=lambda mark: mark.order)
-    for mark, following in pairwise(ordered):
-        _arrow(draw, _corners(mark, scale, image), _corners(following, scale, image))
-    boxes = [_corners(mark, scale, image, around=1.0) for mark in marks if mark.style != "cell"]
+        draw.rectangle(_corners(mark, scale, image), outline=_COLOURS[mark.style], width=width)
     for mark in marks:
         if mark.label:
-            _label(draw, mark, _corners(mark, scale, image, around=1.0), boxes)
+            _label(draw, mark, _corners(mark, scale, image))
     return image
 
 
-def _corners(mark: Mark, scale: float, image: Image, around: float = 0.0) -> Corners:
-    """Return the box of a mark in pixels within the picture, wider by `around` points to each side."""
+def _corners(mark: Mark, scale: float, image: Image) -> Corners:
+    """Return the box of a mark in pixels within the picture, wider by a point to each side."""
     box, (width, height) = mark.box, image.size
-    left, right = sorted((_within((box.x0 - around) * scale, width), _within((box.x1 + around) * scale, width)))
-    top, bottom = sorted((_within((box.y0 - around) * scale, height), _within((box.y1 + around) * scale, height)))
+    left, right = sorted((_within((box.x0 - 1) * scale, width), _within((box.x1 + 1) * scale, width)))
+    top, bottom = sorted((_within((box.y0 - 1) * scale, height), _within((box.y1 + 1) * scale, height)))
     return left, top, right, bottom
 
 
@@ -130,38 +121,16 @@ def _within(value: float, size: int) -> float:
     return min(max(value, 0.0), size - 1.0)
 
 
-def _label(draw: ImageDraw, mark: Mark, corners: Corners, boxes: Sequence[Corners]) -> None:
-    """Write the label to the left of the box if no other box is there, else above the upper left corner."""
+def _label(draw: ImageDraw, mark: Mark, corners: Corners) -> None:
+    """Write the label to the left of the box, or at the edge of the page."""
     from PIL import ImageFont
 
     font = ImageFont.load_default(_LETTERS)
-    left, top, *_ = corners
     text = mark.label[:_LONGEST_LABEL]
     x0, y0, x1, y1 = draw.textbbox((0, 0), text, font=font)
-    width, height = x1 - x0 + 6, y1 - y0 + 5
-    beside = (left - width - 1, top, left - 1, top + height)
-    if beside[0] >= 0 and not any(_overlap(beside, box) for box in boxes):
-        left = beside[0]
-    elif top >= height:
-        top -= height
-    draw.rectangle((left, top, left + width, top + height), fill=_COLOURS[mark.style])
-    draw.text((left + 3 - x0, top + 2 - y0), text, font=font, fill=_INK)
-
-
-def _overlap(one: Corners, other: Corners) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _arrow(draw: ImageDraw, start: Sequence[float], end: Sequence[float]) -> None:
-    """Draw an arrow from the lower edge of one box to the upper edge of the next one."""
-    tail = (start[0] + _ARROW_AT * (start[2] - start[0]), start[3])
-    head = (end[0] + _ARROW_AT * (end[2] - end[0]), end[1])
-    draw.line((*tail, *head), fill=_ARROW, width=2)
-    across, down = head[0] - tail[0], head[1] - tail[1]
-    length = hypot(across, down) or 1.0
-    base = (head[0] - across / length * _HEAD, head[1] - down / length * _HEAD)
-    x, y = -down / length * _HEAD / 2, across / length * _HEAD / 2
-    draw.polygon([head, (base[0] + x, base[1] + y), (base[0] - x, base[1] - y)], fill=_ARROW)
+    left, top = max(corners[0] - (x1 - x0) - 7, 0), corners[1]
+    draw.rectangle((left, top, left + x1 - x0 + 6, top + y1 - y0 + 5), fill=_COLOURS[mark.style])
+    draw.text((left + 3 - x0, top + 2 - y0), text, font=font, fill="#ffffff")
 
 
 def _beside(images: Sequence[Image]) -> Image:

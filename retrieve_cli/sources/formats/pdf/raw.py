@@ -46,8 +46,6 @@ form_object = _function("FPDFFormObj_GetObject", _POINTER, _POINTER, ctypes.c_ul
 object_box = _function("FPDFPageObj_GetBounds", _INT, *[_POINTER] * 5)
 """Writes left, bottom, right and top as 4 float32 to 4 addresses."""
 object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)  # writes a, b, c, d, e and f as 6 float32
-fill_color = _function("FPDFPageObj_GetFillColor", _INT, *[_POINTER] * 5)
-"""Writes red, green, blue and alpha as 4 unsigned int to 4 addresses."""
 line_width = _function("FPDFPageObj_GetStrokeWidth", _INT, _POINTER, _POINTER)
 count_segments = _function("FPDFPath_CountSegments", _INT, _POINTER)
 draw_mode = _function("FPDFPath_GetDrawMode", _INT, _POINTER, _POINTER, _POINTER)

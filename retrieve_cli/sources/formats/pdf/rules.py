@@ -1,4 +1,4 @@
-"""Straight lines that are drawn on a PDF page: strokes, thin filled bars, outlines of filled boxes."""
+"""Straight lines that are drawn on a PDF page: strokes, and filled bars as thin as a line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import numpy as np
 from retrieve_cli.sources.formats.pdf import raw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.sources.formats.pdf.words import Boxes, Frame
 
     Matrix = tuple[float, float, float, float, float, float]
@@ -27,7 +25,6 @@ SHORTEST = 1.0
 TINIEST = 4.0  # objects that are smaller in both directions are marks of a chart, dots or glyphs drawn as paths
 MOST_OBJECTS, MOST_SEGMENTS, MOST_SEGMENTS_OF_A_PATH = 60_000, 60_000, 4_000
 """A page with more is a drawing, a path with more is a curve or a map."""
-WHITE = 250  # a filled box whose colour components all reach this cannot be seen on paper
 DEEPEST = 8  # forms within forms that are followed
 
 
@@ -35,30 +32,28 @@ class TooManyPaths(Exception):
     """The page is a drawing: reading all of it would cost more than its tables are worth."""
 
 
-def read_rules(page: int, frame: Frame) -> tuple[Boxes, NDArray[np.bool_]]:
-    """Return the level and upright lines of a page by its address, its forms included, as flat boxes, and True for
-    a line, False for the outline of a filled box; none if the page has more objects than are read.
+def read_rules(page: int, frame: Frame) -> Boxes:
+    """Return the level and upright lines of a page by its address, its forms included, as flat boxes; none if the page
+    has more objects than are read.
     """
     reader = _Reader()
     try:
         reader.read(raw.count_objects(page), partial(raw.page_object, page), (1, 0, 0, 1, 0, 0), 0)
     except TooManyPaths:
         reader.lines.clear()
-    lines = np.array(reader.lines, dtype=np.float32).reshape(-1, 5)
-    return frame.displayed(lines[:, :4]), lines[:, 4] > 0
+    return frame.displayed(np.array(reader.lines, dtype=np.float32).reshape(-1, 4))
 
 
 class _Reader:
     """One pass over the objects of a page, with the cost that is left to it."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[float, float, float, float, bool]] = []
-        """Left, top, right, bottom in coordinates of the page, and True for a line."""
+        self.lines: list[tuple[float, float, float, float]] = []  # left, top, right, bottom in the page's coordinates
         self.objects, self.segments = MOST_OBJECTS, MOST_SEGMENTS
-        self.floats, self.integers = array("f", bytes(24)), array("I", bytes(16))
+        self.floats, self.integers = array("f", bytes(24)), array("I", bytes(8))
         floats, integers = self.floats.buffer_info()[0], self.integers.buffer_info()[0]
         self.float_places = tuple(floats + 4 * number for number in range(4))
-        self.integer_places = tuple(integers + 4 * number for number in range(4))
+        self.integer_places = integers, integers + 4
 
     def read(self, count: int, object_at: Callable[[int], Any], matrix: Matrix, depth: int) -> None:
         """Read `count` objects of a page or of a form with its matrix."""
@@ -82,32 +77,30 @@ class _Reader:
         if max(right - left, top - bottom) * scale < TINIEST:
             return
         count = raw.count_segments(path)
-        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw.draw_mode(path, *self.integer_places[:2]):
+        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw.draw_mode(path, *self.integer_places):
             return
         self.segments -= count
         if self.segments < 0:
             raise TooManyPaths
-        is_filled, is_stroked = self.integers[:2]
+        is_filled, is_stroked = self.integers
         stretches = self._stretches(path, count, self._matrix(path, matrix))
         if is_stroked:
             raw.line_width(path, self.float_places[0])
             if self.floats[0] * scale <= 2 * THIN:
                 for points in stretches:
-                    self._add(points, drawn=True)
+                    self._add(points)
         elif is_filled:
             for points in stretches:
-                self._add_fill(path, points)
+                self._add_bar(points)
 
-    def _add_fill(self, path: int, points: list[Point]) -> None:
-        """Add a bar that is as thin as a line, or the outline of a box that can be seen."""
+    def _add_bar(self, points: list[Point]) -> None:
+        """Add a filled bar that is as thin as a line."""
         xs, ys = [point[0] for point in points], [point[1] for point in points]
         x0, x1, y0, y1 = min(xs), max(xs), min(ys), max(ys)
         if y1 - y0 <= THIN and x1 - x0 >= y1 - y0:
-            self._add([(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2)], drawn=True)
+            self._add([(x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2)])
         elif x1 - x0 <= THIN:
-            self._add([((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)], drawn=True)
-        elif len(points) in {4, 5} and self._is_seen(path):
-            self._add([*points, points[0]], drawn=False)
+            self._add([((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1)])
 
     def _stretches(self, path: int, count: int, matrix: Matrix) -> Iterator[list[Point]]:
         """Yield the straight stretches of a path, as corners: a curve ends one and begins another."""
@@ -133,15 +126,15 @@ class _Reader:
         if len(corners) > 1:
             yield corners
 
-    def _add(self, points: list[Point], *, drawn: bool) -> None:
+    def _add(self, points: list[Point]) -> None:
         """Add the level and the upright ones of the lines between points."""
         for (x0, y0), (x1, y1) in pairwise(points):
             if abs(y1 - y0) <= LEVEL and abs(x1 - x0) >= SHORTEST:
                 middle = (y0 + y1) / 2
-                self.lines.append((min(x0, x1), middle, max(x0, x1), middle, drawn))
+                self.lines.append((min(x0, x1), middle, max(x0, x1), middle))
             elif abs(x1 - x0) <= LEVEL and abs(y1 - y0) >= SHORTEST:
                 middle = (x0 + x1) / 2
-                self.lines.append((middle, max(y0, y1), middle, min(y0, y1), drawn))
+                self.lines.append((middle, max(y0, y1), middle, min(y0, y1)))
 
     def _matrix(self, item: int, outer: Matrix) -> Matrix:
         if not raw.object_matrix(item, self.float_places[0]):
@@ -155,10 +148,3 @@ class _Reader:
             a * own[4] + c * own[5] + e,
             b * own[4] + d * own[5] + f,
         )
-
-    def _is_seen(self, path: int) -> bool:
-        """Return False for a box filled with white, or with nothing."""
-        if not raw.fill_color(path, *self.integer_places):
-            return True
-        red, green, blue, alpha = self.integers
-        return alpha > 0 and min(red, green, blue) < WHITE

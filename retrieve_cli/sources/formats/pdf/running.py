@@ -25,8 +25,6 @@ _NEAR = 4.0  # points by which the same place may differ
 _LARGE = 1.2
 """Ratio to the usual size of type above which a line is a title and no running head, even if each page has the same."""
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,5}(?![\w.,])")
-_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})", re.IGNORECASE)
-_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 Rows = Mapping[tuple[int, bool], Sequence[Sequence[Segment]]]
 """The outer rows of each page by its number, from its top or (True) from its bottom."""
@@ -39,8 +37,8 @@ class _Entry(NamedTuple):
     segment: Segment
     y: float
     edges: tuple[float, ...]
-    series: tuple[str, int] | None = None
-    """Kind of its page number, and the difference to the number of the page in the file."""
+    series: int | None = None
+    """Difference of its page number to the number of the page in the file."""
 
 
 def remove_running(pages: Sequence[PageText]) -> tuple[list[tuple[int, str]], list[str]]:
@@ -102,19 +100,11 @@ def _entries(page: PageText, segment: Segment, *, low: bool) -> Iterator[tuple[t
     for match in _NUMBER.finditer(text):
         series = _series(match[0], page.index)
         yield (text[: match.start()], text[match.end() :]), entry._replace(series=series)
-    if _ROMAN.fullmatch(text):
-        yield ("", ""), entry._replace(series=_series(text, page.index))
 
 
-def _series(number: str, page: int) -> tuple[str, int] | None:
-    """Return the kind of a number, and its difference to the number of the page in the file; None for other texts."""
-    if _NUMBER.fullmatch(number):
-        return "1", int(number) - page
-    if not _ROMAN.fullmatch(number):
-        return None
-    digits = [_DIGITS[char] for char in number.lower()]
-    value = sum(-digit if digit < max(digits[place:]) else digit for place, digit in enumerate(digits))
-    return "i" if number.islower() else "I", value - page
+def _series(number: str, page: int) -> int | None:
+    """Return the difference of a number to the number of the page in the file; None for other texts."""
+    return int(number) - page if _NUMBER.fullmatch(number) else None
 
 
 def _repeated(entries: Sequence[_Entry], pages: int) -> Iterator[_Entry]:
@@ -148,7 +138,7 @@ def _outermost(rows: Sequence[Sequence[Segment]], running: set[Segment]) -> Iter
 
 def _labels(rows: Rows, pages: Sequence[PageText]) -> list[str]:
     """Return the label of each page by a number at an end of its first or last row, if such numbers count the pages."""
-    numbers: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    numbers: dict[int, dict[int, str]] = defaultdict(dict)
     for page in pages:
         for row in chain(rows[page.index, False][:1], rows[page.index, True][:1]):
             ends = page.words.texts[row[0].first], page.words.texts[row[-1].last - 1]
@@ -156,10 +146,9 @@ def _labels(rows: Rows, pages: Sequence[PageText]) -> list[str]:
                 if (series := _series(text, page.index)) is not None:
                     numbers[series][page.index] = text
     labels = [""] * len(pages)
-    for (kind, offset), texts in sorted(numbers.items(), key=lambda item: -len(item[1])):
+    for offset, texts in sorted(numbers.items(), key=lambda item: -len(item[1])):
         span = range(min(texts), max(texts) + 1)
         if len(texts) > 1 and 2 * len(texts) > len(span):  # on more than every second page, so not by chance
             for index in span:
-                between = str(index + offset) if kind == "1" else ""
-                labels[index - 1] = labels[index - 1] or texts.get(index, between)
+                labels[index - 1] = labels[index - 1] or texts.get(index, str(index + offset))
     return labels

@@ -57,7 +57,6 @@ class RuledLine(NamedTuple):
     at: float
     start: float
     end: float
-    drawn: bool  # true for a line, False for the outline of a filled box
 
 
 class PdfTable(NamedTuple):
@@ -89,7 +88,7 @@ def join_rules(rules: Iterable[RuledLine]) -> list[RuledLine]:
         for rule in sorted(group, key=attrgetter("start")):
             if rule.start - end_before <= TOUCH:
                 last = joined.pop()
-                joined.append(RuledLine(at, last.start, max(last.end, rule.end), last.drawn or rule.drawn))
+                joined.append(RuledLine(at, last.start, max(last.end, rule.end)))
             else:
                 joined.append(rule._replace(at=at))
             end_before = joined[-1].end
@@ -108,8 +107,8 @@ def closed_tables(
         grid = Grid.of(across, down) if across and down else None
         if not down:
             free += across
-        elif grid is not None and len(grid.xs) <= 2:  # without lines across, a frame, or the coloured header of a table
-            free += () if len(grid.ys) <= 2 and any(rule.drawn for rule in down) else across
+        elif grid is not None and len(grid.xs) <= 2:  # a frame
+            free += () if len(grid.ys) <= 2 else across
         elif grid is not None:
             x0, y0, x1, y1 = box = grid.xs[0], grid.ys[0], grid.xs[-1], grid.ys[-1]
             words = [word for word in words_of() if x0 <= (word.x0 + word.x1) / 2 <= x1]

@@ -72,21 +72,16 @@ class PdfTextWriter:
 
     def _word(self, page: PageText, number: int, text: str) -> None:
         """Write a word of a page, as `text`."""
-        starts, ends, pages, boxes = self._places
-        starts.append(self._length)
-        self._put(text, page.index)
-        ends.append(self._length)
-        pages.append(page.index)
-        boxes.frombytes(page.words.boxes[number].tobytes())
+        self._run(page, [number], [text])
 
-    def _run(self, page: PageText, first: int, last: int, texts: Sequence[str]) -> None:
-        """Write the words from `first` to `last - 1` of a page as texts with spaces between them."""
+    def _run(self, page: PageText, words: Sequence[int], texts: Sequence[str]) -> None:
+        """Write words of a page as texts with spaces between them."""
         starts, ends, pages, boxes = self._places
         bounds = list(accumulate([len(text) + 1 for text in texts], initial=self._length))
         starts.extend(bounds[:-1])
         ends.extend([bound - 1 for bound in bounds[1:]])
         pages.extend([page.index] * len(texts))
-        boxes.frombytes(page.words.boxes[first:last].tobytes())
+        boxes.frombytes(page.words.boxes[list(words)].tobytes() if texts else b"")
         self._put(" ".join(texts), page.index if texts else 0)
 
     def _flow(self, draft: Draft) -> None:
@@ -95,52 +90,44 @@ class PdfTextWriter:
         outer = draft.lines[0][1].x0
         hyphenated = False
         for number, (item, line) in enumerate(draft.lines):
-            tokens = line.tokens()
+            words = line.words()
             if number in draft.items:
                 self._put("\n" * (number > 0))
-                tokens = self._mark(item.page, line, tokens, outer)
+                words = self._mark(item.page, line, words, outer)
             elif number and not hyphenated:
                 self._put(" ")
             following = "" if number + 1 in begins else draft.lines[number + 1][0].words(draft.lines[number + 1][1])[0]
-            hyphenated = self._line(item.page, tokens, following)
+            hyphenated = self._line(item.page, words, following)
 
-    def _mark(self, page: PageText, line: Line, tokens: list[list[int]], outer: float) -> list[list[int]]:
-        """Write the mark of a list item; return the other tokens of its line."""
-        first = "".join(page.words.texts[number] for number in tokens[0])
+    def _mark(self, page: PageText, line: Line, words: list[int], outer: float) -> list[int]:
+        """Write the mark of a list item; return the other words of its line."""
+        first = page.words.texts[words[0]]
         inset = line.x0 - outer
         self._put("  " if 0.8 * line.size < inset < line.right - line.left and not line.rtl else "")
         if first[:-1].isdigit():
-            return tokens
-        self._word(page, tokens[0][0], "-")
+            return words
+        self._word(page, words[0], "-")
         rest = BULLET.sub("", first) if BULLET.match(first) else first
         if rest not in {"", "-", "–", "—", "*", "+"}:
             self._put(" ")
-            self._word(page, tokens[0][0], rest)
-        self._put(" " * (len(tokens) > 1))
-        return tokens[1:]
+            self._word(page, words[0], rest)
+        self._put(" " * (len(words) > 1))
+        return words[1:]
 
-    def _line(self, page: PageText, tokens: Sequence[Sequence[int]], following: str) -> bool:
+    def _line(self, page: PageText, words: Sequence[int], following: str) -> bool:
         """Write the words of a line; return True if the last one goes on in the next line."""
-        if not tokens:
+        if not words:
             return False
-        *others, last = tokens
-        first = tokens[0][0]
-        if others == [[number] for number in range(first, first + len(others))]:
-            self._run(page, first, first + len(others), page.words.texts[first : first + len(others)])
-            self._put(" " * bool(others))
-        else:
-            for token in others:
-                for number in token:
-                    self._word(page, number, page.words.texts[number])
-                self._put(" ")
-        for number in last[:-1]:
-            self._word(page, number, page.words.texts[number])
-        text = page.words.texts[last[-1]]
+        *others, last = words
+        texts = page.words.texts
+        self._run(page, others, [texts[number] for number in others])
+        self._put(" " * bool(others))
+        text = texts[last]
         hyphenated = text.endswith(_HYPHENS) and len(text) > 1 and (text[-1] == "\xad" or text[-2].isalnum())
         goes_on = bool(following) and hyphenated
         if goes_on and self._loses_hyphen(text, following):
             text = text[:-1]
-        self._word(page, last[-1], text.replace("\xad", "-"))
+        self._word(page, last, text.replace("\xad", "-"))
         return goes_on
 
     def _loses_hyphen(self, word: str, following: str) -> bool:
@@ -168,12 +155,11 @@ class PdfTextWriter:
             texts, boxes = item.page.words.texts, item.page.boxes
             width = _advance(item, line)
             end = left
-            for token in line.tokens():
-                spaces = round((float(boxes[token[0]][0]) - end) / width) if width > 0 else 1
+            for word in line.words():
+                spaces = round((float(boxes[word][0]) - end) / width) if width > 0 else 1
                 self._put(" " * min(max(spaces, int(end != left)), _WIDEST_INDENT))
-                for one in token:
-                    self._word(item.page, one, texts[one])
-                end = float(boxes[token[-1]][2])
+                self._word(item.page, word, texts[word])
+                end = float(boxes[word][2])
 
     def _table(self, page: PageText, number: int) -> None:
         rows = page.tables[number].rows

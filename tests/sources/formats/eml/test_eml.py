@@ -38,7 +38,7 @@ def test_a_mail_has_its_headers_text_attachments_and_inner_messages() -> None:
     assert levelled(made) == [
         ("heading", 1, "Größe"),
         ("paragraph", 0, "From: Ada <ada@x.org>\nTo: Böb <b@x.org>, c@x.org\nDate: 2026-05-04T10:00:00+02:00"),
-        ("paragraph", 0, "Hello,"), ("quote", 0, "> quoted\n> twice"), ("paragraph", 0, "Café\n-- \nAda"),
+        ("paragraph", 0, "Hello,"), ("paragraph", 0, "> quoted\n> twice"), ("paragraph", 0, "Café\n-- \nAda"),
         ("list", 0, "Attachments:\n- Übung.pdf (application/pdf)"),
         ("heading", 2, "Offer"), ("paragraph", 0, "From: shop@x.org"),
         ("heading", 3, "Price list"), ("table", 0, "| a | b |\n|---|---|\n| 1 | 2 |"),

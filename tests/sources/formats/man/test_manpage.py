@@ -59,7 +59,7 @@ How many.
 """
 
 
-def test_macros_of_man_are_sections_lists_and_code() -> None:
+def test_macros_of_man_are_sections_items_and_code() -> None:
     made = parsed(MAN)
     assert made.metadata == {"title": "zebra(1)", "description": "show stripes in a café"}
     assert levelled(made) == [
@@ -69,8 +69,8 @@ def test_macros_of_man_are_sections_lists_and_code() -> None:
         ("paragraph", 0, "zebra [-n number]"),
         ("heading", 1, "OPTIONS"),
         ("heading", 2, "Of stripes"),
-        ("list", 0, "-n number: The number of stripes, see stripes(7)."),
-        ("list", 0, "• One — and another"),
+        ("paragraph", 0, "-n number The number of stripes, see stripes(7)."),
+        ("paragraph", 0, "• One — and another"),
         ("paragraph", 0, "of an unknown macro For example:"),
         ("code", 0, "zebra \\\n  -n 7"),
     ]
@@ -80,8 +80,8 @@ def test_macros_of_mdoc_are_words() -> None:
     made = parsed(MDOC)
     assert made.metadata == {"title": "zebra(8)", "description": "serve stripes"}
     assert made.text.split("\n\n") == [
-        *("NAME", "zebra - serve stripes", "SYNOPSIS", "zebra [-n number] [--all] file ...", "DESCRIPTION"),
-        *("“Stripes”, as stripes(7) says.", "-n number: How many."),
+        *("NAME", "zebra - serve stripes", "SYNOPSIS", "zebra -n number --all file ...", "DESCRIPTION"),
+        *("Stripes, as stripes(7) says.", "-n number How many."),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Jupyter notebooks of both formats."""
+"""Jupyter notebooks."""
 
 from __future__ import annotations
 
@@ -46,14 +46,6 @@ def test_cells_and_their_text_outputs_are_markdown_in_order() -> None:
     assert [(text.reason, text.text) for text in made.dropped] == [("picture", "p"), ("picture", "image/png")]
 
 
-def test_notebooks_of_format_3_are_read() -> None:
-    code = {"cell_type": "code", "input": "1 + 1", "outputs": [{"output_type": "pyout", "text": "2"}, {"png": "AAAA"}]}
-    cells = [{"cell_type": "heading", "level": 2, "source": "Old"}, code]
-    made = parse({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]})
-    assert levelled(made) == [("heading", 2, "## Old"), ("code", 0, "```\n1 + 1\n```"), ("code", 0, "```\n2\n```")]
-    assert [text.text for text in made.dropped] == ["png"]
-
-
 def test_outputs_are_bounded_and_that_is_said() -> None:
     output = {"output_type": "stream", "text": "x y\n" * 100_000}
     parsed = parse({"cells": [{"cell_type": "code", "source": "run()", "outputs": [output] * 100}]})
@@ -68,6 +60,7 @@ def test_outputs_are_bounded_and_that_is_said() -> None:
         (b"[" * 100_000, "nested"),
         (b'{"a": 1}', "no list of cells"),
         (b"[]", "no list of cells"),
+        (b'{"worksheets": [{"cells": []}]}', "format 3"),
         (b'{"cells": [1, null, {"cell_type": "code", "source": 5, "outputs": [{"data": 4}]}]}', "no text"),
         (b"\0\xff", "not a text"),
         (b'{"cells": ' + b"9" * 5000 + b"}", "number"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from pypdf import PdfWriter
 from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import blocks, layout_of
 
@@ -19,6 +22,30 @@ WORDS = (
     "alder birch cedar dogwood elm fir gorse hazel iris juniper larch maple nettle oak poplar quince rowan spruce "
     "thyme umbel vetch willow yarrow zelkova"
 ).split()
+
+
+def wide_font() -> str | None:
+    """Register a font with Hebrew, Arabic and ligature glyphs; return its name, None if there is none here."""
+    import matplotlib as mpl
+
+    path = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+    if not path.exists():
+        return None
+    pdfmetrics.registerFont(TTFont("Wide", str(path)))
+    return "Wide"
+
+
+class Speech:
+    """Source of words that no dictionary has; the same seed says the same. Words repeat, as in any text."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        syllables = [first + vowel for first in "bcdfgklmnprstvz" for vowel in "aeiou"]
+        self._words = ["".join(self._random.choices(syllables, k=1 + number % 4)) for number in range(300)]
+
+    def words(self, count: int) -> list[str]:
+        """Return words."""
+        return self._random.choices(self._words, k=count)
 
 
 def draw(*pages: Callable[[Canvas], None], size: tuple[float, float] = (595, 842)) -> bytes:

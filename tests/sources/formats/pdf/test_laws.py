@@ -11,8 +11,7 @@ import pytest
 from fpdf import FPDF
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import layout_of
-from sources.formats.pdf.drawn import draw, read, rows_of, tables_of, text
-from sources.formats.truth.typesetting import Speech
+from sources.formats.pdf.drawn import Speech, draw, read, rows_of, tables_of, text
 
 from retrieve_cli.contracts import Parsed
 
@@ -68,6 +67,9 @@ def test_no_line_is_lost_but_those_that_the_law_lets_go(seed: int) -> None:
         gone = Counter(word for one in parsed.dropped if one.page == number + 1 for word in one.text.split())
         drawn = Counter(" ".join([*bodies[number], *(lines[number] for lines in edges.values())]).split())
         assert Counter(words.split()) + gone == drawn, "every word is in the text, or counted"
+    ends = [0, *(block.end for block in layout_of(parsed).blocks)]
+    starts = [*(block.start for block in layout_of(parsed).blocks), len(parsed.text)]
+    assert [parsed.text[end:start].strip() for end, start in zip(ends, starts, strict=True)] == [""] * len(ends)
 
 
 def invoices(count: int) -> list[list[str]]:

@@ -10,8 +10,7 @@ import pytest
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import blocks, layout_of
-from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
-from sources.formats.truth.typesetting import wide_font
+from sources.formats.pdf.drawn import changed, column, draw, prose, read, text, wide_font
 
 
 def two_columns(canvas: Canvas, *, shift: float = 0.0) -> None:

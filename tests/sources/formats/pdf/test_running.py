@@ -8,8 +8,6 @@ from functools import partial
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.pdf.drawn import column, draw, labels, prose, read, text
 
-ROMAN = ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"]
-
 
 def page(canvas: Canvas, number: int, *, head: str = "", foot: str = "", left: float = 56, foot_x: float = 290) -> None:
     text(canvas, left, 810, head, size=9)
@@ -60,13 +58,6 @@ def test_labels_of_the_file_are_roman_prefixed_and_offset() -> None:
 
 def test_printed_numbers_are_the_labels_of_a_file_without() -> None:
     assert labels(read(document(5, lambda _: "", lambda number: str(number + 11)))) == ["11", "12", "13", "14", "15"]
-
-
-def test_printed_roman_numbers_are_labels_too() -> None:
-    def foot(number: int) -> str:
-        return ROMAN[number] if number < 4 else str(number - 3)
-
-    assert labels(read(document(8, lambda _: "", foot))) == [*ROMAN[:4], "1", "2", "3", "4"]
 
 
 def test_numbers_that_do_not_count_are_no_labels() -> None:

@@ -21,6 +21,18 @@ def test_the_outline_gives_headings_and_their_levels_whatever_their_font() -> No
     assert headings(read(draw(sections))) == [(1, "1 Introduction"), (2, "2 Methods"), (2, "3 Results")]
 
 
+def test_headings_without_an_outline_are_known_by_their_size_and_numbers() -> None:
+    titles = [("1 Growth of the oak", 16), ("1.1 Roots", 12), ("1.2 Leaves", 12), ("2 Decay", 16)]
+
+    def page(canvas: Canvas) -> None:
+        y = 790.0
+        for number, (title, size) in enumerate(titles):
+            text(canvas, 56, y, title, font="Times-Bold", size=size)
+            y = column(canvas, 56, y - 24, prose(number, 90), width=480) - 20
+
+    assert headings(read(draw(page))) == [(2 if "." in title else 1, title) for title, _ in titles]
+
+
 def test_paragraphs_end_at_a_gap_or_before_an_indented_line() -> None:
     def page(canvas: Canvas) -> None:
         y = column(canvas, 56, 790, prose(1, 60), width=480)
