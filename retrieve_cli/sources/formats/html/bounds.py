@@ -1,7 +1,7 @@
 """Bounds of a page's markup, checked before it is parsed.
 
 A parser that follows the HTML standard takes quadratic time or memory on some inputs: 1 MB of
-`<div>` takes lexbor 80 seconds. What is not counted here meets the limits of the parsing process.
+`<div>` takes lexbor 80 seconds. All other inputs meet the limits of the parsing process.
 """
 
 from __future__ import annotations
