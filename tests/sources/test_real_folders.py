@@ -206,7 +206,7 @@ def test_texts_without_a_suffix_in_gzip_and_in_other_encodings_are_documents(tmp
         "zebra.1": "man", "zebra.8.gz": "man",
     }  # fmt: skip
     assert (records["zebra.1"].name, records["zebra.1"].description) == ("zebra(1)", "show stripes")
-    assert records["zebra.1"].text == "NAME\n\nzebra - show stripes\n\nOPTIONS\n\n-n: the number of stripes"
+    assert records["zebra.1"].text == "NAME\n\nzebra - show stripes\n\nOPTIONS\n\n-n the number of stripes"
     said = {(item.source, item.message) for item in items if isinstance(item, Notice)}
     windows = "read as Windows-1252, not UTF-8"
     assert said == {("utf16.txt", "read as UTF-16, not UTF-8"), ("windows.txt", windows), ("latin.md", windows)}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import BadDocument, Unavailable
-from retrieve_cli.untrusted.texts import decode, has_controls
+from retrieve_cli.untrusted.texts import decode, encoding_mark, has_controls, user_text
 
 MB = 2**20
 
@@ -47,7 +47,7 @@ class DocumentFormat(NamedTuple):
     """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
 
 
-_HERE = "retrieve_cli.sources.formats"
+_HERE, _INSTALL = "retrieve_cli.sources.formats", "pip install 'retrieve-cli[documents]'"
 _MARKDOWN = ("markdown-it-py",)
 _HTML, _PPTX = ("selectolax",), ("selectolax", "python-pptx")
 _DOCX, _RST = ("selectolax", "mammoth"), ("selectolax", "docutils")
@@ -95,7 +95,7 @@ def format_of(name: str, head: bytes) -> str | None:
     no suffix. Of a file in gzip, the content and the rest of the name count.
     """
     if is_gzip(name, head):
-        name, head = name[: -len(GZIP)], _inflated(head, 31, len(head))
+        name, head = name[: -len(GZIP)], _beginning(head)
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem else ""
     by_name = _BY_SUFFIX.get(suffix)
@@ -127,7 +127,7 @@ def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
 def lacks(name: str) -> str:
     """Return a sentence on the packages that a format requires and that are missing; empty if none are."""
     missing = _missing(FORMATS[name].distributions)
-    return f"{name} needs {' and '.join(missing)}: pip install 'retrieve-cli[documents]'" if missing else ""
+    return f"{name} needs {' and '.join(missing)}: {_INSTALL}" if missing else ""
 
 
 def drawer_of(name: str) -> str:
@@ -139,8 +139,7 @@ def drawer_of(name: str) -> str:
     if name != "pdf":
         raise Unavailable(f"pages of {name} files cannot be drawn", hint="formats: pdf")
     if missing := _missing(("pypdfium2", "pillow")):
-        hint = "pip install 'retrieve-cli[documents]'"
-        raise Unavailable(f"pictures of pages need {' and '.join(missing)}", hint=hint)
+        raise Unavailable(f"pictures of pages need {' and '.join(missing)}", hint=_INSTALL)
     return f"{_HERE}.pdf.picture"
 
 
@@ -159,29 +158,18 @@ def version_of(distribution: str) -> str:
         return ""
 
 
-_BEFORE = re.compile(rb"(?:[\t\n\f\r ]++|<!--(?:(?!-->).)*+-->|<\?xml(?:(?!\?>).)*+\?>)*+", re.DOTALL)
-_TAGS = re.compile(
-    rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)(?=[\t\n\f\r />])"
-    rb"|<!doctype html",
-    re.IGNORECASE,
+_PAGE = re.compile(
+    rb"(?:\s++|<!--(?:(?!-->).)*+-->|<\?xml(?:(?!\?>).)*+\?>)*+<(?:!doctype html|(?:html|head|body|title)[\s/>])",
+    re.DOTALL | re.IGNORECASE,
 )
-_XHTML = re.compile(rb"<html[\t\n\f\r >]", re.IGNORECASE)
 BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def looks_like_html(head: bytes) -> bool:
-    """Return True if a file begins as an HTML or XHTML page: with its doctype or a tag of HTML, perhaps behind white
-    space, comments and an XML declaration."""
-    for bom, charset in BOMS.items():
-        if head.startswith(bom):
-            head = head[len(bom) :].decode(charset, "replace").encode()
-            break
-    before = _BEFORE.match(head)
-    start = before.end() if before else 0
-    if not _TAGS.match(head, start):
-        return False
-    is_xml = head[:start].lstrip().startswith(b"<?xml")  # XML of another kind begins with an element of its own
-    return not is_xml or head[start : start + 14].lower() == b"<!doctype html" or bool(_XHTML.match(head, start))
+    """Return True if a file begins as an HTML or XHTML page: with its doctype or the first tags of a page, perhaps
+    behind white space, comments and an XML declaration."""
+    text = user_text(head) if encoding_mark(head) else None
+    return _PAGE.match(text[0].encode() if text else head) is not None
 
 
 _LEAST_WORDS, _LEAST_SPACE = 0.6, 0.03
@@ -193,13 +181,10 @@ def looks_like_prose(name: str, head: bytes) -> bool:
     and those called `Makefile`, `Dockerfile` and so on do not."""
     if not head.strip() or head.startswith((b"#!", b"-----BEGIN ")) or name.lower().endswith("file"):
         return False
-    text = None if has_controls(head) else decode(head)
-    if text is None:
-        return False
-    space = sum(char.isspace() for char in text[0])
-    words = sum(char.isalpha() for char in text[0])
-    enough = space + words >= _LEAST_WORDS * len(text[0])
-    return enough and (not head.isascii() or space >= _LEAST_SPACE * len(head))
+    text, _ = (None if has_controls(head) else decode(head)) or ("", "")
+    space, words = sum(map(str.isspace, text)), sum(map(str.isalpha, text))
+    enough = words > 0 and space + words >= _LEAST_WORDS * len(text)
+    return enough and (not head.isascii() or space >= _LEAST_SPACE * len(text))
 
 
 _HEADERS = re.compile(rb"(?:[!-9;-~]++:[^\n]*+\n|[ \t][^\n]*+\n)++")
@@ -220,13 +205,12 @@ def is_gzip(name: str, head: bytes) -> bool:
     return head.startswith(b"\x1f\x8b") and name.lower().endswith(GZIP)
 
 
-def _inflated(data: bytes, wbits: int, most: int) -> bytes:
-    """Return up to `most` bytes of compressed data, which may break off; empty if damaged. `wbits` as zlib has it: 31
-    for gzip, -15 for a member of a ZIP file."""
+def _beginning(packed: bytes) -> bytes:
+    """Return the beginning of the content of a file in gzip from its own; empty if damaged."""
     import zlib
 
     try:
-        return zlib.decompressobj(wbits).decompress(data, most)
+        return zlib.decompressobj(31).decompress(packed, len(packed))
     except zlib.error:
         return b""
 
@@ -254,35 +238,15 @@ def ungzipped(content: bytes, name: str, limits: ParsingLimits, *, most: int) ->
     return unpacked
 
 
-_HEADER = b"PK\x03\x04"
-_FOLDERS = {b"word": "docx", b"ppt": "pptx"}
-_TYPE = re.compile(
-    rb"(?P<docx>wordprocessingml|ms-word)\.[\w.]{1,60}main\+xml|(?P<pptx>presentationml|ms-powerpoint)\.[\w.]{1,60}main\+xml"
-    rb"|(?P<odt>vnd\.oasis\.opendocument\.text)|(?P<epub>application/epub\+zip)"
+_ZIPPED = re.compile(
+    rb"PK\x03\x04.{26}(?:mimetypeapplication/(?:(?P<odt>vnd\.oasis\.opendocument\.text)|(?P<epub>epub\+zip))"
+    rb"|(?:(?P<docx>word)|(?P<pptx>ppt))[/\\])",
+    re.DOTALL,
 )
-"""Types of the main part of an Office document, and of the whole file in its first member."""
+"""Header of a member that names the type of the file, or is in the folder of an Office document."""
 
 
 def zipped_format(head: bytes) -> str | None:
-    """Return the format of a ZIP file from its first 4 KB: by the folder of a member, or by the types that a member
-    names; None for any other file."""
-    start = 0 if head.startswith(_HEADER) else -1
-    while start >= 0:
-        length = int.from_bytes(head[start + 26 : start + 28], "little")
-        member = head[start + 30 : start + 30 + length].replace(b"\\", b"/")
-        folder = member.partition(b"/")[0]
-        if folder in _FOLDERS and folder != member:
-            return _FOLDERS[folder]
-        if member in (b"[Content_Types].xml", b"mimetype") and (kind := _TYPE.search(_unpacked(head, start, length))):
-            return kind.lastgroup
-        start = head.find(_HEADER, start + 30)
-    return None
-
-
-def _unpacked(head: bytes, start: int, length: int) -> bytes:
-    """Return the beginning of the member whose header is at `start`."""
-    body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
-    if head[start + 8 : start + 10] == b"\0\0":
-        size = int.from_bytes(head[start + 18 : start + 22], "little")  # 0: it is written behind the member
-        return head[body : body + (size or len(head))]
-    return _inflated(head[body:], -15, 2**16)
+    """Return the format of a ZIP file from its first 4 KB; None for any other file."""
+    member = _ZIPPED.search(head) if head.startswith(b"PK\x03\x04") else None
+    return member.lastgroup if member else None
