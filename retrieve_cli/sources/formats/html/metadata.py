@@ -20,16 +20,15 @@ _URL = re.compile(r"https?://[^\s@/\\<>\"]{1,300}(?:/[^\s<>\"\\]{0,1700})?", re.
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 _SEPARATORS = (" | ", " — ", " – ", " - ", " :: ", " · ", " » ", " « ", ": ")
 _NAMES: Mapping[str, Sequence[str]] = {
-    "title": ("og:title", "twitter:title", "dc.title", "dcterms.title", "citation_title"),
-    "site": ("og:site_name", "application-name"),
-    "description": ("description", "og:description", "dc.description", "dcterms.abstract"),
+    "title": ("og:title", "dc.title", "citation_title"),
+    "site": ("og:site_name",),
+    "description": ("description", "og:description", "dc.description"),
     "url": ("og:url",),
-    "language": ("content-language", "dc.language", "dcterms.language"),
-    "created": ("article:published_time", "datepublished", "citation_publication_date",
-                "dcterms.created", "dcterms.issued", "dc.date", "dcterms.date", "date"),
-    "modified": ("article:modified_time", "datemodified", "dcterms.modified", "last-modified"),
-    "author": ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author"),
-    "keywords": ("keywords", "news_keywords", "article:tag"),
+    "language": ("content-language", "dc.language"),
+    "created": ("article:published_time", "citation_publication_date", "dcterms.created", "dc.date", "date"),
+    "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
+    "author": ("author", "article:author", "dc.creator", "citation_author"),
+    "keywords": ("keywords", "article:tag"),
 }  # fmt: skip
 """Names of `<meta>` elements with each value, best first."""
 

@@ -15,8 +15,7 @@ from retrieve_cli.sources.formats.pdf.lines import Segment
 
 _DEEPEST, _MOST_BINS, _MOST_GUTTERS = 12, 2000, 4
 _BIN = 2.0  # width in points of a bin of the profile in which gutters are looked for
-_FEWEST_LINES, _MANY_LINES, _AS_WIDE = 3, 6, 0.8
-"""Lines of a column; it may have fewer beside a column of many lines that is about as wide."""
+_FEWEST_LINES, _MANY_LINES = 3, 6
 _NARROWEST = 0.5  # width of a gutter in font sizes; twice that beside few lines
 _ALIGNED, _LEVEL = 0.7, 0.15
 """Share of the lines with another one at their height in the other column, with this difference in font sizes, from
@@ -24,7 +23,6 @@ which they may be rows of cells.
 """
 _FEWEST_CHARACTERS = 12.0
 """Characters of a segment on average; the cells of a table have fewer, and are read row by row."""
-_AT_EDGE = 0.35  # share of the lines of a column that begin at its edge, at least
 
 
 def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:
@@ -93,36 +91,13 @@ def _are_columns(run: Sequence[Segment], gutter: float) -> bool:
     width = min(segment.x0 for segment in right) - max(segment.x1 for segment in left)
     lines = [{round(segment.y1 / (_LEVEL * size)) for segment in side} for side in (left, right)]
     shorter, longer = sorted(lines, key=len)
-    few = len(shorter) < _FEWEST_LINES
-    widths = [max(segment.x1 for segment in side) - min(segment.x0 for segment in side) for side in (left, right)]
-    if few and (len(longer) < _MANY_LINES or min(widths) < _AS_WIDE * max(widths)):
-        return False
     if width < _NARROWEST * size * (2 if len(shorter) < 2 * _FEWEST_LINES else 1):
-        return False
-    if not (_begins_at_edge(left) and _begins_at_edge(right)):
         return False
     if sum(not longer.isdisjoint((place - 1, place, place + 1)) for place in shorter) < _ALIGNED * len(shorter):
         return True
     fewest = min(fmean(segment.chars for segment in side) for side in (left, right))
     code = all(segment.fixed for segment in run)  # with something behind each line
-    return not code and fewest >= _FEWEST_CHARACTERS * (2 if few else 1)
-
-
-def _begins_at_edge(side: Sequence[Segment]) -> bool:
-    """Return True if many lines begin at one place, as lines of text do; values set flush right do not."""
-    rtl = sum(segment.chars if segment.rtl else -segment.chars for segment in side) > 0
-    edges: dict[int, float] = {}
-    for segment in side:
-        row, edge = round(segment.y0), -segment.x1 if rtl else segment.x0
-        edges[row] = min(edge, edges.get(row, edge))
-    near = sorted(edges.values())
-    width = 0.5 * max(segment.size for segment in side)
-    most = start = 0
-    for number, edge in enumerate(near):
-        while edge - near[start] > width:
-            start += 1
-        most = max(most, number - start + 1)
-    return most >= _AT_EDGE * len(near)
+    return not code and fewest >= _FEWEST_CHARACTERS * (2 if len(shorter) < _FEWEST_LINES else 1)
 
 
 def _sides(segments: Sequence[Segment], gutter: float) -> tuple[list[Segment], list[Segment]]:

@@ -129,44 +129,34 @@ def _matches(lines: Sequence[Line], names: Sequence[str], name: str) -> Iterator
         joined = ""
         for last in range(first, min(first + _MOST_LINES, len(lines)) if names[first] and line.table < 0 else first):
             joined += names[last]
-            rest = joined.removesuffix(name) if joined.endswith(name) else None
-            if rest is None and len(joined) > 3 and name.endswith(joined):
-                rest = name.removesuffix(joined)
-            # The number of a heading without its stops: `21`, `a3`, `chapter4`, `iv`.
-            numeral = rest is None or any(map(str.isdigit, rest)) or len(rest) < 2 or not rest.strip("ivxlc")
-            if rest is not None and len(rest) <= 12 and numeral:
-                yield -round(2 * line.size), not line.bold, len(rest), first, last + 1
+            shorter, longer = sorted((joined, name), key=len)
+            number = longer.removesuffix(shorter)  # without its stops: `21`, `a3`, `chapter4`, `iv`
+            numeral = any(map(str.isdigit, number)) or len(number) < 2 or not number.strip("ivxlc")
+            same = longer.endswith(shorter) and (shorter == name or len(shorter) > 3)
+            if same and numeral and len(number) <= 12:
+                yield -round(2 * line.size), not line.bold, len(number), first, last + 1
             if len(joined) > len(name) + 12:
                 break
 
 
 def _by_style(flow: Sequence[PageLines], body: FontStyle) -> Headings:
-    runs: list[tuple[int, int, int]] = []
-    titles: list[tuple[tuple[float, bool], str]] = []
-    for item in flow:
-        for first, last in _runs(item, body):
-            text = " ".join(item.text(line) for line in item.lines[first:last])
-            line = item.lines[first]
-            if _is_title(text, line, last - first, body):
-                runs.append((item.page.index, first, last))
-                titles.append(((round(2 * line.size) / 2, line.bold), text))
     headings: dict[int, list[Heading]] = {}
-    for (page, first, last), level in zip(runs, _levels(titles), strict=True):
+    titles: list[tuple[int, int, int, tuple[float, bool], str]] = []
+    for item in flow:
+        last = 0
+        for first, line in enumerate(item.lines):
+            if first < last or not _stands_out(line, body, item.page.turn):
+                continue
+            last = first + 1
+            while last < len(item.lines) and _continues(item.lines[last - 1], item.lines[last]):
+                last += 1
+            text = " ".join(item.text(line) for line in item.lines[first:last])
+            if _is_title(text, line, last - first, body):
+                titles.append((item.page.index, first, last, (round(2 * line.size) / 2, line.bold), text))
+    levels = _levels([title[-2:] for title in titles])
+    for (page, first, last, *_), level in zip(titles, levels, strict=True):
         headings.setdefault(page, []).append(Heading(first, last, level))
     return headings
-
-
-def _runs(item: PageLines, body: FontStyle) -> Iterator[tuple[int, int]]:
-    """Yield the runs of emphasised lines, each of one style."""
-    lines = item.lines
-    number = 0
-    while number < len(lines):
-        first = number
-        number += 1
-        if _stands_out(lines[first], body, item.page.turn):
-            while number < len(lines) and _continues(lines[number - 1], lines[number]):
-                number += 1
-            yield first, number
 
 
 def _stands_out(line: Line, body: FontStyle, turn: int) -> bool:

@@ -222,23 +222,13 @@ def _place(places: Sequence[float], value: float) -> int:
 
 
 def _by_column(band: Sequence[CellWord], grid: Grid, row: int) -> Cells:
-    """Return the words of a band by column; text that crosses borders where no line is stays whole, in the first."""
+    """Return the words of a band by column; text of a cell that spans others is in its first column."""
     cells: Cells = [[] for _ in grid.xs[1:]]
     firsts = [0]
     for column, wall in enumerate(grid.walls(row), start=1):
         firsts.append(column if wall else firsts[-1])
-    spans: dict[int, list[CellWord]] = {}
     for word in band:
-        spans.setdefault(firsts[_place(grid.xs, (word.x0 + word.x1) / 2)], []).append(word)
-    for first, members in spans.items():
-        runs = [run for line in lines_of(members) for run in _runs(line)] if firsts.count(first) > 1 else [members]
-        places = [_place(grid.xs, (run[0].x0 + run[-1].x1) / 2) for run in runs]
-        inside = all(
-            run[0].x0 >= grid.xs[place] - 1 and run[-1].x1 <= grid.xs[place + 1] + 1
-            for run, place in zip(runs, places, strict=True)
-        )
-        for run, place in zip(runs, places, strict=True):
-            cells[place if inside and len(runs) > 1 else first] += run
+        cells[firsts[_place(grid.xs, (word.x0 + word.x1) / 2)]].append(word)
     return cells
 
 
@@ -370,16 +360,13 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
         tight = free < 0.6 * line.size
         keeps = all(len(_inside(columns, span)) < 2 for span in wider)
         if keeps and len({_inside(wider, span)[0] for span in own}) == 1:
-            rest = tight and stop == number and own[0][0] >= columns[1][0] - gap
             if len(own) > 1 and stop == start + 1:
                 columns, stop = list(own), number + 1  # below a header that spans columns
-            elif rest:
-                columns, stop, waiting = wider, number + 1, 0  # more of the last row
             elif waiting == 3:
                 break
             else:
                 waiting += 1
-        elif keeps or (len(wider) > 1 and (len(own) > 1 or tight) and _support(spans[start:stop], columns, wider) < 3):
+        elif keeps or (len(wider) > 1 and (len(own) > 1 or tight) and stop - start < 3):
             columns, stop, waiting = wider, number + 1, 0  # gaps that go are by chance, between the words of a cell
         else:
             break
@@ -389,12 +376,6 @@ def _stretch(lines: Sequence[Line], spans: Sequence[Sequence[Span]], start: int)
 def _inside(columns: Sequence[Span], span: Span) -> list[int]:
     """Return the numbers of the columns that a stretch overlaps."""
     return [number for number, (x0, x1) in enumerate(columns) if x0 <= span[1] and x1 >= span[0]]
-
-
-def _support(rows: Sequence[Sequence[Span]], columns: Sequence[Span], wider: Sequence[Span]) -> int:
-    """Return the lines that show a gap between columns which wider ones would close."""
-    closed = {number for span in wider if len(_inside(columns, span)) > 1 for number in _inside(columns, span)}
-    return sum(len({n for span in row for n in _inside(columns, span)} & closed) > 1 for row in rows)
 
 
 def _open_table(
@@ -430,7 +411,7 @@ def _open_table(
 
 
 def _is_regular(lines: Sequence[Cells]) -> bool:
-    """Return True if cells without any drawn line are a table's: aligned, in three rows, and no marks of items."""
+    """Return True if cells without any drawn line are a table's: aligned, in three rows, no items or leaders."""
     rows = [line for line in lines if sum(map(bool, line)) > 1]
     marks = sum(bool(_MARKER.fullmatch("".join(word.text for word in row[0]))) for row in rows)
     leaders = sum(any(_LEADER.search("".join(word.text for word in cell)) for cell in row) for row in rows)
@@ -439,10 +420,9 @@ def _is_regular(lines: Sequence[Cells]) -> bool:
     aligned = total = 0
     for column in range(len(rows[0])):
         cells = [row[column] for row in rows if row[column]]
-        edges = [[cell[0].x0 for cell in cells], [cell[-1].x1 for cell in cells]]
-        edges.append([(cell[0].x0 + cell[-1].x1) / 2 for cell in cells])
-        counts = [Counter(round(edge / 2) for edge in places) for places in edges]
-        aligned += max(count.most_common(1)[0][1] for count in counts) if cells else 0
+        edges = [(cell[0].x0, cell[-1].x1, (cell[0].x0 + cell[-1].x1) / 2) for cell in cells]
+        counts = [Counter(round(edge / 2) for edge in places) for places in zip(*edges, strict=True)]
+        aligned += max((max(count.values()) for count in counts), default=0)
         total += len(cells)
     return aligned >= ALIGNED * total
 
@@ -454,23 +434,14 @@ def _rows(bands: Sequence[Sequence[Cells]], widths: Sequence[float], *, ruled: b
     """
     rows: list[Cells] = []
     for number, band in enumerate(bands):
-        distances = [_bottom(below) - _bottom(above) for above, below in pairwise(band)]
-        middle = (min(distances) + max(distances)) / 2 if distances else 0.0
-        uneven = 3 * sum(distance > middle for distance in distances) >= len(distances) > 0
-        uneven = uneven and max(distances) > 1.3 * min(distances)
         whole = ruled or (number == 0 and len(bands) > 1)
         rows += [[list(cell) for cell in line] for line in band[:1]]
-        for (above, below), distance in zip(pairwise(band), distances, strict=True):
-            begins = distance > middle if uneven else _starts_row(above, below, widths)
-            if not whole and (begins or all(below)):
+        for above, below in pairwise(band):
+            if not whole and (all(below) or _starts_row(above, below, widths)):
                 rows.append([list(cell) for cell in below])
             else:
                 rows[-1] = [[*cell, *part] for cell, part in zip(rows[-1], below, strict=True)]
     return rows
-
-
-def _bottom(line: Cells) -> float:
-    return max(word.y1 for cell in line for word in cell)
 
 
 def _starts_row(above: Cells, below: Cells, widths: Sequence[float]) -> bool:

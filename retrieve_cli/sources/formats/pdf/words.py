@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from math import hypot
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ _MONO = re.compile(r"mono|courier|consol|typewriter|cmtt|menlo|lettergothic", re
 _LONGEST_NAME = 128
 _WIDE = 0.75  # width of a character, in font sizes, above which the characters of a word are looked at one by one
 _APART = 0.35  # gap within a word, in font sizes: more than a word space is never part of a word
-_SHIFT = 0.7
-"""Vertical distance within a word, in font sizes: a word shifted more than a superscript is on another line."""
+_HIGH = 1.7  # height of a word, in font sizes, above which they are looked at: more than a superscript adds
 _MOST_LOOKED_AT = 20_000  # characters of a page that are looked at one by one
 
 
@@ -145,26 +144,28 @@ def _characters(handle: int) -> str:
 
 
 def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Frame) -> PageWords:
-    firsts = [start for start, _ in spans]
-    style = _styles(handle, firsts, frame)
-    heads = _boxes(handle, firsts, frame)
-    tails = _boxes(handle, [end - 1 for _, end in spans], frame)
-    if cuts := _cuts(handle, characters, spans, (heads, tails, style, frame)):
+    heads, boxes = _word_boxes(handle, spans, frame)
+    if cuts := _cuts(handle, spans, (heads, boxes, frame)):
         bounds = [[start, *cuts.get(number, ()), end] for number, (start, end) in enumerate(spans)]
-        style = style.at(np.repeat(np.arange(len(spans)), [len(places) - 1 for places in bounds]))
         spans = [piece for places in bounds for piece in pairwise(places)]
-        heads = _boxes(handle, [start for start, _ in spans], frame)
-        tails = _boxes(handle, [end - 1 for _, end in spans], frame)
-    boxes = np.concatenate([np.minimum(heads, tails)[:, :2], np.maximum(heads, tails)[:, 2:]], axis=1)
-    texts = [characters[start:end] for start, end in spans]
-    if "\x02" in characters or not characters.isascii():
-        texts = list(map(_spelled, texts))
+        _, boxes = _word_boxes(handle, spans, frame)
     middle = (boxes[:, :2] + boxes[:, 2:]) / 2
     visible = ((middle >= 0) & (middle <= frame.size)).all(axis=1)  # false for what is not a number
     if not visible.all():
-        texts = [text for text, seen in zip(texts, visible.tolist(), strict=True) if seen]
-        boxes, style = boxes[visible], style.at(np.flatnonzero(visible))
-    return PageWords(*frame.size, texts, boxes, style.sizes, style.turns, style.bold, style.fixed)
+        spans, boxes = [spans[number] for number in np.flatnonzero(visible)], boxes[visible]
+    if not spans:
+        return empty_words(*frame.size)
+    texts = [characters[start:end] for start, end in spans]
+    if "\x02" in characters or not characters.isascii():
+        texts = list(map(_spelled, texts))
+    return PageWords(*frame.size, texts, boxes, *_styles(handle, [start for start, _ in spans], frame))
+
+
+def _word_boxes(handle: int, spans: list[tuple[int, int]], frame: Frame) -> tuple[Boxes, Boxes]:
+    """Return the boxes of the first characters of words, and of the words."""
+    heads = _boxes(handle, [start for start, _ in spans], frame)
+    tails = _boxes(handle, [end - 1 for _, end in spans], frame)
+    return heads, np.concatenate([np.minimum(heads, tails)[:, :2], np.maximum(heads, tails)[:, 2:]], axis=1)
 
 
 def _boxes(handle: int, indices: Sequence[int], frame: Frame) -> Boxes:
@@ -175,52 +176,34 @@ def _boxes(handle: int, indices: Sequence[int], frame: Frame) -> Boxes:
     return frame.displayed(rectangles)
 
 
-def _cuts(
-    handle: int, characters: str, spans: list[tuple[int, int]], places: tuple[Boxes, Boxes, _Styles, Frame]
-) -> dict[int, list[int]]:
+def _cuts(handle: int, spans: list[tuple[int, int]], places: tuple[Boxes, Boxes, Frame]) -> dict[int, list[int]]:
     """Return by the number of a word the characters at which it is divided, because its parts are far apart.
 
     pdfium adds a space between two characters only if the second one is further on in the same line. A running head
     that is drawn after its page number, at the other side of the page, continues the number.
     """
-    heads, tails, (sizes, turns, *_), frame = places
-    first, last = reading_boxes(heads, turns), reading_boxes(tails, turns)
+    heads, boxes, frame = places
+    sizes = (heads[:, 2:] - heads[:, :2]).max(axis=1)
+    sides = boxes[:, 2:] - boxes[:, :2]
     lengths = np.array([end - start for start, end in spans])
-    backward = last[:, 0] < first[:, 0] - _APART * sizes
-    wide = np.maximum(first[:, 2], last[:, 2]) - np.minimum(first[:, 0], last[:, 0]) > (_WIDE * lengths + 0.5) * sizes
-    shifted = np.abs(last[:, 1] + last[:, 3] - first[:, 1] - first[:, 3]) > 2 * _SHIFT * sizes
+    large = (sides.max(axis=1) > (_WIDE * lengths + 0.5) * sizes) | (sides.min(axis=1) > _HIGH * sizes)
     cuts: dict[int, list[int]] = {}
     remaining = _MOST_LOOKED_AT
-    for number in np.flatnonzero(backward | wide | shifted).tolist():
+    for number in np.flatnonzero(large & (lengths > 1)).tolist():
         start, end = spans[number]
-        leftward = bool(RTL.search(characters, start, end))
-        if leftward and not wide[number] and not shifted[number]:
-            continue
         remaining -= end - start
         if remaining < 0:
             break
-        boxes = reading_boxes(_boxes(handle, range(start, end), frame), np.repeat(turns[number], end - start))
-        before, after = (boxes[1:], boxes[:-1]) if leftward else (boxes[:-1], boxes[1:])
-        size = float(sizes[number])
-        apart = (after[:, 0] - before[:, 2] > _APART * size) | (after[:, 0] < before[:, 0] - _APART * size)
-        lifted = np.abs(after[:, 1] + after[:, 3] - before[:, 1] - before[:, 3]) > 2 * _SHIFT * size
-        if positions := np.flatnonzero(apart | lifted).tolist():
-            cuts[number] = [start + position + 1 for position in positions]
+        own = _boxes(handle, range(start, end), frame)
+        ahead, behind = own[1:, :2] - own[:-1, 2:], own[:-1, :2] - own[1:, 2:]
+        apart = np.maximum(ahead, behind).max(axis=1) > _APART * sizes[number]
+        if apart.any():
+            cuts[number] = [start + position + 1 for position in np.flatnonzero(apart).tolist()]
     return cuts
 
 
-class _Styles(NamedTuple):
-    sizes: NDArray[np.float32]
-    turns: NDArray[np.int16]
-    bold: NDArray[np.bool_]
-    fixed: NDArray[np.bool_]
-
-    def at(self, numbers: NDArray[np.intp]) -> _Styles:
-        return _Styles(self.sizes[numbers], self.turns[numbers], self.bold[numbers], self.fixed[numbers])
-
-
-def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
-    """Return the styles of words by the text objects of their first characters."""
+def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> tuple[NDArray[Any], ...]:
+    """Return sizes, turns, bold and fixed of words by the text objects of their first characters."""
     fonts: dict[int, tuple[bool, bool]] = {}
     table: list[tuple[float, int, bool, bool]] = []
     matrix = array("f", bytes(24))
@@ -239,7 +222,7 @@ def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
     numbers = np.fromiter(map(rows.__getitem__, objects), dtype=np.intp, count=len(objects))
     sizes, turns, bold, fixed = zip(*table, strict=True)
     kinds = np.array(sizes, np.float32), np.array(turns, np.int16), np.array(bold, bool), np.array(fixed, bool)
-    return _Styles(*kinds).at(numbers)
+    return tuple(kind[numbers] for kind in kinds)
 
 
 def _font(handle: int) -> tuple[bool, bool]:

@@ -10,13 +10,13 @@ from functools import cached_property
 from itertools import accumulate
 
 from retrieve_cli.contracts.layout import Block, Words
-from retrieve_cli.sources.formats.pdf.headings import PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page import PageText
 from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _HYPHENS = ("-", "\u2010", "\xad")
+_ADVANCE = 0.6  # width of the characters of a monospaced font, in font sizes
 _WIDEST_INDENT = 40  # spaces at the beginning of a line of code, and between two of its words, at most
 
 
@@ -153,10 +153,10 @@ class PdfTextWriter:
         for number, (item, line) in enumerate(draft.lines):
             self._put("\n" * (number > 0))
             texts, boxes = item.page.words.texts, item.page.boxes
-            width = _advance(item, line)
+            width = _ADVANCE * line.size
             end = left
             for word in line.words():
-                spaces = round((float(boxes[word][0]) - end) / width) if width > 0 else 1
+                spaces = round((float(boxes[word][0]) - end) / width)
                 self._put(" " * min(max(spaces, int(end != left)), _WIDEST_INDENT))
                 self._word(item.page, word, texts[word])
                 end = float(boxes[word][2])
@@ -172,10 +172,3 @@ class PdfTextWriter:
                     self._put(" ")
                 self._put("|")
             self._put("" if count else "\n|" + "---|" * len(row))
-
-
-def _advance(item: PageLines, line: Line) -> float:
-    """Return the width of a character of a monospaced line."""
-    longest = max(line.segments, key=lambda segment: segment.chars)
-    texts = item.page.words.texts[longest.first : longest.last]
-    return (longest.x1 - longest.x0) / max(sum(map(len, texts)) + len(texts) - 1, 1)
