@@ -1,13 +1,8 @@
-"""Text, structure and metadata of HTML pages, made here, and of installed ones."""
+"""Text, structure and metadata of HTML pages."""
 
 from __future__ import annotations
 
-import contextlib
-import html
 import re
-from collections import Counter
-from itertools import islice
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -228,17 +223,3 @@ def test_blocks_are_ordered_and_cover_the_text(page: str) -> None:
         end = block.end
     assert end == len(parsed.text)
     assert parse(page) == parsed
-
-
-PAGES = sorted(path for path in islice(Path("/usr/share/doc").rglob("*.html"), 400) if path.is_file())[:25]
-
-
-@pytest.mark.skipif(not PAGES, reason="no HTML pages are installed below /usr/share/doc")
-def test_paragraphs_of_installed_pages_are_kept() -> None:
-    for path in PAGES:
-        content = path.read_bytes()
-        written = " ".join(re.findall(r"<p[^<>]{0,200}>([^<]+)", content.decode("utf-8", "replace")))
-        expected = Counter(re.findall(r"[^\W\d_]{3,}", html.unescape(written)))
-        with contextlib.suppress(BadDocument):
-            words = Counter(re.findall(r"[^\W\d_]{3,}", parse(content, main=False).text))
-            assert expected <= words, path
