@@ -124,12 +124,12 @@ def test_a_page_of_navigation_alone_is_kept_whole_with_a_notice() -> None:
 
 def test_metadata_is_read_and_bounded() -> None:
     page = """<html lang=de-CH><head><title>Lungen | Klinik</title><meta name=description content=" Über\nLungen ">
-    <meta property=og:site_name content=Klinik><link rel=canonical href="https://example.org/lungs?x=1">
+    <link rel=canonical href="https://example.org/lungs?x=1">
     <meta property=article:published_time content="2024-03-05T10:00:00+01:00"><meta name=author content="Ada Muster">
     <meta name=keywords content="lung, CT,lung"></head><body><p>Text</p></body></html>"""
     assert parse(page).metadata == {
-        "title": "Lungen", "description": "Über Lungen", "url": "https://example.org/lungs?x=1", "language": "de-CH",
-        "created": "2024-03-05T10:00:00+01:00", "author": "Ada Muster", "keywords": ["lung", "CT"],
+        "title": "Lungen | Klinik", "description": "Über Lungen", "url": "https://example.org/lungs?x=1",
+        "language": "de-CH", "created": "2024-03-05T10:00:00+01:00", "author": "Ada Muster", "keywords": ["lung", "CT"],
     }  # fmt: skip
     bad = "<link rel=canonical href='javascript:alert(1)'><meta name=date content=soon><html lang='x y'><p>Text"
     assert parse(bad).metadata == {}
