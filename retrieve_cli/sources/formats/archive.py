@@ -17,9 +17,8 @@ from retrieve_cli.sources.formats.formats import ParsingLimits
 
 _OLE, _RTF = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 """First bytes of a compound file: an encrypted package, or a file of Office 97; and of RTF."""
-_MOST_MEMBERS = 10_000
-_MOST_DIRECTORY = 4 * 2**20
-"""Bytes of the ZIP file's directory, which is read as a whole."""
+_ENTRY, _MOST_MEMBERS = b"PK\x01\x02", 10_000
+"""First bytes of a member in the ZIP file's directory, which is read as a whole."""
 _PIECE = 2**16
 _UNRATED = 2**24
 """Bytes of a member that may be unpacked before its compression counts: XML of a large form, the
@@ -39,16 +38,13 @@ class Archive:
             raise BadDocument(reason, hint=f"save it as {suffix} without a password")
         if content.startswith(_RTF):
             raise BadDocument("it is an RTF file", hint=f"save it as {suffix}")
-        if _directory_size(content) > _MOST_DIRECTORY:
-            raise BadDocument(f"its ZIP directory has more than {_MOST_DIRECTORY >> 20} MB")
+        if (members := content.count(_ENTRY)) > _MOST_MEMBERS:
+            raise BadDocument(f"it has {members:,} parts; the limit is {_MOST_MEMBERS:,}")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(content))
         except (*_DAMAGED, NotImplementedError) as error:
             raise BadDocument(f"it is not a complete ZIP file: {shortened(str(error))}") from error
-        members = self._zip.infolist()
-        if len(members) > _MOST_MEMBERS:
-            raise BadDocument(f"it has {len(members):,} parts; the limit is {_MOST_MEMBERS:,}")
-        self._members = {member.filename.replace("\\", "/"): member for member in members}
+        self._members = {member.filename.replace("\\", "/"): member for member in self._zip.infolist()}
         self._limits = limits
         self._room = limits.max_bytes
 
@@ -143,16 +139,3 @@ def check_xml(content: bytes, name: str) -> None:
         parser.Parse(content, True)  # noqa: FBT003  it is the last piece
     except (expat.ExpatError, ValueError, LookupError) as error:  # the last two: an unknown encoding
         raise BadDocument(f"{name} is not valid XML: {shortened(str(error))}") from error
-
-
-def _directory_size(content: bytes) -> int:
-    """Return the bytes of the directory, by the record at the end of the file; 0 without it."""
-    end = content.rfind(b"PK\x05\x06", -(2**16 + 22))
-    if end < 0 or end + 22 > len(content):
-        return 0
-    locator = end - 20
-    if locator >= 56 and content.startswith(b"PK\x06\x07", locator):
-        end64 = content.rfind(b"PK\x06\x06", 0, locator)
-        if end64 >= 0 and end64 + 56 <= len(content):
-            return int.from_bytes(content[end64 + 40 : end64 + 48], "little")
-    return int.from_bytes(content[end + 12 : end + 16], "little")

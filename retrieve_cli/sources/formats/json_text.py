@@ -10,7 +10,7 @@ from itertools import islice
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Block, Layout
 from retrieve_cli.errors import NotADocument, printable, shortened
-from retrieve_cli.sources.formats.formats import MB, ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import decoded
 
 NAMES = frozenset(("name", "title"))
@@ -18,8 +18,6 @@ TEXTS = frozenset(("description", "text", "abstract"))
 """Keys of records of a catalog, as catalogs are read without configuration."""
 _SAMPLE = 20
 """Number of records by which a catalog is recognised."""
-_CHECKED = 16 * MB
-"""Characters of the largest file whose syntax is checked."""
 _DECODER = json.JSONDecoder()
 _GAP = re.compile(r"[\s,]*+")
 
@@ -37,9 +35,8 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         raise NotADocument("it looks like a catalog of records, not like a document", hint=hint)
     if not any(char.isalnum() for char in text):
         raise NotADocument("it has no text")
-    problem = _problem(text) if len(text) <= _CHECKED else ""
-    notice = f"it is not valid JSON ({problem}): indexed as text" if problem else "JSON is indexed as plain text"
-    return Parsed(text, Layout([Block(0, len(text), "code")], in_lines=True), notices=(*notices, notice))
+    notices = (*notices, "JSON is indexed as plain text")
+    return Parsed(text, Layout([Block(0, len(text), "code")], in_lines=True), notices=notices)
 
 
 def _is_catalog(text: str) -> bool:
@@ -60,18 +57,3 @@ def _values(text: str) -> Iterator[Json]:
         if not array and "\n" in text[start:place]:
             return
         yield value
-
-
-def _problem(text: str) -> str:
-    """Return the syntax error; empty if the text is JSON or JSON Lines."""
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and not any(_problem(line) for line in text.splitlines() if line.strip()):
-            return ""
-        return f"line {error.lineno}, column {error.colno}: {error.msg}"
-    except RecursionError:
-        return "nested too deeply"
-    except ValueError:
-        return "a number is too long"
-    return ""

@@ -27,7 +27,6 @@ _INLINE = frozenset(
 )
 """Macros of mdoc within a line."""
 _WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-_TITLE = re.compile(r'^\.(?:TH|Dt) +"?([^\s"]++)"? +"?([^\s"]++)', re.MULTILINE)
 _SOURCE = re.compile(r"^\.so +(\S{1,80})", re.MULTILINE)
 
 
@@ -42,14 +41,14 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     for line in text.splitlines():
         page.take(_COMMENT.sub("", line) if "\\" in line else line)
     page.end()
-    source, title = _SOURCE.search(text), _TITLE.search(text)
+    source = _SOURCE.search(text)
     if not page.parts:
         raise NotADocument(f"it only refers to {source[1]}") if source else BadDocument("it has no text")
     if source:
         notices += (f"the text of {source[1]}, which it includes, is not read",)
     names, _, description = page.names.partition(" - ")
-    name = names.partition(",")[0] or (title[1] if title else "")
-    metadata = {"title": f"{name}({title[2]})" if title else name, "description": description}
+    title = names.partition(",")[0] or page.title
+    metadata = {"title": f"{title}({page.section})" if page.section else title, "description": description}
     metadata = {key: value for key, value in metadata.items() if value}
     return replace(joined(page.parts), metadata=metadata, notices=notices)
 
@@ -59,8 +58,8 @@ class _Page:
 
     def __init__(self) -> None:
         self.parts: list[Parsed] = []
-        self.names = ""
-        """Text of the section NAME."""
+        self.title = self.section = self.names = ""
+        """Words of the header, and the text of the section NAME."""
         self._lines: list[str] = []
         self._code = self._defining = False
         self._level = 0
@@ -102,7 +101,9 @@ class _Page:
             self.end()
             self._code = (self._code or name in _CODE) and name not in _ENDS
         self._level = _HEADS.get(name, self._level)
-        if name in _INLINE or name in ("It", "Nd"):
+        if name in ("TH", "Dt"):
+            self.title, self.section = [word.strip() for word in (*words, "", "")][:2]
+        elif name in _INLINE or name in ("It", "Nd"):
             if name == "Nm" and not "".join(words).strip(".,"):
                 words = [self.names.partition(" ")[0], *words]
             self._words("- " * (name == "Nd") + _mdoc([name, *words]))
@@ -114,7 +115,8 @@ class _Page:
 def _mdoc(words: Sequence[str]) -> str:
     """Return a line of mdoc without its macros; options have their dash, references their parentheses."""
     line = re.sub(r"\bXr (\S++) (\d\w*+)", r"\1(\2)", " ".join(words))
-    text = " ".join(word for word in line.replace("Fl ", "-").split() if word not in _INLINE)
+    line = line.replace("Fl Ns ", "-").replace("Fl ", "-")
+    text = " ".join(word for word in line.split() if word == "Ns" or word not in _INLINE).replace(" Ns ", "")
     return re.sub(r" (?=[.,;:)?!](?: |$))", "", text.removeprefix("It ").removeprefix("Nd "))
 
 

@@ -35,7 +35,7 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     kernel, language = _mapping(about.get("kernelspec")), _mapping(about.get("language_info"))
     metadata = {
         "title": _name(about.get("title")),
-        "language": _name(kernel.get("language", language.get("name"))).lower(),
+        "language": _name(kernel.get("language") or language.get("name")).lower(),
         "author": ", ".join(author for author in authors if author),
     }
     parts: list[Parsed] = []

@@ -18,18 +18,15 @@ _MOST_TAGS, _MOST_VALUES, _LONGEST, _LONGEST_NAME = 500, 50, 1000, 200
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,4}")
 _URL = re.compile(r"https?://[^\s@/\\<>\"]{1,300}(?:/[^\s<>\"\\]{0,1700})?", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
-_SEPARATORS = (" | ", " — ", " – ", " - ", " :: ", " · ", " » ", " « ", ": ")
 _NAMES: Mapping[str, Sequence[str]] = {
-    "title": ("og:title", "twitter:title", "dc.title", "dcterms.title", "citation_title"),
-    "site": ("og:site_name", "application-name"),
-    "description": ("description", "og:description", "dc.description", "dcterms.abstract"),
+    "title": ("og:title", "dc.title", "citation_title"),
+    "description": ("description", "og:description", "dc.description"),
     "url": ("og:url",),
-    "language": ("content-language", "dc.language", "dcterms.language"),
-    "created": ("article:published_time", "datepublished", "citation_publication_date",
-                "dcterms.created", "dcterms.issued", "dc.date", "dcterms.date", "date"),
-    "modified": ("article:modified_time", "datemodified", "dcterms.modified", "last-modified"),
-    "author": ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author"),
-    "keywords": ("keywords", "news_keywords", "article:tag"),
+    "language": ("content-language", "dc.language"),
+    "created": ("article:published_time", "citation_publication_date", "dcterms.created", "dc.date", "date"),
+    "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
+    "author": ("author", "article:author", "dc.creator", "citation_author"),
+    "keywords": ("keywords", "article:tag"),
 }  # fmt: skip
 """Names of `<meta>` elements with each value, best first."""
 
@@ -45,7 +42,7 @@ def metadata_of(page: LexborHTMLParser, *, heading: str) -> dict[str, Json]:
     values = {name: next(filter(None, map(tags.get, keys)), []) for name, keys in _NAMES.items()}
     first = {name: one_line(texts[0])[:_LONGEST] if texts else "" for name, texts in values.items()}
     titles = (one_line(node.text()[: 4 * _LONGEST]) for node in page.css("title")[:1])
-    title = _without_site(first["title"] or next(titles, ""), first["site"])
+    title = first["title"] or next(titles, "")
     html = page.css_first("html")
     language = (html and (html.attributes.get("lang") or html.attributes.get("xml:lang"))) or first["language"]
     links = (node.attributes for node in page.css("link[rel~=canonical i]")[:1])
@@ -69,13 +66,6 @@ def words_of(lists: Sequence[str]) -> list[Json]:
     lists = [text if "," in text else text.replace(";", ",") for text in lists[:_MOST_VALUES]]
     words = (one_line(word)[:_LONGEST_NAME] for text in lists for word in text.split(","))
     return list(dict.fromkeys(islice(filter(None, words), _MOST_VALUES)))
-
-
-def _without_site(title: str, site: str) -> str:
-    """Return a title without the name of its site in front or at the end."""
-    for separator in _SEPARATORS if site else ():
-        title = title.removesuffix(separator + site).removeprefix(site + separator)
-    return title
 
 
 def _date(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The part of a page for readers: without scripts, hidden blocks, controls and line numbers."""
+"""The part of a page for readers: without scripts, hidden blocks and controls."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 _NO_TEXT = (
     "script, style, template, noscript, svg, iframe, object, embed, applet, audio, video, canvas,"
-    " map, head, title, noframes, noembed, input, datalist, progress, meter"
+    " map, head, title, noframes, noembed, input, datalist, progress, meter, annotation, annotation-xml"
 )
 _HIDDEN = "[hidden], [aria-hidden=true], [style*=none i], [style*=hidden i], dialog:not([open])"
 _CONTROLS = "button, select, textarea"
 _STYLE = re.compile(r"display:none|visibility:hidden")
-_LINE_NUMBERS = ".linenos, .lineno, .line-numbers, .hljs-ln-numbers, .gutter"
 _OPENERS = ("aria-controls", "data-bs-target", "data-target")
 _PANEL = re.compile(r"accordion|collaps|tab-?(?:panel?|content|body)", re.IGNORECASE)
 """Classes of parts of a page that a reader opens: they are hidden until then."""
@@ -43,10 +42,10 @@ class VisiblePage:
         self.take("hidden block", [n for n in found(body, _HIDDEN) if _is_hidden(n, panels)])
         titles = _titles(body)
         self.take("control", [n for n in found(body, _CONTROLS) if n.mem_id not in titles])
-        self.take("line number", found(body, _LINE_NUMBERS))
         self.take("", [link for link in found(body, "a[href^='#']") if not has_words(link.text())])
         for node in found(body, "math"):
-            node.replace_with(_formula(node))
+            formula = node.attributes.get("alttext") or node.text(separator=" ")
+            node.replace_with(f" {formula} ")
         for node in reversed(found(body, "sup, sub")):  # inner ones first
             words = one_line(node.text())
             if len(words) <= _LONGEST_SCRIPT:
@@ -134,12 +133,3 @@ def _script(node: LexborNode, words: str) -> str:
     if is_formula or (last.isdecimal() and words.lower() in _ORDINALS):
         return words
     return ("^" if node.tag == "sup" else "_") + (f"({words})" if " " in words else words)
-
-
-def _formula(node: LexborNode) -> str:
-    """Return a formula of MathML in the notation of its author, TeX as a rule."""
-    sources = found(node, "annotation, annotation-xml")
-    source = next((one.text() for one in sources if one.tag == "annotation"), "")
-    for annotation in sources:
-        annotation.decompose()
-    return f" {node.attributes.get('alttext') or source or node.text(separator=' ')} "

@@ -19,23 +19,12 @@ def test_a_catalog_is_not_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "notice"),
-    [
-        ('{\n "name": "a",\n "description": "b"\n}', "JSON is indexed as plain text"),
-        ('[1, "x"]', "JSON is indexed as plain text"),
-        ('{"name": "a"}\n\n{"name": "b"}\n', "JSON is indexed as plain text"),
-        ("[]x", "line 1, column 3"),
-        ('{"a": 1,\n oops}', "line 2, column 2"),
-        ("[" * 100_000 + "a", "nested"),
-        ('{"a": 1}\n{"b"}\n', "line 2"),
-        ("1" * 5000, "too long"),
-    ],
+    "text", ['{\n "name": "a",\n "description": "b"\n}', '{"name": "a"}\n\n{"name": "b"}\n', "[]x", "[" * 100_000 + "a"]
 )
-def test_other_json_is_text_with_a_notice_even_if_it_is_invalid(text: str, notice: str) -> None:
+def test_other_json_is_text_with_a_notice_even_if_it_is_invalid(text: str) -> None:
     parsed = read("json", text.encode())
-    assert parsed.text == text
     assert blocks(parsed) == [("code", text)]
-    assert notice in parsed.notices[0]
+    assert parsed.notices == ("JSON is indexed as plain text",)
 
 
 def test_a_file_without_text_is_rejected() -> None:

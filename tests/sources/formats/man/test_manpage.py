@@ -48,7 +48,7 @@ MDOC = r""".Dd May 1, 2026
 .Op Fl -all
 .Ar file ...
 .Sh DESCRIPTION
-.Dq Stripes ,
+.Dq Stripe Ns s ,
 as
 .Xr stripes 7
 says.

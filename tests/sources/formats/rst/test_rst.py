@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from sources.formats.layouts import blocks, headings, layout_of, read
+from sources.formats.layouts import blocks, headings, read
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
@@ -105,12 +105,3 @@ def test_every_word_of_the_text_is_read_once(parts: list[str | tuple[str, str]])
     expected = [word for text in texts for word in text.split() if word[0] == "w"]
     parsed = parse("\n\n".join(texts))
     assert [word for word in parsed.text.split() if word[0] == "w"] == expected
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.text("=-~.:*+1a \n\t>|_`", max_size=200))
-def test_any_text_is_read_or_rejected(text: str) -> None:
-    try:
-        layout_of(parse(text))
-    except BadDocument:
-        return
