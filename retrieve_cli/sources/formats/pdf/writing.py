@@ -72,7 +72,12 @@ class PdfTextWriter:
 
     def _word(self, page: PageText, number: int, text: str) -> None:
         """Write a word of a page, as `text`."""
-        self._run(page, [number], [text])
+        starts, ends, pages, boxes = self._places
+        starts.append(self._length)
+        self._put(text, page.index)
+        ends.append(self._length)
+        pages.append(page.index)
+        boxes.frombytes(page.words.boxes[number].tobytes())
 
     def _run(self, page: PageText, words: Sequence[int], texts: Sequence[str]) -> None:
         """Write words of a page as texts with spaces between them."""
@@ -81,7 +86,7 @@ class PdfTextWriter:
         starts.extend(bounds[:-1])
         ends.extend([bound - 1 for bound in bounds[1:]])
         pages.extend([page.index] * len(texts))
-        boxes.frombytes(page.words.boxes[list(words)].tobytes() if texts else b"")
+        boxes.frombytes(page.words.boxes.take(words, axis=0).tobytes() if texts else b"")
         self._put(" ".join(texts), page.index if texts else 0)
 
     def _flow(self, draft: Draft) -> None:
