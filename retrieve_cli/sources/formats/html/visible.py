@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NO_TEXT = (
     "script, style, template, noscript, svg, iframe, object, embed, applet, audio, video, canvas,"
-    " map, head, title, noframes, noembed, input, datalist, progress, meter, annotation, annotation-xml"
+    " map, head, title, noframes, noembed, input, datalist, progress, meter"
 )
 _HIDDEN = "[hidden], [aria-hidden=true], [style*=none i], [style*=hidden i], dialog:not([open])"
 _CONTROLS = "button, select, textarea"
@@ -43,6 +43,7 @@ class VisiblePage:
         titles = _titles(body)
         self.take("control", [n for n in found(body, _CONTROLS) if n.mem_id not in titles])
         self.take("", [link for link in found(body, "a[href^='#']") if not has_words(link.text())])
+        self.take("annotation", found(body, "annotation, annotation-xml"))
         for node in found(body, "math"):
             formula = node.attributes.get("alttext") or node.text(separator=" ")
             node.replace_with(f" {formula} ")
