@@ -56,7 +56,7 @@ WALKS: Mapping[str, Walk] = {
     "co_occurs": Walk(0.5),
     "is_a": Walk(0.5),
     "has_subtype": Walk(0.5),
-    "links_to": Walk(0.25, damped="always"),
+    "links_to": Walk(0.0),  # a link of a note is no requirement: it is followed if a weight is given
     DOMAIN: Walk(0.25, most=0.2),
     SHARES: Walk(0.4, once=True),
 }
