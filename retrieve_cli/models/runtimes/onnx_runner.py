@@ -10,6 +10,7 @@ The forward pass written down as an ONNX graph whose weights stay in the safeten
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,6 +46,8 @@ Graph: TypeAlias = "Callable[[Mapping[str, Rows]], Vectors]"
 
 def in_onnxruntime(path: Path, threads: int) -> Graph:  # noqa: ARG001  other runtimes share out their cores
     """Open an exported graph with onnxruntime; each call runs on the thread that makes it."""
+    # Its wheels report to Microsoft (1.31: mobile.events.data.microsoft.com) unless this is set before the import.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     runtime = require("onnxruntime")
     options = runtime.SessionOptions()
     # A product that is split among threads may be summed in another order: whole batches are spread instead.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, read_folder
 from retrieve_cli.models.runtimes.onnx_runner import same_length
+from retrieve_cli.models.runtimes.packages import require
 
 MakeOnnx = Callable[..., OnnxEncoder]
 MakeTiny = Callable[..., ModelFolder]
@@ -29,6 +31,22 @@ def encoder(default_model: ModelFolder, onnx: MakeOnnx) -> OnnxEncoder:
 
 def test_queries_and_passages_meet_in_one_space(encoder: OnnxEncoder) -> None:
     assert cosines(encoder.encode_queries(TEXTS), encoder.encode_passages(TEXTS)).min() >= 0.99999
+
+
+def test_onnxruntime_is_told_not_to_report_before_it_is_loaded(
+    default_model: ModelFolder, onnx: MakeOnnx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its wheels contact mobile.events.data.microsoft.com otherwise, as a proxy beside them shows."""
+    told: list[str] = []
+
+    def required(package: str) -> Any:
+        told.append(os.environ.get("ORT_DISABLE_TELEMETRY", ""))
+        return require(package)
+
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    monkeypatch.setattr("retrieve_cli.models.runtimes.onnx_runner.require", required)
+    onnx(default_model).encode_passages(["a passage"])
+    assert told == ["1"]
 
 
 def test_no_text_and_lone_surrogates_are_taken(encoder: OnnxEncoder) -> None:
