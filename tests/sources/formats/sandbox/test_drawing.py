@@ -52,7 +52,7 @@ def test_threads_get_the_pictures_that_they_asked_for_as_if_drawn_here(reader: S
     (tmp_path / "ears.pdf").write_bytes(pdf())
     file = DocumentFile(tmp_path / "ears.pdf", hashlib.sha1(pdf()).digest())
     marks = [Mark(Box(1, 50.25, 90, 200 + part / 7, 110), "passage") for part in range(5000)]
-    marks += [Mark(Box(2, 40, 80, 300, 120), "table", "1 täble", 1), Mark(Box(2, 40, 200, 300, 220), "code", "2", 2)]
+    marks += [Mark(Box(2, 40, 80, 300, 120), "table", "1 täble"), Mark(Box(2, 40, 200, 300, 220), "code", "2")]
     with ThreadPoolExecutor(8) as threads:
         drawn = list(threads.map(lambda page: reader.draw(file, "pdf", pages=[page], marks=marks), [1, 2, 3] * 3))
     assert (
