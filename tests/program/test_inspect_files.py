@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from samples import TOOLS, Program, write_catalog
 
+from retrieve_cli.sources.formats.formats import card
+
 TEXTS = {
     "munich/munich.md": "# Munich\n" + "Trams run in the town all day. " * 200,
     "berlin/berlin.md": "# Berlin\n" + "Trains run in the town all day. " * 200,
@@ -31,7 +33,9 @@ def test_each_document_stands_with_its_sha1_and_all_of_its_chunks(docs: Path, re
     assert [file["file"] for file in listed["files"]] == ["berlin/berlin.md", "munich/munich.md", "readme.txt"]
     for file in listed["files"]:
         content = hashlib.sha1(TEXTS[file["file"]].encode()).hexdigest()
-        named = json.dumps(["document", file["file"], "", {}, content, ""], separators=(",", ":"))
+        parser = card("text" if file["file"].endswith(".txt") else "markdown", main_content=True)
+        parts = ["document", file["file"], "", parser, content, ""]
+        named = json.dumps(parts, separators=(",", ":"), sort_keys=True)
         assert file["sha1"] == hashlib.sha1(named.encode()).hexdigest()
         record = retrieve("inspect", "record", file["file"], "--json").json
         assert file["chunk_ids"] == [chunk["id"] for chunk in record["chunks"]]
