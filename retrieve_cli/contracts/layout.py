@@ -53,7 +53,7 @@ class DocumentPage(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Text of a document that its reader left out; it is counted and shown."""
+    """Text of a document that its reader skipped; it is counted and shown."""
 
     reason: str
     """Kind of text, in the singular: `running head`, `navigation block`."""

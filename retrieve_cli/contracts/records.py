@@ -57,7 +57,7 @@ class Record(Described):
     unread: tuple[str, ...] = ()
     """Keys of a catalog's object with text that is in no field."""
     dropped: Mapping[str, int] = {}
-    """Numbers of texts that the reader of a document left out, by their kind."""
+    """Numbers of texts that the reader of a document skipped, by their kind."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)[:80]!r}" for name in ("id", "name", "kind", "source", "text"))

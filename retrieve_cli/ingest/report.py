@@ -187,11 +187,11 @@ class Notices:
         self._unread: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._documents = 0
-        """Documents whose reader left out text."""
+        """Documents whose reader skipped text."""
         self.inferred = False
         """True if fields of the source were inferred."""
         self.on_keys: list[str] = []
-        """Sentences on keys of records that no field reads, and on text that readers left out."""
+        """Sentences on keys of records that no field reads, and on text that readers skipped."""
 
     def add(self, notice: Notice) -> None:
         """Show a notice, unless several files had the same one."""
@@ -212,7 +212,7 @@ class Notices:
                 self._say(line)
 
     def count(self, record: Record) -> None:
-        """Count the keys of a record with text that no field reads, and the texts that its reader left out."""
+        """Count the keys of a record with text that no field reads, and the texts that its reader skipped."""
         self._dropped.update(record.dropped)
         self._documents += bool(record.dropped)
         few = len(self._unread) < _MOST_KEYS

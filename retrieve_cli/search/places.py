@@ -5,6 +5,7 @@ The kind of text that a chunk is: found from its blocks, so that any index tells
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -50,9 +51,7 @@ def together(place: Place | None, following: Place | None) -> Place | None:
     )
 
 
-_MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
-"""One of these is in every table, fence and figure."""
-_BULLETS = ("-", "*", "+")
+_FENCES, _FIGURES, _ITEMS = ("```", "~~~"), ("![", "<img", "<figure", "Figure ", "Fig. "), ("- ", "* ", "+ ")
 
 
 def content_type(chunk: Mapping[str, Json]) -> ContentType:
@@ -66,13 +65,25 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
     text = str(chunk["text"])
     if continues_table(chunk):
         return "table"
-    starts = (line.lstrip()[:2] for line in text.split("\n"))
-    items = (start.startswith(_BULLETS) or start[:1].isdigit() for start in starts)
-    if not (any(mark in text for mark in _MARKS) or any(items)):
-        return "text"  # nearly all are: nothing is imported for them
-    from retrieve_cli.untrusted.markdown_text import structure
+    sizes: Counter[ContentType] = Counter()
+    fenced = False
+    for line in text.split("\n"):
+        words = line.lstrip()
+        fence = words.startswith(_FENCES)
+        kind: ContentType = "code" if fenced or fence else _kind_of(words)
+        sizes[kind] += len(line)
+        fenced ^= fence
+    return next((kind for kind, size in sizes.items() if 2 * size > len(text)), "text")
 
-    return structure(text)[0].place(0, len(text)).kind
+
+def _kind_of(line: str) -> ContentType:
+    """Return the kind of a line outside of a fence. No parser is loaded on the way of a query."""
+    if line.startswith("|"):
+        return "table"
+    if line.startswith(_FIGURES):
+        return "figure"
+    numbered = line[:1].isdigit() and line.lstrip("0123456789").startswith((". ", ") "))
+    return "list" if numbered or line.startswith(_ITEMS) else "text"
 
 
 def continues_table(chunk: Mapping[str, Json]) -> bool:

@@ -65,7 +65,8 @@ def with_summary(parsed: Parsed, title: str) -> tuple[str, Layout | None]:
     below keep their numbers.
     """
     text, layout = parsed.text, parsed.layout
-    lines = [line for line in summary_of(parsed.metadata, title=title, text=text) if line not in text]
+    given = set(text.split("\n"))
+    lines = [line for line in summary_of(parsed.metadata, title=title, text=text) if line not in given]
     if parsed.metadata and not any(map(str.isalnum, text)):
         lines.insert(0, title)
     if not lines or layout is None:

@@ -15,17 +15,17 @@ _LONGEST = 4000
 
 
 def summary_of(metadata: Mapping[str, Json], *, title: str, text: str) -> list[str]:
-    """Return lines of text: descriptions, then names, keywords and tags with a label. A value that is the title, a tag
-    in the text, or part of another line, is not repeated."""
+    """Return lines of text: descriptions, then names, keywords and tags with a label. A value that is the title,
+    another value, or a tag in the text, is not repeated."""
     lines: list[str] = []
     shown = [title]
     for key, label in (*((key, "") for key in _PROSE), *_LABELLED):
-        values = [one_line(text, _LONGEST) for text in strings(metadata.get(key))]
-        values = [value for value in dict.fromkeys(values) if not any(value in line for line in shown)]
+        values = [one_line(value, _LONGEST) for value in strings(metadata.get(key))]
+        values = [value for value in dict.fromkeys(values) if value not in shown]
         if key == "tags" and "#" in text:
             values = [value for value in values if f"#{value}" not in text]
         if values:
             line = ", ".join(values)
-            shown.append(line)
+            shown += values
             lines.append(f"{label}: {line}" if label else line)
     return lines

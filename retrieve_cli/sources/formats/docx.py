@@ -11,7 +11,9 @@ from collections.abc import Callable, Set as AbstractSet
 from xml.etree import ElementTree as ET
 
 from retrieve_cli.contracts import Parsed
+from retrieve_cli.contracts.layout import Dropped
 from retrieve_cli.errors import BadDocument, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.formats.archive import Archive, packed
 from retrieve_cli.sources.formats.composed import properties
 from retrieve_cli.sources.formats.formats import ParsingLimits
@@ -35,7 +37,7 @@ _LISTS = [
     for kind, name in (("unordered", "ul"), ("ordered", "ol"))
     for depth in range(1, 6)
 ]
-_MOST_ANCESTORS = 20
+_MOST_ANCESTORS, _MOST_DROPPED = 20, 1000
 _KEPT = {
     "styles": ("style",), "style": ("name", "basedOn", "pPr"), "lvl": ("start", "numFmt", "pStyle"),
     "pPr": ("pStyle", "numPr", "outlineLvl", "rPr"), "sectPr": (), "tblPr": ("tblStyle",), "tblGrid": (),
@@ -58,8 +60,9 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     if "[Content_Types].xml" not in parts or not any(part.startswith("word/") for part in parts):
         raise BadDocument("it is a ZIP file without a Word document")
     metadata = properties(archive, "docProps/core.xml")
+    hidden: list[str] = []
     members = {
-        part: _plain(archive.xml(part)) if part.startswith("word/") else archive.xml(part)
+        part: _plain(archive.xml(part), hidden) if part.startswith("word/") else archive.xml(part)
         for part in parts
         if not _UNREAD.search(part)
     }
@@ -79,7 +82,9 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         reason = shortened(f"{type(error).__name__}: {error}")
         raise BadDocument(f"it is not a valid Word document ({reason})") from error
     html = html.replace("<table>", '<table role="table">')
-    return html_document(html, main_content=False, metadata=metadata)
+    parsed = html_document(html, main_content=False, metadata=metadata)
+    skipped = tuple(Dropped("hidden text", shortened(text)) for text in hidden[:_MOST_DROPPED])
+    return replace(parsed, dropped=(*skipped, *parsed.dropped))
 
 
 def _local(node: ET.Element) -> str:
@@ -120,8 +125,9 @@ def _html(style: ET.Element) -> str:
     return f"h{min(6, level)}:fresh" if 1 <= level <= 9 else "p:fresh" * bool(outline)
 
 
-def _plain(content: bytes) -> bytes:
-    """Return the XML of a text without hidden runs, and with the words of equations as runs.
+def _plain(content: bytes, hidden: list[str]) -> bytes:
+    """Return the XML of a text without hidden runs, whose words are added to `hidden`, and with the words of equations
+    as runs.
 
     Properties that no reader needs are removed as well: mammoth takes most of its time for them.
     """
@@ -141,7 +147,10 @@ def _plain(content: bytes) -> bytes:
         elif kept is not None:
             parent[:] = [child for child in parent if _local(child) in kept]
         elif name in ("p", "hyperlink", "ins", "sdtContent"):
-            parent[:] = [child for child in parent if not _is_hidden(child, f"{space}rPr/{space}vanish")]
+            runs = [child for child in parent if _is_hidden(child, f"{space}rPr/{space}vanish")]
+            hidden += filter(str.strip, ("".join(run.itertext()) for run in runs))
+            for run in reversed(runs):
+                parent.remove(run)
         waiting += parent
     return ET.tostring(root)
 

@@ -20,7 +20,7 @@ from retrieve_cli.sources.formats.pdf.page import PageText
 
 _FEWEST_PAGES = 3
 _ROWS = 4  # rows at the top and at the bottom of a page that may be running
-_LONGEST, _MOST_PLACES = 200, 50  # characters of a text, and places of one text that are told apart
+_LONGEST, _MOST_PLACES = 200, 50  # characters of a text, and distinct places of one text
 _NEAR = 4.0  # points by which the same place may differ
 _LARGE = 1.2
 """Ratio to the usual size of type above which a line is a title and no running head, even if each page has the same."""
