@@ -65,8 +65,8 @@ def with_summary(parsed: Parsed, title: str) -> tuple[str, Layout | None]:
     below keep their numbers.
     """
     text, layout = parsed.text, parsed.layout
-    given = set(text.split("\n"))
-    lines = [line for line in summary_of(parsed.metadata, title=title, text=text) if line not in given]
+    words = f" {' '.join(text.split())} "
+    lines = [line for line in summary_of(parsed.metadata, title=title, text=text) if f" {line} " not in words]
     if parsed.metadata and not any(map(str.isalnum, text)):
         lines.insert(0, title)
     if not lines or layout is None:
