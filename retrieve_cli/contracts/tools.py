@@ -1,0 +1,37 @@
+"""Tools that agents call: the server that offers them, and the keys of their records.
+
+Model Context Protocol, https://modelcontextprotocol.io/specification/2026-07-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from retrieve_cli.contracts.values import Json
+from retrieve_cli.frozen import Frozen
+
+TOOL, SERVER, ABOUT_SERVER = "tool", "server", "server_description"
+"""Metadata of a tool's record: its name and its server's, as the server has them, and the server's description."""
+DEFINITION, DIGEST = "definition", "definition_digest"
+"""The definition as the server sent it, an object that is no field to filter by; and the digest of its name,
+description and input schema."""
+APPROVAL, STALE = "approval", "stale"
+"""`changed` or `new` until the user approves the definition; the time since when the server has not answered."""
+
+
+class ToolServer(Frozen):
+    """A server of tools as a client's configuration has it, with variables (`${NAME}`) that are not resolved yet."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    """The program and its arguments; empty for a server with a `url`."""
+    environment: Mapping[str, str] = {}
+    folder: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = {}
+    description: str = ""
+
+
+def is_tool(metadata: Mapping[str, Json]) -> bool:
+    """Return True if metadata are those of a tool's record."""
+    return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata
