@@ -91,7 +91,7 @@ def approve(place: str, definitions: Definitions) -> None:
 
 
 def is_changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> bool:
-    """Return True if what is pinned of two definitions of one tool differs."""
+    """Return True if two definitions of one tool differ in description or schema."""
     return _digest(before) != _digest(after)
 
 
