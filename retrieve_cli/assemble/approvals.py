@@ -71,7 +71,7 @@ def approved(place: str) -> Definitions | None:
 
 
 def approve(place: str, definitions: Definitions) -> None:
-    """Keep definitions as approved, beside those of the server that are approved already.
+    """Keep definitions as approved, beside the approved ones of the server.
 
     Raises:
         RetrieveError: the folder of the user's state cannot be written.
