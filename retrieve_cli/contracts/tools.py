@@ -33,7 +33,7 @@ class ToolServer(Frozen):
 
 
 def is_tool(metadata: Mapping[str, Json]) -> bool:
-    """Return True if metadata are those of a tool's record."""
+    """Return True if metadata belong to the record of a tool."""
     return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata
 
 
