@@ -43,5 +43,15 @@ def fields_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def is_tool(metadata: Mapping[str, Json]) -> bool:
-    """Return True if metadata are those of a tool's record."""
+    """Return True if metadata belong to the record of a tool."""
     return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata
+
+
+def digest_of(name: str, description: str, schema: Json) -> str:
+    """Return the SHA-256 of a definition, 64 hexadecimal digits: of its canonical JSON, so that the order of keys does
+    not count."""
+    import json
+    from hashlib import sha256
+
+    text = json.dumps([name, description, schema], sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
