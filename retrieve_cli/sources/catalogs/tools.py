@@ -99,7 +99,7 @@ def _arguments(schema: Mapping[str, Json]) -> Iterator[str]:
 def _parts(
     node: Mapping[str, Json], root: Mapping[str, Json], seen: frozenset[str]
 ) -> Iterator[tuple[Mapping[str, Json], frozenset[str]]]:
-    """Yield a schema and those that it is put together from: items, alternatives, and what `$ref` leads to, once."""
+    """Yield a schema and its parts: items, alternatives, and what `$ref` leads to, once."""
     waiting = [(node, seen, 0)]
     number = 0
     while waiting and number < _MOST_ARGUMENTS:
