@@ -95,10 +95,13 @@ def is_changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> bool:
     return _digest(before) != _digest(after)
 
 
-def difference(name: str, before: Mapping[str, Json] | None, after: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the lines of a unified diff of two definitions of a tool; None: it is new."""
-    old, new = (_lines(definition) for definition in (before or {}, after))
-    yield from unified_diff(old, new, f"{name} (approved)", f"{name} (now)", lineterm="", n=_CONTEXT)
+def difference(
+    name: str, before: Mapping[str, Json], after: Mapping[str, Json], sides: tuple[str, str] = ("approved", "now")
+) -> Iterator[str]:
+    """Yield the lines of a unified diff of two definitions of a tool; an empty one of a tool that is new."""
+    old, new = _lines(before), _lines(after)
+    first, second = (f"{name} ({side})" for side in sides)
+    yield from unified_diff(old, new, first, second, lineterm="", n=_CONTEXT)
 
 
 def _lines(definition: Mapping[str, Json]) -> Sequence[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from retrieve_cli.assemble.approvals import PINNED, difference
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
+from retrieve_cli.contracts.tools import DEFINITION, is_tool
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -38,6 +40,8 @@ def compare(
         "records": {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")},
         "recipe": {key: {"from": old, "to": new} for key, (old, new) in recipe.items()},
     }
+    if tools := _tools(store, before.manifest.id, after.manifest.id, changes.changed):
+        found["tools"] = tools
     if queries:
         found["queries"] = _answers(store, settings, before.manifest.id, after.manifest.id, queries)
     return found
@@ -47,6 +51,22 @@ def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes
     """Return a generation, and the SHA-1 of the content of each record."""
     with open_generation(store, name) as generation:
         return generation, generation.contents_by_id()
+
+
+def _tools(store: Store, before: str, after: str, names: Sequence[str]) -> dict[str, Json]:
+    """Return the lines of a unified diff of each tool, among the changed records, whose definition differs."""
+    found: dict[str, Json] = {}
+    if not names:
+        return found
+    with open_generation(store, before) as old, open_generation(store, after) as new:
+        for name in names:
+            rows = [side.records[side.find_record(name)]["metadata"] for side in (old, new)]
+            if not all(map(is_tool, rows)):
+                continue
+            one, other = ({key: row[DEFINITION].get(key) for key in PINNED} for row in rows)
+            if one != other:
+                found[name] = list(difference(name, one, other, ("before", "after")))
+    return found
 
 
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from retrieve_cli.contracts import Json
@@ -14,6 +15,8 @@ from retrieve_cli.search.places import place_of
 
 _LISTED = 10
 """Ids that a line names."""
+_WIDEST, _MOST_LINES = 200, 40
+"""Characters of a line, and lines, of the diff of a tool's definition that are shown."""
 _LONG = 2000
 """Characters of a record's text that are shown."""
 
@@ -143,6 +146,11 @@ def diff_lines(view: Mapping[str, Json], noun: str) -> Iterator[str]:
             yield printable(f"{what:8} {listed}")
     for key, values in view["recipe"].items():
         yield printable(f"recipe   {key}: {shortened(str(values['from']))} → {shortened(str(values['to']))}")
+    for name, lines in islice(view.get("tools", {}).items(), _LISTED):
+        yield printable(f"tool     {shortened(name)}")
+        yield from (printable(f"  {shortened(line, _WIDEST)}") for line in lines[:_MOST_LINES])
+        if len(lines) > _MOST_LINES:
+            yield f"  … {figures.count(len(lines) - _MOST_LINES, 'more line')} (--json)"
     if queries := view.get("queries"):
         overlap = next(value for key, value in queries.items() if key.startswith("overlap@"))
         asked = figures.count(queries["asked"], "query", "queries")
