@@ -36,7 +36,7 @@ _NO_FIELDS = frozenset({DEFINITION, DIGEST, ABOUT_SERVER})
 
 
 def fields_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return metadata without those of a tool's record that are no fields to filter by or to show beside it."""
+    """Return metadata without the keys of a tool's record that are no fields to filter by or to show."""
     if not is_tool(metadata):
         return metadata
     return {key: value for key, value in metadata.items() if key not in _NO_FIELDS}

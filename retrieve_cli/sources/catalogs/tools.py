@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Final
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.tools import ABOUT_SERVER, DEFINITION, DIGEST, SERVER, TOOL
+from retrieve_cli.contracts.tools import ABOUT_SERVER, DEFINITION, DIGEST, SERVER, TOOL, digest_of
 from retrieve_cli.errors import UsageError, shortened
 from retrieve_cli.sources.catalogs.linked_catalog import too_deep
 from retrieve_cli.sources.values import first, strings
-from retrieve_cli.storage.manifest import canonical
 
 DEEPEST: Final = 60
 """Levels of a definition: a record, which has it in its metadata, may have 64."""
@@ -29,7 +27,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])
 def tool_item(definition: Mapping[str, Json], *, server: str = "", about: str = "") -> dict[str, Json]:
     """Return the object of a catalog for the definition of a tool.
 
-    `definition` is kept as it is; `about` is the description of the server. The id is `server/tool`, without a server
+    `definition` is kept unchanged; `about` is the description of the server. The id is `server/tool`, without a server
     the name of the tool.
 
     Raises:
@@ -59,7 +57,7 @@ def tool_item(definition: Mapping[str, Json], *, server: str = "", about: str = 
         ABOUT_SERVER: about,
         **{hint: hints[hint] for hint in _HINTS if isinstance(hints.get(hint), bool)},
         DEFINITION: definition,
-        DIGEST: sha256(canonical([name, description, schema])).hexdigest(),
+        DIGEST: digest_of(name, description, schema),
     }
     return {key: value for key, value in item.items() if value != ""}
 
@@ -117,7 +115,7 @@ def _parts(
 
 
 def _target(root: Mapping[str, Json], reference: str) -> Json:
-    """Return the part of a document that a local JSON pointer (RFC 6901) leads to; None if there is none."""
+    """Return the part of a document that a local JSON pointer (RFC 6901) leads to; None if nothing is there."""
     if not reference.startswith("#"):
         return None
     value: Json = root
