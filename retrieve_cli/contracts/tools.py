@@ -32,6 +32,16 @@ class ToolServer(Frozen):
     description: str = ""
 
 
+_NO_FIELDS = frozenset({DEFINITION, DIGEST, ABOUT_SERVER})
+
+
+def fields_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return metadata without the keys of a tool's record that are no fields to filter by or to show."""
+    if not is_tool(metadata):
+        return metadata
+    return {key: value for key, value in metadata.items() if key not in _NO_FIELDS}
+
+
 def is_tool(metadata: Mapping[str, Json]) -> bool:
     """Return True if metadata belong to the record of a tool."""
     return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata

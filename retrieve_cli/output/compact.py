@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms.tenants import KEYS
+from retrieve_cli.contracts.tools import fields_in
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.plain_text import one_line, percent, significant
@@ -123,7 +124,7 @@ def own_fields(record: Mapping[str, Json], names: Sequence[str], room: int) -> d
     """Return the fields of a record that have values: those named, by dotted paths too, or by default all, the shortest
     first; as many as fit into `room` characters, long texts cut."""
     own = {key: record.get(key) for key in ("license", "group", "keywords")}
-    own |= {**record.get("supporting_data", {}), **record["metadata"]}
+    own |= {**record.get("supporting_data", {}), **fields_in(record["metadata"])}
     own = {key: value for key, value in own.items() if key not in KEYS}
     shown: dict[str, Json] = {}
     for name in names or sorted(own, key=lambda name: len(_text(own[name]))):

@@ -6,16 +6,22 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Final
 
 from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.contracts.terms.licences import spdx_of
 from retrieve_cli.contracts.terms.modalities import modality_of
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
+from retrieve_cli.contracts.tools import is_tool
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.sources.values import ADDRESS, addresses, first, first_at, strings, value_at
 from retrieve_cli.storage.manifest import sha1
 
+_TOOL_WORDS: Final = "tool_words"
+"""Key of the words of a tool's name, which are its name in the text."""
+TOOL_TEXTS: Mapping[str, float] = {"tool_arguments": 1.0, "tool_server": 1.0}
+"""Texts of a tool's record, with their weights; `sources/catalogs/tools.py` makes them."""
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "identifier", "@id"),
     "name": ("name", "title"),
@@ -34,6 +40,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "body_sites": ("bodySite", "supportingData.bodySite"),
     "demo_url": ("runnableExample.url", "runnableExample", "demo_url", "supporting_data.demo_url"),
     "tenant": (),
+    **{name: (name,) for name in TOOL_TEXTS},
 }
 """Keys of a catalog that may hold each field, best first; a dot steps into an object or a list of objects."""
 
@@ -41,11 +48,12 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "name": 2.0,
     **dict.fromkeys("description domain features keywords category language".split(), 1.0),
     **dict.fromkeys("body_sites formats modalities dimensions".split(), 1.0),
+    **TOOL_TEXTS,
 }
 """Fields that make up a record's text, in this order; a weight of 0 removes a field from the text."""
 
 _LABELS = {"features": "Features", "keywords": "Keywords", "category": "Category", "language": "Language",
-           "body_sites": "Body sites"}  # fmt: skip
+           "body_sites": "Body sites", "tool_arguments": "Arguments", "tool_server": "Server"}  # fmt: skip
 _FORMAT_FIELDS = ("formats", "modalities", "dimensions")
 _LISTS = frozenset({"keywords", "features", "category", "language", "body_sites"})
 _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
@@ -188,6 +196,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     spellings = SPELLINGS if stored else fields.spellings
     values = {name: _gather(item, name, paths) for name, paths in spellings.items()}
     texts = item["texts"] if stored else {name: _field_text(name, values[name]) for name in fields.weights}
+    if not stored and is_tool(item):
+        texts["name"] = first(strings(item.get(_TOOL_WORDS))) or texts["name"]
     weights = fields.weights.items()
     pieces = tuple(Field(name, texts[name], weight) for name, weight in weights if weight > 0 and texts.get(name))
     text = compose(pieces)
@@ -218,7 +228,7 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         fields=pieces,
         supporting_data=_supporting_data(values),
         metadata=metadata,
-        unread=_unread(texts, fields.weights) if stored else _unread(item, fields.read),
+        unread=() if is_tool(metadata) else _unread(*((texts, fields.weights) if stored else (item, fields.read))),
     )
 
 
@@ -351,7 +361,7 @@ def _set_tenant(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[s
 def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
     """Return the keys of the object that are not shown elsewhere; BEIR's `metadata` is unfolded."""
     shown = {path for name in ("id", "name", "description", "url", "license", "keywords", "group")
-             for path in fields.spellings[name]}  # fmt: skip
+             for path in fields.spellings[name]}.union(TOOL_TEXTS, [_TOOL_WORDS])  # fmt: skip
     rest = {key: value for key, value in item.items() if key not in shown - {"codeRepository"}}
     inner = rest.pop("metadata", None)
     if isinstance(inner, Mapping):

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
+from retrieve_cli.contracts.tools import is_tool
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
@@ -214,7 +215,7 @@ class CatalogReading(Frozen):
         """
         inferred = False
         if not fields.configured:
-            renames = infer(item for item in first if not is_stored(item))
+            renames = infer(item for item in first if not (is_stored(item) or is_tool(item)))
             fields, inferred = replace(fields, renames=renames), bool(renames)
         items, key = [as_renamed_item(item, fields) for item in first], None
         if column:
