@@ -53,7 +53,7 @@ def check_arguments(tool: str, schema: Json, arguments: Mapping[str, Json]) -> N
     validator = extend(base, keywords)(schema, registry=Registry())
     try:
         faults = [_fault(error) for error in islice(validator.iter_errors(dict(arguments)), _FAULTS)]
-    except Exception as error:  # a schema that is none fails anywhere
+    except Exception as error:  # a faulty schema fails anywhere
         hint = "its server is asked only with arguments that fit: report it to the author of the tool"
         raise UsageError(
             f"the schema of {printable(tool)} cannot be used ({type(error).__name__})", hint=hint
