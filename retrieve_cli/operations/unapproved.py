@@ -27,7 +27,7 @@ class UnapprovedTool(NamedTuple):
     """Identity of its server, as approvals name it."""
     definition: Mapping[str, Json]
     before: Mapping[str, Json]
-    """The approved definition; empty if there is none."""
+    """The approved definition; empty for a new tool."""
 
     def lines(self) -> Iterator[str]:
         """Yield the difference to decide on; of a new tool, its whole definition."""
