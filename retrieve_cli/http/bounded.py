@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 
 import httpx2
 
-from retrieve_cli.http.limits import Allowance
-from retrieve_cli.http.secrets import Secret
+from retrieve_cli.http.limits import ByteAllowance
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, allowance: Allowance) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, allowance: ByteAllowance) -> None:
         self._inner, self._allowance = inner, allowance
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -23,20 +22,16 @@ class _Counted(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def bounded_client(headers: Mapping[str, Secret], *, allowance: Allowance, seconds: float) -> httpx2.AsyncClient:
-    """Return a client whose answers use up the allowance while they arrive; compressed ones are rejected, because their
-    size would not tell how much memory they take."""
+def bounded_client(headers: Mapping[str, str], *, allowance: ByteAllowance, seconds: float) -> httpx2.AsyncClient:
+    """Return a client whose answers use up the allowance while they arrive. A compressed one is rejected: its size does
+    not tell how much memory it takes."""
 
     async def count(response: httpx2.Response) -> None:
         allowance.status = response.status_code
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise httpx2.DecodingError("the answer is compressed, which was not asked for")
+            raise httpx2.DecodingError("the answer is compressed, although that was not asked for")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Counted(response.stream, allowance)
 
-    revealed = {name: value.reveal() for name, value in headers.items()}
-    return httpx2.AsyncClient(
-        headers={**revealed, "Accept-Encoding": "identity"},
-        timeout=seconds,
-        event_hooks={"response": [count]},
-    )
+    sent = {**headers, "Accept-Encoding": "identity"}
+    return httpx2.AsyncClient(headers=sent, timeout=seconds, event_hooks={"response": [count]})

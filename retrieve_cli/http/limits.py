@@ -50,7 +50,7 @@ class TooMuchSent(Exception):
     """A server sent more than it may."""
 
 
-class Allowance:
+class ByteAllowance:
     """Bytes that a server may still send, in all of its answers together."""
 
     def __init__(self, most: int) -> None:
