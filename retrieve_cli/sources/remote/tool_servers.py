@@ -133,7 +133,7 @@ def call(
 ) -> dict[str, Json]:
     """Call a tool and return the result as the server sent it, an object as in the protocol: `content`, `isError` …
 
-    `check` is given the definition that the server has now, in the same conversation, before the call; what it raises
+    `check` is given the current definition, in the same conversation, before the call; an error that it raises
     ends the conversation.
 
     Raises:
