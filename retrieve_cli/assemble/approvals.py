@@ -59,15 +59,17 @@ def pinned(place: str, definitions: Definitions) -> Mapping[str, str]:
 
 
 def approved(place: str) -> Definitions | None:
-    """Return the approved definitions of a server; None if it was never seen, or its file is damaged."""
+    """Return the approved definitions of a server; None if it was never seen, and none if its file is damaged."""
     from retrieve_cli.untrusted.files import read_text
 
     try:
         state = json.loads(read_text(_file(place), limit=_LARGEST))
-    except (OSError, ValueError, RecursionError, UsageError):
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, RecursionError, UsageError):
+        return {}
     tools = state.get("tools") if isinstance(state, dict) and state.get("version") == _VERSION else None
-    return tools if isinstance(tools, dict) else None
+    return tools if isinstance(tools, dict) else {}
 
 
 def approve(place: str, definitions: Definitions) -> None:
