@@ -6,9 +6,9 @@ The function catalogs and software registries of `../shared/data` become definit
 index a set and one of all sets (`pooled`). Every query is a call of MCP's `search_tools`, counted as a client passes it
 on: the content, with the tokenizer.json of the model that reads it (`--tokenizer`) or a bound that is never below. Of
 the judged queries every n-th is asked, at most `--queries` a set. Printed as tables of Markdown: hits and nDCG@5 beside
-BM25, vectors, their fusion by ranks (RRF), and a regular expression of the words of the query over names and descriptions;
-the tokens of all tools in the prompt; the share of nDCG@10 that an answer of ten keeps within few tokens; and an agent
-that searches at most three times. Ends with 1 if a limit is missed.
+BM25, vectors, RRF of both, and a regular expression of the words of the query over names and descriptions; the tokens
+of all tools in the prompt; the share of nDCG@10 that an answer of ten keeps within few tokens; and an agent that
+searches at most three times. Ends with 1 if a limit is missed.
 """
 
 import argparse
