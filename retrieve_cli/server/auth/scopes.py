@@ -20,6 +20,7 @@ SCOPES: Mapping[str, str] = {
     "documents:write": "add and delete documents",
     "index:admin": "sync, roll back and verify the index",
     "metrics": "read the metrics of the server",
+    "tools:call": "call the tools of other servers that `mcp.allow` names",
     "web": "search the web and literature, which sends queries to others",
 }
 WHOLE_INDEX = ("index:admin", "metrics")
