@@ -6,6 +6,7 @@ Model Context Protocol, https://modelcontextprotocol.io/specification/2026-07-28
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.frozen import Frozen
@@ -20,7 +21,8 @@ APPROVAL, STALE = "approval", "stale"
 
 
 class ToolServer(Frozen):
-    """A server of tools as a client's configuration has it, with variables (`${NAME}`) that are not resolved yet."""
+    """A server of tools as a client's configuration has it, with variables that are not resolved yet: `${NAME}`,
+    `${NAME:-default}`; `$$` is a dollar sign."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -29,7 +31,15 @@ class ToolServer(Frozen):
     folder: str | None = None
     url: str = ""
     headers: Mapping[str, str] = {}
+    transport: Literal["http", "sse"] = "http"
+    """Protocol of a server with a `url`."""
     description: str = ""
+    only: tuple[str, ...] = ()
+    """Tools that are read; empty for all."""
+    without: tuple[str, ...] = ()
+    """Tools that are not read."""
+    problem: str = ""
+    """Why it can be neither started nor contacted, as a sentence; empty if it can."""
 
 
 _NO_FIELDS = frozenset({DEFINITION, DIGEST, ABOUT_SERVER})

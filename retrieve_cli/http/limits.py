@@ -46,6 +46,25 @@ class Clock(Frozen):
         return min(self.idle_s, remaining)
 
 
+class TooMuchSent(Exception):
+    """A server sent more than it may."""
+
+
+class ByteAllowance:
+    """Bytes that a server may still send, in all of its answers together."""
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+        self.status = 0
+        """Status of the last answer over HTTP."""
+
+    def take(self, count: int) -> None:
+        """Count bytes as received. Raises: TooMuchSent: they are too many."""
+        self.left -= count
+        if self.left < 0:
+            raise TooMuchSent
+
+
 def limit_size(pieces: Iterable[bytes], most: int, too_large: Callable[[], Exception]) -> Iterator[bytes]:
     """Yield the pieces; raise the error from `too_large` as soon as they have more than `most` bytes."""
     for piece in pieces:
