@@ -63,7 +63,8 @@ class ToolCaller:
 
     def _expect_allowed(self, server: str, tool: str) -> None:
         """Raise Forbidden if the configuration does not allow a tool."""
-        if not any(fnmatchcase(name, one) for one in self._live.settings.mcp.allow for name in (server, f"{server}/{tool}")):
+        allowed, names = self._live.settings.mcp.allow, (server, f"{server}/{tool}")
+        if not any(fnmatchcase(name, pattern) for pattern in allowed for name in names):
             message = f"{quoted(f'{server}/{tool}')} is not in `mcp.allow`"
             raise Forbidden(message, hint="ask the operator to allow it in config.yaml, by server or by server/tool")
 
