@@ -104,7 +104,6 @@ KINDS: Mapping[int, str] = {
     403: "forbidden",
     404: "not_found",
     405: "method",
-    408: "timeout",
     413: "too_large",
     421: "host",
     500: "internal",
