@@ -70,11 +70,12 @@ class ToolText(Frozen):
 
     @property
     def _heading(self) -> str:
-        """The title with the words of the name, unless the title has them."""
+        """The title with the words of the name, unless the title has their letters."""
         words = _plain(self.name)
-        if not self.title or words_of(self.title) == words_of(words):
-            return self.title or words
-        return f"{self.title} ({words})"
+        letters, known = (words_of(text).replace(" ", "") for text in (words, self.title))
+        if letters in known:
+            return self.title
+        return f"{self.title} ({words})" if self.title else words
 
 
 def tool_item(definition: Mapping[str, Json], *, server: str = "", about: str = "") -> dict[str, Json]:
