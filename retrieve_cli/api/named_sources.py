@@ -11,7 +11,7 @@ from shlex import join, quote
 from typing import NamedTuple
 
 from retrieve_cli.assemble.documents import suffixes
-from retrieve_cli.assemble.sources import TABLES, names_servers
+from retrieve_cli.assemble.sources import TABLES, describes_api, names_servers
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.config.trust import outside
 from retrieve_cli.config.values import place_name
@@ -111,7 +111,8 @@ def _of_word(word: str) -> Named:
     if suffix in _DOCUMENTS and not _begins_like_json(named.path):
         hint = f"name its folder: retrieve build {quote(str(named.path.parent))}"
         raise UsageError(f"{word} is a single document; documents are read by the folder", hint=hint)
-    if suffix in (*_ARCHIVES, *_CATALOGS, *TABLES) or not named.path.is_file() or _begins_like_json(named.path):
+    is_catalog = suffix in (*_ARCHIVES, *_CATALOGS, *TABLES) or not named.path.is_file()
+    if is_catalog or _begins_like_json(named.path) or describes_api(named.path):
         return Named("catalog", named.path)  # what is wrong with it is said by the catalog itself
     raise UsageError(
         f"{word} is neither a catalog (JSON Lines, JSON-LD or a table) nor a folder of documents",

@@ -17,7 +17,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.contracts.models import EmbeddingWorkers
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.frozen import Frozen, asdict, replace
 from retrieve_cli.retrieval.retrievers.retriever import IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
@@ -68,6 +68,8 @@ class Parts(Frozen, eq=False):
     """Keys that shape the index, unless they are at their default."""
     prefixes: Mapping[str, str] = {}
     """Sources of the prefixes of queries and passages, if there are any."""
+    about: Mapping[str, str] = {}
+    """Name and description of the index that the configuration has."""
     workers: Callable[[Callable[[str], None]], EmbeddingWorkers | None] = lambda _: None
     """Function that returns the workers by which texts are encoded, given what receives notices; None without
     workers."""
@@ -126,6 +128,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         keeps_tokens=keeps_tokens,
         workers=partial(workers_for, settings, encoder, building.sparse, keeps_tokens),
         settings=indexed(settings),
+        about={key: text for key, text in asdict(settings.about).items() if text},
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         graph_card=graph.card(settings),
         document_cards=documents.cards_of,

@@ -129,6 +129,17 @@ def with_known_keys(
         yield dict(renamed(reading.keyed(row), renames)) if isinstance(row, dict) else row
 
 
+def describes_api(path: Path) -> bool:
+    """Return True for a file of YAML that describes an API, whose operations are the records of a catalog."""
+    from retrieve_cli.sources.catalogs.tables import table_of
+
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return False
+    with suppress(OSError):
+        return table_of(path) is not None
+    return False
+
+
 def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
     """Yield the rows of a table: number, JSON, and the reason if it cannot be read.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from retrieve_cli.contracts import Encoder, Tokenizer
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import STEP_FAILURES, Unavailable
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 
 
 class Counter(Frozen):
@@ -46,20 +47,37 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
     return Counter(rule or model.card.name, model.tokenizer)
 
 
+def most_tokens(encoder: Callable[[], Encoder] | None = None) -> Callable[[str], int]:
+    """Return a function that counts the tokens of a text for a model whose tokenizer is not known: by the tokenizer of
+    an encoder, or else of the default one, if it is here; or else by bytes, of which a token has at least one."""
+    try:
+        tokenizer = encoder().tokenizer if encoder else None
+    except STEP_FAILURES:
+        tokenizer = None
+    known = tokenizer if isinstance(tokenizer, ModelTokenizer) else _default()
+    return (lambda text: len(text.encode("utf-8", "replace"))) if known is None else known.most
+
+
 def whole_words(encoder: Encoder | None) -> Callable[[str], bool]:
     """Return a function that tells if a word is whole in the vocabulary of an encoder; the vocabulary of the default
     encoder, if it is here, counts where there is no other."""
-    from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
-    from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
-
     tokenizer = None if encoder is None else encoder.tokenizer
-    if not isinstance(tokenizer, ModelTokenizer):
-        try:
-            tokenizer = ModelTokenizer.read(locate(DEFAULT_MODEL).path / "tokenizer.json", lowercase=True)
-        except Unavailable:
-            return lambda _: False
-    words, around = tokenizer, tokenizer.special_tokens
+    words = tokenizer if isinstance(tokenizer, ModelTokenizer) else _default()
+    if words is None:
+        return lambda _: False
+    around = words.special_tokens
     return lambda word: len(words.ids([word], max_tokens=_TOKENS).ids[0]) == 1 + around
+
+
+@cache
+def _default() -> ModelTokenizer | None:
+    """The tokenizer of the default encoder; None if it is not on this machine."""
+    from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
+
+    try:
+        return ModelTokenizer.read(locate(DEFAULT_MODEL).path / "tokenizer.json", lowercase=True)
+    except Unavailable:
+        return None
 
 
 _TOKENS = 16
@@ -68,6 +86,4 @@ _TOKENS = 16
 @lru_cache(maxsize=2)
 def _kept(file: Path, *_: int) -> Tokenizer:
     """The tokenizer in a file in this state: a server asks for it with each request, and one takes a second to read."""
-    from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
-
     return ModelTokenizer.read(file)

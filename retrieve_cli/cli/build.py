@@ -59,6 +59,10 @@ def build(
     exclude: Annotated[
         list[str] | None, option("--exclude", "Skip files and folders, as in .gitignore; repeatable.", "PATTERN")
     ] = None,
+    name: Annotated[str | None, option("--name", "Name of the index, for agents that have several.", "TEXT")] = None,
+    describe: Annotated[
+        str | None, option("--describe", "Description of the index; default: made from its contents.", "TEXT")
+    ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
     max_fail: MaxFail = None,
@@ -79,6 +83,7 @@ def build(
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = shared.over(settings, "executors", workers=workers, executor=executor)
+    settings = shared.over(settings, "about", name=name, description=describe)
     named = [*named_sources(sources or (), catalog or (), docs_dir or ()), *servers_of(mcp or ())]
     entries = excluding(_entries(shared, settings, named), exclude or ())
     if dry_run:

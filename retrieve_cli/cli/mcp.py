@@ -54,7 +54,7 @@ def mcp(
     *,
     shared: Shared,
 ) -> None:
-    """Answer an MCP client on standard input and output: search, fetch, list_fields and explain.
+    """Answer an MCP client on standard input and output: tools that search documents, records and tools of servers.
 
     The client starts it: `claude mcp add retrieve -- retrieve mcp --artifacts /path/to/artifacts`. `retrieve serve`
     answers the same over HTTP, at /mcp. A new generation of the index is opened once it is published. With --server,

@@ -58,6 +58,13 @@ class SourcesSettings(SettingsSection):
     list: Sequence[SourceSetting] = []
 
 
+class AboutSettings(SettingsSection):
+    """Name and description of the index, for agents and people who choose among several; null: from its contents."""
+
+    name: str | None = None
+    description: str | None = None
+
+
 class FreshnessSettings(SettingsSection):
     """Consequence for a query if its sources have changed since the build."""
 

@@ -14,6 +14,7 @@ from retrieve_cli.config.bounds import LARGEST, SettingsSection, key
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,
+    AboutSettings,
     Bm25Settings,
     BuildSettings,
     CatalogSettings,
@@ -65,6 +66,7 @@ __all__ = [
     "LARGEST",
     "MARKERS",
     "STRATEGIES",
+    "AboutSettings",
     "Bm25Settings",
     "BoostSettings",
     "BudgetSettings",
@@ -162,6 +164,7 @@ class Settings(SettingsSection):
     """Settings by section."""
 
     sources: SourcesSettings = key(SourcesSettings(), changes="neither")
+    about: AboutSettings = key(AboutSettings(), changes="neither")
     freshness: FreshnessSettings = key(FreshnessSettings(), changes="neither")
     catalog: CatalogSettings = key(CatalogSettings(), changes="index")
     docs: DocsSettings = key(DocsSettings(), changes="index")

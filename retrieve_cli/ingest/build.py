@@ -128,8 +128,8 @@ def apply(
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
-            built = {"sources": intake.origins, "changes": changes.counts, "settings": dict(parts.settings)}
-            built |= {"version": __version__} | ({"prefixes": dict(parts.prefixes)} if parts.prefixes else {})
+            built = {"sources": intake.origins, "changes": changes.counts, "version": __version__}
+            built |= noted(parts, last)
             current = _publish(intake, scratch, store, built, push=push, reuse=reuse)
             status = "partial" if rejected else "unchanged" if current == former else "published"
         store.write_quarantine(rejected)  # not before: what is listed there counts as reported
@@ -156,6 +156,14 @@ def apply(
         notices=intake.notices.on_keys,
         same=status != "failed" and current == former,
     )
+
+
+def noted(parts: Parts, last: Manifest | None) -> dict[str, Json]:
+    """Return settings for a manifest: keys that shape the index, origins of prefixes, and its name and description,
+    which it keeps from the last one unless the configuration has others."""
+    about = {**(last.built.get("about", {}) if last else {}), **parts.about}
+    named = {"prefixes": dict(parts.prefixes), "about": about}
+    return {"settings": dict(parts.settings), **{key: value for key, value in named.items() if value}}
 
 
 def _publish(

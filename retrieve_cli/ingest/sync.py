@@ -20,7 +20,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import apply, contents_before, push_for
+from retrieve_cli.ingest.build import apply, contents_before, noted, push_for
 from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
@@ -259,8 +259,8 @@ class Sync:
         keys = ("fields", "inferred", "key", "reading")
         mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
-        noted = [origin_of(*each) for each in seen]
-        built = {**manifest.built, "sources": noted, "settings": dict(self._parts.settings)}
+        sources = [origin_of(*each) for each in seen]
+        built = {**manifest.built, "sources": sources, **noted(self._parts, manifest)}
         if built != manifest.built:
             try:
                 self._store.note(replace(manifest, built=built))

@@ -1,4 +1,4 @@
-"""Status of the index: all of its parts for programs, eight lines for people; and the generations in its engines."""
+"""Status of the index: all of its parts for programs, nine lines for people; and the generations in its engines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, printable, shortened
 from retrieve_cli.frozen import asdict
+from retrieve_cli.search.about import about_of
 from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.storage.records import columns
 from retrieve_cli.storage.store import Store
@@ -29,9 +30,11 @@ _SOURCES = 3
 
 def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[str, Json]:
     """Return the parts of the current generation, and the pipeline that answers queries."""
-    manifest = generation.manifest
+    manifest, about = generation.manifest, about_of(generation, None)
     return {
         "generation": manifest.id,
+        "name": about.name,
+        "description": about.description,
         "artifacts": str(artifacts),
         "records": len(generation.records),
         "chunks": len(generation.chunks),
@@ -84,7 +87,7 @@ def _columns(generation: Generation) -> dict[str, Json]:
 
 
 def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
-    """Return the eight lines of a status, and one on formats if any has a parser; all but that one and those with paths
+    """Return the nine lines of a status, and one on formats if any has a parser; all but that one and those with paths
     are at most `width` columns wide."""
     store, built, sources = Store(Path(view["artifacts"])), view["built"], view["sources"]
     rejected = f"{figures.count(view['rejected'], 'item')}, listed in {store.quarantine}"
@@ -99,6 +102,7 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     contents = ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
     lines = {
         "index": f"{view['artifacts']}, generation {view['generation']}",
+        "about": ": ".join(filter(None, (view["name"], view["description"]))),
         "contents": f"{contents}, {figures.count(view['chunks'], 'chunk')}{links}",
         **_formats_line(view.get("formats", {})),
         "sources": f"{_sources(sources)}; read {_moment(built.get('at'))}",

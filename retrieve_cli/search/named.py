@@ -1,11 +1,15 @@
-"""Queries that are lists of names, such as `pydicom, nibabel and ITK-SNAP`: each of the named records is wanted."""
+"""Queries that name records: by a list of names, such as `pydicom, nibabel and ITK-SNAP`, or by identifiers of tools
+anywhere, as in `use git_status, then git_commit`. Each of the named records is wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts.terms.words import has_words
+from retrieve_cli.contracts.tools import SERVER, TOOL, is_tool
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.records.view import RecordView
@@ -14,11 +18,60 @@ _SEPARATORS = (",", ";", "\n", " and ", " & ")
 _BETWEEN = frozenset({"and", "&", "or"})
 _FEWEST = 3
 """Names of a list that has blanks alone between them."""
-_MOST_WORDS = 100
+_MOST_WORDS, _LONGEST_TEXT = 100, 20_000
 _LONGEST = 6
 """Words of a name."""
 _RARE = 0.01
 """Share of the rows up to which a word is rare: without commas, most of the words of a list are."""
+_TOKEN = re.compile(r"`[^`]+`|\"[^\"]+\"|[^\s`\"]+")
+_IDENTIFIER = re.compile(r"[^\W_](?:[_/.-]|(?<=[^\W\d_A-Z])(?=[A-Z]))")
+"""An inner sign or capital, which an ordinary word does not have."""
+_SIGNS, _QUOTES = ".,;:!?()[]{}<>*", "`\"'‘’“”"
+_MOST_TOOLS = 100
+"""Most tools of one name."""
+
+
+def named_tools(view: RecordView, text: str) -> tuple[int, ...]:
+    """Return the rows of the visible tools that a text names by `tool` or `server/tool`, in its order and in any case.
+
+    A name that looks like a word has to be quoted, or the whole text.
+    """
+    rows: dict[int, None] = {}
+    column = None
+    for name in dict.fromkeys(_identifiers(text)):
+        if (column := column or view.columns.column(TOOL)) is None:
+            return ()
+        rows |= dict.fromkeys(_tools_named(view, name))
+    return tuple(rows)
+
+
+def _identifiers(text: str) -> Iterator[str]:
+    """Yield the parts of a text that may be names of tools."""
+    tokens = list(islice(_TOKEN.finditer(text[:_LONGEST_TEXT]), _MOST_WORDS))
+    if len(tokens) == 1 or "/" in text:
+        yield text.strip()
+    for token in tokens:
+        word = token[0].strip(_SIGNS)
+        is_quoted = len(word) > 2 and word[0] in _QUOTES and word[-1] in _QUOTES
+        if is_quoted or len(tokens) == 1 or _IDENTIFIER.search(word):
+            yield word.strip(_QUOTES).strip()
+
+
+def _tools_named(view: RecordView, name: str) -> list[int]:
+    """Return the rows of the tools with a name, or with an id, or a server and a name, joined by a slash."""
+    for field, value in ((TOOL, name), ("id", name), (TOOL, name.rpartition("/")[2])):
+        column = view.columns.column(field)
+        near = [] if column is None else column.records_with(value)[:_MOST_TOOLS]
+        if rows := [row for row in near if _is_named(view.generation.records[row], name)]:
+            return rows
+    return []
+
+
+def _is_named(record: Any, name: str) -> bool:
+    metadata, folded = record["metadata"], name.casefold()
+    tool = str(metadata.get(TOOL)).casefold()
+    names = (tool, f"{metadata.get(SERVER)}/{tool}".casefold(), record["id"].casefold())
+    return is_tool(metadata) and folded in names
 
 
 def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tuple[int, ...]:

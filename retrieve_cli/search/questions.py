@@ -108,7 +108,7 @@ class RequestReader:
                 asked[0],
                 also=tuple(asked[1:]),
                 lists=lists,
-                named=() if lists else self._names(tagged.text, access.visible, records),
+                named=() if lists else self._names(request.text, tagged.text, access.visible, records),
                 records=records,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
@@ -128,9 +128,10 @@ class RequestReader:
             files=files,
         )
 
-    def _names(self, text: str, view: RecordView, records: Mask | None) -> tuple[int, ...]:
-        """Return the rows of the records that a text lists by their names, if they may be found."""
-        from retrieve_cli.search.named import named_records
+    def _names(self, typed: str, text: str, view: RecordView, records: Mask | None) -> tuple[int, ...]:
+        """Return the rows of the tools that a text names as `typed`, or else of the records that it lists by their
+        names, if they may be found."""
+        from retrieve_cli.search.named import named_records, named_tools
 
         def lexical() -> Any:
             indexes: Mapping[str, Any] = self._indexes or {}
@@ -138,7 +139,7 @@ class RequestReader:
                 return next((indexes[one.name] for one in loadable(indexes) if one.role == "lexical"), None)
             return None
 
-        rows = named_records(view, text, lexical)
+        rows = named_tools(view, read_tags(typed).text) or named_records(view, text, lexical)
         return rows if records is None else tuple(row for row in rows if records[row])
 
     def _examples(self, request: Request, access: Access) -> tuple[Access, tuple[int, ...], tuple[int, ...]]:

@@ -16,6 +16,7 @@ from retrieve_cli.contracts.terms.words import WORD, fold, has_words, is_plain, 
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.operators import read_operators
+from retrieve_cli.search.named import named_tools
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Analyzer, Mask, Rows
@@ -74,8 +75,9 @@ class WordSearch:
             return is_option
 
         found = read_operators(text.text, is_value=is_value, is_text=is_text)
-        phrases = tuple(each for each in found.phrases if self.having(f'"{each}"', view).is_possible)
-        problems = [_NOWHERE.format(quoted(phrase)) for phrase in found.phrases if phrase not in phrases]
+        required = [phrase for phrase in found.phrases if not named_tools(view, phrase)]
+        phrases = tuple(phrase for phrase in required if self.having(f'"{phrase}"', view).is_possible)
+        problems = [_NOWHERE.format(quoted(phrase)) for phrase in required if phrase not in phrases]
         problems += [_OPTION.format(word, word[1:]) for word in dashed]
         return replace(
             text,

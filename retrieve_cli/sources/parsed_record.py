@@ -14,6 +14,8 @@ from retrieve_cli.sources.values import first, strings
 
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
 """Metadata that become fields of the record itself."""
+_SKILL = "SKILL.md"
+"""A file whose front matter has the name of a skill of an agent, https://agentskills.io/specification."""
 
 
 def parsed_record(
@@ -22,7 +24,8 @@ def parsed_record(
     """Return the record of a document, or the reason why it is rejected. `path` is its path within its folder, `source`
     the name of its file in the index if that differs, `line` its number there."""
     metadata = {**parsed.metadata, **_prefixed(parsed.metadata, id_.removesuffix(path))}
-    title = (first(strings(metadata.get("title"))) or parsed.title or Path(path).stem)[:LONGEST_NAME]
+    named = [metadata.get("title"), metadata.get("name") if Path(path).name == _SKILL else None]
+    title = (first(strings(named)) or parsed.title or Path(path).stem)[:LONGEST_NAME]
     text, layout = with_summary(parsed, title)
     if not any(char.isalnum() for char in text):
         return "it has no text"

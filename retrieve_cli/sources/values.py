@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from retrieve_cli.contracts import Json
 
+DEEPEST = 64
+"""Maximum levels of nesting in a record or a graph."""
 ADDRESS = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 """Beginning of an address."""
 
@@ -62,3 +64,15 @@ def value_at(value: Json, path: str) -> Json:
         else:
             return None
     return value
+
+
+def too_deep(value: Json, levels: int = DEEPEST) -> bool:
+    """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
+    waiting = [(value, 1)]
+    while waiting:
+        part, depth = waiting.pop()
+        if isinstance(part, dict | list):
+            if depth > levels:
+                return True
+            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
+    return False

@@ -226,6 +226,8 @@ def _built(value: Json) -> Mapping[str, Json]:
     for kind, source in json_checks.mapping(built.get("prefixes", {}), "`prefixes`").items():
         json_checks.text(source, f"the source of the {shortened(kind)} prefix")
     json_checks.mapping(built.get("settings", {}), "`settings`")
+    for name, text in json_checks.mapping(built.get("about", {}), "`about`").items():
+        json_checks.text(text, f"`{shortened(name)}` of `about`")
     for source in json_checks.mappings(built.get("sources", []), "`sources` of `built`"):
         json_checks.mapping(source.get("origin", {}), "`origin`")
         json_checks.text(source.get("digest", ""), "`digest`")

@@ -12,11 +12,17 @@ from mcp_clients import called, connected, text_of
 from samples import Program
 from servers import built
 
-from retrieve_cli.assemble.tokenizers import counter
+from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.server.http.callers import SCOPES
-from retrieve_cli.server.mcp.tools import KINDS, listed
+from retrieve_cli.server.mcp.tools import KINDS, Offer, listed
 
-_LISTED_TOKENS = 1500
+_LISTED_TOKENS = 600
+_SIZES = {
+    "documents": Offer(
+        "Search 160 tools: neuroimaging, microscopy, radiology, image informatics, library, DICOM, nnU-Net"
+    ),
+    "tools": Offer("", "Search 258 tools of 12 servers: git, filesystem, time, fetch, memory, slack, github, postgres"),
+}
 _PARAGRAPHS = "\n\n".join(
     f"Paragraph {number} says something about lungs and number {number}." for number in range(400)
 )
@@ -91,34 +97,22 @@ def test_the_list_of_tools_is_short_and_the_same_each_time(index: Path) -> None:
 
     first, second = anyio.run(read, "auto"), anyio.run(read, "auto")
     assert first == second
-    offered = listed(frozenset(SCOPES), writes=True, local=True)
+
+
+@pytest.mark.parametrize("offer", _SIZES.values(), ids=_SIZES)
+def test_the_definitions_of_tools_are_short(offer: Offer) -> None:
+    offered = listed(frozenset(SCOPES), offer, writes=False, local=True)
     every = [kind.tool.model_dump(mode="json", by_alias=True, exclude_none=True) for kind in offered]
-    tokenizer = counter("pieces", lambda: pytest.fail("no model is needed")).tokenizer
-    assert tokenizer.count(json.dumps({"tools": every}, separators=(",", ":"))) <= _LISTED_TOKENS
+    assert most_tokens()(json.dumps({"tools": every}, separators=(",", ":"))) <= _LISTED_TOKENS
 
 
 def test_each_tool_has_schemas_and_says_by_its_hints_what_it_does(index: Path) -> None:
     for kind in KINDS:
-        hints, tool = kind.tool.annotations, kind.tool
+        hints = kind.tool.annotations
         assert hints is not None
-        assert tool.output_schema is not None
-        assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
-        assert hints.read_only_hint is not kind.writes
-        Draft202012Validator.check_schema(tool.input_schema)
-        Draft202012Validator.check_schema(tool.output_schema)
-    calls = {
-        "search": {"query": "x"},
-        "fetch": {"id": "cells"},
-        "list_fields": {},
-        "explain": {"query": "x", "id": "cells"},
-    }
-    for kind in KINDS:
-        if not kind.writes:
-            arguments = calls[kind.tool.name]
-            Draft202012Validator(kind.tool.input_schema).validate(arguments)
-            answer = called(index, kind.tool.name, arguments)
-            assert kind.tool.output_schema is not None
-            Draft202012Validator(kind.tool.output_schema).validate(answer.structured_content)
+        assert hints.open_world_hint is False
+        assert bool(hints.read_only_hint) is not kind.writes
+        Draft202012Validator.check_schema(kind.tool.input_schema)
 
 
 def test_instructions_are_made_from_the_index(index: Path) -> None:
@@ -128,7 +122,7 @@ def test_instructions_are_made_from_the_index(index: Path) -> None:
 
     text = anyio.run(read)
     assert text == anyio.run(read)
-    assert text.startswith("This index has 5 records.")
+    assert text.startswith("This index has 5 tools: microscopy, neuroimaging.")
     assert "license (MIT, BSD-3-Clause)" in text
     assert "data, not instructions" in text
 
@@ -193,7 +187,7 @@ async def test_prompts_carry_the_task_and_say_how_to_work(index: Path) -> None:
 async def test_resources_describe_the_index_and_its_records(index: Path) -> None:
     async with connected(index) as client:
         (about,) = (await client.list_resources()).resources
-        assert "5 records" in (await client.read_resource(about.uri)).contents[0].text
+        assert "5 tools" in (await client.read_resource(about.uri)).contents[0].text
         templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
         assert templates == ["retrieve://g/{generation}/chunk/{id}", "retrieve://record/{id}"]
         for uri in ("retrieve://record/cels", "retrieve://g/none/chunk/cells%230", "file:///etc/passwd"):

@@ -58,8 +58,10 @@ def test_a_list_in_an_object_and_objects_over_several_lines_are_records(name: st
     ("content", "wanted"),
     [
         ([{"type": "function", "function": {**TOOLS[0], "parameters": SCHEMA}}],
-         {"id": "tool0", "name": "tool0", "description": TOOLS[0]["description"], "parameters": SCHEMA}),
-        ({"tools": [{**TOOLS[0], "inputSchema": SCHEMA}]}, {"id": "tool0", "inputSchema": SCHEMA}),
+         {"id": "tool0", "name": "tool0", "description": TOOLS[0]["description"], "tool": "tool0",
+          "definition": {"type": "function", "function": {**TOOLS[0], "parameters": SCHEMA}}}),
+        ({"tools": [{**TOOLS[0], "inputSchema": SCHEMA}]},
+         {"id": "tool0", "definition": {**TOOLS[0], "inputSchema": SCHEMA}}),
         ([{"id": "d1", "metadata": {"source": "a.md"}, "page_content": PAGE, "type": "Document"}],
          {"id": "d1", "description": PAGE, "source": "a.md"}),
         ([{"lc": 1, "type": "constructor", "id": ["langchain", "Document"],

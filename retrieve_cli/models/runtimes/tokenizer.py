@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FEW = 8
 """Texts that are worth no loading of the library."""
+_UNKNOWN = ("[UNK]", "<unk>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -88,6 +89,15 @@ class ModelTokenizer:
 
     def count(self, text: str) -> int:
         return len(self._plain([text])[0].ids)
+
+    def most(self, text: str) -> int:
+        """Return the number of tokens of a text, each unknown one as the bytes of its characters: a model with another
+        vocabulary has no more of them than that."""
+        text = readable(text)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        unknown = {self.entries.get(name) for name in _UNKNOWN}
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return sum(len(text[slice(*places)].encode()) if token in unknown else 1 for token, places in pairs)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """`count` of each text, counted side by side."""

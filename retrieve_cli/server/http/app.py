@@ -25,7 +25,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     files.router,
     index.router,
     web.router,
-    lambda state: state.models.router(state.callers),
+    lambda state: state.models.router(state.callers, partial(index.about, state)),
     health.router,
     mcp.router,
     health.metrics_router,

@@ -14,6 +14,7 @@ from retrieve_cli.api.documents import index_of
 from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.search.about import about_of
 from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
@@ -97,6 +98,15 @@ def read_action(payload: Mapping[str, Any]) -> tuple[Action, str | None]:
     return action, generation
 
 
+def about(state: State, tenant: str | None) -> dict[str, Json]:
+    """Return the name and description of the index for a caller; nothing without an index."""
+    if (index := index_of(state.live)) is None:
+        return {}
+    with index.reading() as generation:
+        described = about_of(generation, tenant)
+    return {"name": described.name, "description": described.description}
+
+
 def _view(state: State, tenant: str | None) -> Json:
     """Return the state of the index; a tenant gets the number of its records, and nothing about other tenants."""
     documents, store = state.documents, state.store
@@ -105,7 +115,7 @@ def _view(state: State, tenant: str | None) -> Json:
         manifest = index.opened.generation.manifest
         at = manifest.built.get("at")
         view |= {"generation": index.generation, "sequence": documents.sequences.included(index.generation)}
-        view |= {"published": at, "age_s": age_s(at)}
+        view |= {"published": at, "age_s": age_s(at), **about(state, tenant)}
         with index.reading() as generation:
             view["records"] = of_tenant_or_none(generation, tenant).size
             if tenant is None:

@@ -176,7 +176,7 @@ def listing(parts: ModelParts) -> Json:
     return {"object": "list", "data": data}
 
 
-def info(parts: ModelParts, limits: Limits) -> Json:
+def info(parts: ModelParts, limits: Limits) -> dict[str, Json]:
     """Return the embedding model and the limits as text-embeddings-inference tells them."""
     card = parts.encoder.card
     return {

@@ -54,8 +54,8 @@ class Models:
         """Drop the jobs that have not begun."""
         self._queue.close()
 
-    def router(self, callers: Callers) -> APIRouter:
-        """Return the routes for these callers."""
+    def router(self, callers: Callers, about: Callable[[str | None], Mapping[str, Json]] = lambda _: {}) -> APIRouter:
+        """Return the routes for these callers; `about` returns what `/info` has on the index of a tenant."""
 
         async def list_models(request: Request) -> Response:
             """List the models."""
@@ -63,9 +63,10 @@ class Models:
             return response(listing(await self._opened()))
 
         async def describe(request: Request) -> Response:
-            """Describe the embedding model, as text-embeddings-inference does."""
-            callers.of(request, _SCOPE)
-            return response(info(await self._opened(), self._limits))
+            """Describe the embedding model, as text-embeddings-inference does, and the index."""
+            tenant = callers.of(request, _SCOPE).tenant
+            described = await asyncio.to_thread(about, tenant)
+            return response({**info(await self._opened(), self._limits), **described})
 
         routes = APIRouter(tags=["models"])
         for path, post in POSTS.items():

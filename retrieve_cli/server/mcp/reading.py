@@ -19,7 +19,7 @@ from retrieve_cli.output.compact import Count, clean, fields_line, own_fields
 from retrieve_cli.output.places import fence_of, known_keys, pages
 from retrieve_cli.server.mcp.addresses import SCHEME, CursorPlace, cursor_of, read_cursor, read_uri
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
-from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget, read_names
+from retrieve_cli.server.mcp.tools import READ_TOKENS, counter_of, read_arguments, read_budget, read_names
 
 _MOST_LETTERS = 16
 """Characters that a token has at most, so that a long text is not counted whole."""
@@ -60,7 +60,7 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
         RetrieveError: an argument cannot be understood, or the record or chunk does not exist.
     """
     values = read_arguments(given, "fetch")
-    cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
+    cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None), default=READ_TOKENS)
     place = read_cursor(cursor, values)
     address = read_uri(values["id"]) if values["id"].startswith(SCHEME) else None
     index = live.at(place.generation or (address.generation if address else None))

@@ -6,6 +6,7 @@ Every token of these is in every conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -13,40 +14,32 @@ import mcp_types as types
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
 from retrieve_cli.api.table import LISTED
-from retrieve_cli.assemble.tokenizers import counter
+from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
 from retrieve_cli.output.compact import Count
 from retrieve_cli.search import results
 from retrieve_cli.untrusted.nearest import nearest
 
-MOST_TOKENS = 2000
-"""Default limit of the tokens of an answer."""
+MOST_TOKENS, READ_TOKENS = 900, 2000
+"""Default limits of the tokens of an answer, and of a text that is read."""
 _LEAST_TOKENS, _GREATEST_TOKENS = 50, 50_000
 _ALIASES: Mapping[str, str] = {
-    "doc_id": "id",
-    "document_id": "id",
-    "record_id": "id",
-    "chunk_id": "id",
-    "record": "id",
-    "uri": "id",
-    "q": "query",
-    "question": "query",
-    "text": "query",
-    "name": "field",
-    "token_budget": "max_tokens",
-    "maxTokens": "max_tokens",
-    "next_cursor": "cursor",
-    "items": "documents",
-    "records": "documents",
+    "id": "doc_id document_id record_id chunk_id record uri",
+    "query": "q question text",
+    "field": "name",
+    "max_tokens": "token_budget maxTokens",
+    "cursor": "next_cursor",
+    "documents": "items records",
+    "task": "query q question text",
+    "limit": "k top_k n max_results",
+    "key": "id name tool tool_name",
+    "server": "server_name",
 }
-"""Names that models invent for arguments."""
+"""Names that models invent for arguments, by argument."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
-_PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer"}, "cursor": _TEXT}
-_NAMES: Mapping[str, Json] = {"fields": _TEXT}
-"""Fields of records that are wanted, with commas or as a list, which costs more tokens to describe."""
-_SHAPE = ("id", "title", "url", "text")
-"""Keys of a document as connectors of ChatGPT read it."""
+_TEXTS: Mapping[str, Json] = {"type": "array", "items": _TEXT}
+_CURSOR: Mapping[str, Json] = {"cursor": _TEXT}
 WEB_SCOPE = "web"
 
 
@@ -56,6 +49,8 @@ class Kind(NamedTuple):
     tool: types.Tool
     scope: str
     writes: bool = False
+    unlisted: Mapping[str, Json] = {}
+    """Arguments that it takes although clients do not see them: each token of a list is in every conversation."""
 
 
 def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dict[str, Json]:
@@ -63,110 +58,122 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
     return {"type": "object", **shown, **({"required": list(required)} if required else {})}
 
 
-def _search_schema(**more: Json) -> dict[str, Json]:
-    """The schema of a search: those keys of a request that models see, the page, and some more."""
-    shown: dict[str, Json] = {}
-    for name, row in SEARCH.in_door(LISTED).items():  # without bounds, and without what an object has for a text
-        shown[name] = {"type": row.schema["type"]}
-        if row.several:
-            shown[name] |= {"items": _TEXT, "description": row.about}
-    return _object({**shown, **_NAMES, **_PAGED, **more}, ["query"])
+def _search_properties() -> dict[str, Json]:
+    """The arguments of a search: those keys of a request that models see, without bounds; some fields of records that
+    are wanted, with commas; and the page."""
+    rows = SEARCH.in_door(LISTED)
+    shown = {name: _TEXTS if row.several else {"type": row.schema["type"]} for name, row in rows.items()}
+    return {**shown, "fields": _TEXT, "max_tokens": _WHOLE, **_CURSOR}
 
 
 _FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
-_RESULTS = {"type": "array", "items": _object({}, _SHAPE)}
+_WHOLE: Mapping[str, Json] = {"type": "integer"}
 
 
 def _kind(
-    scope: str, name: str, description: str, given: dict[str, Json], returned: dict[str, Json], *, hint: str = "read"
+    scope: str,
+    name: str,
+    description: str,
+    given: Mapping[str, Json],
+    *required: str,
+    hint: str = "read",
+    unlisted: Mapping[str, Json] = {},
 ) -> Kind:
-    """A tool with all of its hints: without them a client assumes the worst."""
+    """A tool with the hints that differ from the worst that a client assumes without them."""
     hints = types.ToolAnnotations(
-        read_only_hint=hint == "read",
-        destructive_hint=hint == "replace",
-        idempotent_hint=True,
-        open_world_hint=scope == WEB_SCOPE,
+        read_only_hint=True if hint == "read" else None,
+        destructive_hint=False if hint == "add" else None,
+        idempotent_hint=None if hint == "read" else True,
+        open_world_hint=None if scope == WEB_SCOPE else False,
     )
-    tool = types.Tool(name=name, description=description, input_schema=given, output_schema=returned, annotations=hints)
-    return Kind(tool, scope, writes=hint != "read")
+    tool = types.Tool(name=name, description=description, input_schema=_object(given, required), annotations=hints)
+    return Kind(tool, scope, hint != "read", unlisted)
 
 
-_ADDED: Json = {"type": "array", "items": _object({}, ["text"])}
-KINDS: Sequence[Kind] = (
+_ADDED: Json = {"type": "array", "items": {"type": "object"}}
+_SIZE: Mapping[str, Json] = {"max_tokens": _WHOLE}
+DOCUMENTS: Sequence[Kind] = (
+    _kind("search", "search", "{about}; filters: dims>=3, !group=x; sort: year:desc", _search_properties(), "query"),
+    _kind(
+        "search", "fetch", "Read a document by id", {"id": _TEXT, **_CURSOR}, "id", unlisted={**_SIZE, "fields": _TEXT}
+    ),
+    _kind("search", "list_fields", "List fields and values", {"field": _TEXT}, unlisted={**_SIZE, **_CURSOR}),
+    _kind("search", "explain", "Explain a rank", {"query": _TEXT, "id": _TEXT}, "query", "id"),
+)
+"""Tools of an index of documents or records."""
+TOOLS: Sequence[Kind] = (
     _kind(
         "search",
-        "search",
-        "Search in plain words. `sort`: year:desc. `fields`: version,price.",
-        _search_schema(),
-        _object({"results": _RESULTS}, ["results"]),
+        "search_tools",
+        "{about}",
+        {"task": _TEXT, "limit": _WHOLE, "server": _TEXT, "exclude": _TEXTS, "like": _TEXT},
+        "task",
+        unlisted=_SIZE,
     ),
-    _kind(
-        "search",
-        "fetch",
-        "Read a document, by id or name.",
-        _object({"id": _TEXT, **_NAMES, **_PAGED}, ["id"]),
-        _object({}, _SHAPE),
-    ),
-    _kind(
-        "search",
-        "list_fields",
-        "List fields and values; `field`: all of one.",
-        _object({"field": _TEXT, **_PAGED}),
-        _object({}, ["fields"]),
-    ),
-    _kind(
-        "search",
-        "explain",
-        "Explain the rank of a record, or why it is missing.",
-        _object({"query": _TEXT, "id": _TEXT}, ["query", "id"]),
-        _object({}, ["id", "verdict"]),
-    ),
+    _kind("search", "describe_tool", "Read the definition of a tool", {"key": _TEXT}, "key", unlisted=_SIZE),
+    _kind("search", "list_servers", "List the servers of tools", _CURSOR, unlisted=_SIZE),
+)
+"""Tools of an index of tools."""
+WRITING: Sequence[Kind] = (
     _kind(
         "documents:write",
         "add_documents",
         "Add documents {id, title, text, metadata}, or replace documents of the same id.",
-        _object({"documents": _ADDED}, ["documents"]),
-        _object({}),
+        {"documents": _ADDED},
+        "documents",
         hint="replace",
     ),
-    _kind("index:admin", "sync", "Update the index from its sources.", _object({}), _object({}), hint="add"),
+    _kind("index:admin", "sync", "Update the index from its sources.", {}, hint="add"),
 )
-_WHOLE: Mapping[str, Json] = {"type": "integer"}
-_WEB_SEARCH: Mapping[str, Json] = {
-    "query": _TEXT,
-    "kind": {"enum": ["auto", "web", "literature"]},
-    "k": _WHOLE,
-    "since": {"type": "string", "description": "2024-03"},
-    "max_tokens": _WHOLE,
-}
-_SEARCH_ARXIV: Mapping[str, Json] = {
-    "query": _TEXT,
-    "max_results": _WHOLE,
-    "categories": {"type": "array", "items": _TEXT, "description": "cs.AI"},
-}
-_FOUND = _object({}, ["results"])
 WEB_KINDS: Sequence[Kind] = (
     _kind(
         WEB_SCOPE,
         "web_search",
         "Search the web or literature; sends the query to others.",
-        _object(_WEB_SEARCH, ["query"]),
-        _FOUND,
+        {
+            "query": _TEXT,
+            "kind": {"enum": ["auto", "web", "literature"]},
+            "k": _WHOLE,
+            "since": {"type": "string", "description": "2024-03"},
+            "max_tokens": _WHOLE,
+        },
+        "query",
     ),
     _kind(
-        WEB_SCOPE, "search_arxiv", "Search arXiv: abstracts, ids, PDF links.", _object(_SEARCH_ARXIV, ["query"]), _FOUND
+        WEB_SCOPE,
+        "search_arxiv",
+        "Search arXiv: abstracts, ids, PDF links.",
+        {"query": _TEXT, "max_results": _WHOLE, "categories": {**_TEXTS, "description": "cs.AI"}},
+        "query",
     ),
 )
 """Tools that ask others: listed only if the configuration enables web search."""
+KINDS: Sequence[Kind] = (*DOCUMENTS, *TOOLS, *WRITING)
+"""The tools that read the index or write."""
 
 
-def listed(scopes: frozenset[str], *, writes: bool, web: bool = False, local: bool = False) -> list[Kind]:
-    """Return the tools that a caller of these scopes may call, in the same order; `local`: a search takes paths."""
-    search, *others = KINDS
-    if local:
-        search = search._replace(tool=search.tool.model_copy(update={"input_schema": _search_schema(files=_FILES)}))
-    kinds = [search, *others, *(WEB_KINDS if web else ())]
-    return [kind for kind in kinds if kind.scope in scopes and (writes or not kind.writes)]
+class Offer(NamedTuple):
+    """Contents of an index for a caller, in phrases that describe the tools which search them; empty without any of a
+    kind, whose tools are not listed then."""
+
+    documents: str = "Search the index"
+    tools: str = ""
+    name: str = ""
+    """Name of the index."""
+
+
+def listed(scopes: frozenset[str], offer: Offer, *, writes: bool, web: bool = False, local: bool = False) -> list[Kind]:
+    """Return the tools that a caller of these scopes sees, in the same order; `local`: a search takes paths."""
+    kinds = [*(DOCUMENTS if offer.documents else ()), *(TOOLS if offer.tools else ())]
+    shown = []
+    for kind in (*kinds, *WRITING, *(WEB_KINDS if web else ())):
+        if kind.scope in scopes and (writes or not kind.writes):
+            about = offer.tools if kind in TOOLS else offer.documents
+            update: dict[str, Any] = {"description": str(kind.tool.description).replace("{about}", about)}
+            if local and kind.tool.name == "search":
+                update["input_schema"] = _object({**_search_properties(), "files": _FILES}, ["query"])
+            shown.append(kind._replace(tool=kind.tool.model_copy(update=update)))
+    return shown
 
 
 _TYPES: Mapping[str, type] = {"string": str, "array": list}
@@ -179,14 +186,16 @@ def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
     Raises:
         UsageError: an argument is unknown or missing, or of another type.
     """
-    schema = next(kind.tool.input_schema for kind in KINDS if kind.tool.name == name)
-    known: Mapping[str, Json] = schema.get("properties", {})
+    kind = next(kind for kind in KINDS if kind.tool.name == name)
+    schema = kind.tool.input_schema
+    known: Mapping[str, Json] = {**schema.get("properties", {}), **kind.unlisted}
+    aliases = {alias: argument for argument in known for alias in _ALIASES.get(argument, "").split()}
     values: dict[str, Any] = {}
     for key, value in given.items():
-        argument = key if key in known else _ALIASES.get(key, key)
+        argument = key if key in known else aliases.get(key, key)
         if argument not in known:
-            near = nearest(key.casefold(), [*known, *(alias for alias, meant in _ALIASES.items() if meant in known)])
-            hint = f"did you mean {_ALIASES.get(near, near)}?" if near else f"arguments: {', '.join(known) or 'none'}"
+            near = nearest(key.casefold(), [*known, *aliases])
+            hint = f"did you mean {aliases.get(near, near)}?" if near else f"arguments: {', '.join(known) or 'none'}"
             raise UsageError(f"{name} has no argument {quoted(key)}", hint=hint)
         wanted = _TYPES.get(known[argument]["type"], object)
         if argument not in ("cursor", "fields") and value is not None and not isinstance(value, wanted):
@@ -219,15 +228,9 @@ def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
 
 
 def counter_of(index: Index) -> Count:
-    """Return the counter of an index: by `budget.tokenizer` if it is set, else by its encoder's tokenizer.
-
-    Words are no measure of what a model is sent: if nothing better is at hand, the pieces of words are estimated.
-    """
+    """Return the counter of an index: by `budget.tokenizer` if it is set, else as `most_tokens` counts."""
     opened = index.opened
-    try:
-        found = results.counter_of(opened)
-    except STEP_FAILURES:
-        found = None
-    if found is not None and (found.name != "words" or str(opened.settings.budget.tokenizer) == "words"):
-        return found.tokenizer.count
-    return counter("pieces", lambda: opened.models.encoder).tokenizer.count
+    if opened.settings.budget.tokenizer is not None:
+        with suppress(*STEP_FAILURES):
+            return results.counter_of(opened).tokenizer.count
+    return most_tokens(lambda: opened.models.encoder)

@@ -20,7 +20,7 @@ from typing import Any
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.api.web import read_web
-from retrieve_cli.assemble.tokenizers import counter
+from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Item, WebRow
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
@@ -73,8 +73,8 @@ def _search(
         raise SourceFailed(message, hint=printable("; ".join(hints)))
     try:
         count = counter_of(live.index)
-    except RetrieveError:  # without an index, the estimate
-        count = counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
+    except RetrieveError:  # there is no index
+        count = most_tokens()
 
     def size(rows: Sequence[WebRow]) -> int:
         return count(_content(result, rows) if channels.content else compact_json(_structured(result, rows)))

@@ -16,6 +16,7 @@ from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.plain_text import title as plain_title
+from retrieve_cli.search.about import about_of
 from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.questions import WORDLESS
@@ -142,6 +143,7 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
         own = of_tenant_or_none(generation, tenant)
         chunks, sources = own.chunks, generation.manifest.sources if tenant is None else ()
         at = str(generation.manifest.built.get("at") or "")
+        described = about_of(generation, tenant)
     try:
         age = figures.age((datetime.now(UTC) - datetime.fromisoformat(at).astimezone(UTC)).total_seconds())
     except (ValueError, OverflowError):
@@ -159,7 +161,9 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
         "pinned": index.generation != live.index.generation,
         "at": at,
         "age": age,
-        "name": cut(name) if tenant is None else "This index",
+        "name": described.name or (cut(name) if tenant is None else "This index"),
+        "title": described.name or "retrieve",
+        "description": described.description,
         "holds": ", ".join(holds) or figures.count(own.size, "record"),
         "records": figures.count(own.size, "record"),
         "chunks": figures.count(chunks, "chunk"),

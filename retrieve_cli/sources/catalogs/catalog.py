@@ -16,16 +16,12 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
 from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, with_key
-from retrieve_cli.sources.catalogs.linked_catalog import (
-    DEEPEST,
-    NotRead,
-    graph_of_line,
-    record_of_line,
-    too_deep,
-)
-from retrieve_cli.sources.catalogs.tables import Row, TableLayout, lines_of, table_of
+from retrieve_cli.sources.catalogs.linked_catalog import NotRead, graph_of_line, parsed, record_of_line
+from retrieve_cli.sources.catalogs.tables import Row, TableLayout, lines_of, rows_of, table_of
+from retrieve_cli.sources.catalogs.tool_lists import LISTS, items_in
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
+from retrieve_cli.sources.values import DEEPEST, too_deep
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -263,6 +259,9 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
         for row in lines_of(file) if table is None else table.rows():
             if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
                 yield row
+                continue
+            if any(mark in row.line for mark in LISTS) and (items := items_in(parsed(row.line))) is not None:
+                yield from (one._replace(number=row.number) for one in rows_of(items))
                 continue
             try:
                 graph = graph_of_line(row.line)

@@ -1,4 +1,5 @@
-"""JSON-LD in a catalog: a line that describes one record; a line, or a whole file, that is a graph of records.
+"""JSON-LD in a catalog: a line that describes one record; a line, or a whole file, that is a graph of records. A line
+may as well be a tool's definition, or another envelope of a record.
 
 Both become the same objects that a SPARQL source writes for that graph (`linked`).
 """
@@ -10,11 +11,11 @@ from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.sources.catalogs.json_ld import TooLarge, has_vocabulary, is_linked, may_have_keywords, triples_of
 from retrieve_cli.sources.catalogs.linked import record_of_node, records_of_triples
 from retrieve_cli.sources.catalogs.shapes import ENVELOPES, opened
+from retrieve_cli.sources.catalogs.tools import DEFINITIONS, is_definition, item_of
+from retrieve_cli.sources.values import too_deep
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
-DEEPEST = 64
-"""Maximum levels of nesting in a record or a graph."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
 """Keywords that identify a file as one JSON-LD document if they occur in its head."""
 
@@ -36,6 +37,8 @@ def record_of_line(item: Json, line: bytes) -> Json:
     Raises:
         NotRead: it has too many values, or describes nothing.
     """
+    if isinstance(item, dict) and any(mark in line for mark in DEFINITIONS) and is_definition(item):
+        return _tool(item)
     if isinstance(item, dict) and any(mark in line for mark in ENVELOPES):
         return opened(item)
     if not (is_linked(item) if may_have_keywords(line) else has_vocabulary(item)):
@@ -47,6 +50,13 @@ def record_of_line(item: Json, line: bytes) -> Json:
     if not record:
         raise NotRead("it describes no record")
     return _sorted(record)
+
+
+def _tool(item: Json) -> Json:
+    try:
+        return item_of(item)
+    except UsageError as error:
+        raise NotRead(error.message) from error
 
 
 def graph_of_line(line: bytes) -> list[Json] | None:
@@ -73,18 +83,6 @@ def graph_of_document(content: bytes, path: str) -> list[Json] | None:
         return _records(parsed(content))
     except NotRead as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="a catalog is JSON Lines or JSON-LD") from error
-
-
-def too_deep(value: Json, levels: int = DEEPEST) -> bool:
-    """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
-    waiting = [(value, 1)]
-    while waiting:
-        part, depth = waiting.pop()
-        if isinstance(part, dict | list):
-            if depth > levels:
-                return True
-            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
-    return False
 
 
 def _records(value: Json) -> list[Json] | None:

@@ -31,9 +31,10 @@ from retrieve_cli.sources.catalogs.linked_catalog import graph_of_document, look
 from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
 from retrieve_cli.sources.catalogs.table_bounds import TableBounds
 from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
+from retrieve_cli.sources.catalogs.tool_lists import items_in
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.storage.manifest import canonical
-from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted import files, yaml_text
 
 _HEAD = 4096
 _LONGEST_NAME = 200
@@ -46,6 +47,11 @@ _SEPARATORS, _PART = (";", "|"), 40
 """Separators of lists in cells, and characters of the longest part of one."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _TABS = (".tsv", ".tab")
+YAML: Final = (".yaml", ".yml")
+_API = re.compile(rb"^[\"']?(?:openapi|swagger)[\"']?[ \t]*:", re.MULTILINE)
+"""The line that begins each document of an API."""
+_MOST_VALUES = 2_000_000
+"""Values of an API in YAML."""
 _GZIP = b"\x1f\x8b"
 _PACKAGES: Final = {"workbook": "python_calamine", "parquet": "pyarrow", "arrow": "pyarrow"}
 """Packages that read the formats of other processes."""
@@ -79,8 +85,8 @@ class TableLayout(Frozen):
     """Returns the lines of a file that needs a package, given its kind and its sheet, from another process."""
 
 
-TableKind = Literal["csv", "json", "lines", "workbook", "parquet", "arrow"]
-"""Formats of tables; `lines` is JSON Lines in gzip."""
+TableKind = Literal["csv", "json", "lines", "workbook", "parquet", "arrow", "api"]
+"""Formats of tables; `lines` is JSON Lines in gzip, `api` OpenAPI in YAML."""
 
 
 class TableFile(NamedTuple):
@@ -103,6 +109,9 @@ class TableFile(NamedTuple):
             yield from self._rows(self._of_process())
         elif self.kind == "csv":
             yield from self._rows(self._of_text(), numbers=lambda header: _numbers(self._of_text(), header))
+        elif self.kind == "api":
+            with _opened(self.path, self.bounds, packed=self.packed) as file:
+                yield from _of_yaml(file.read(files.LINE), str(self.path))
         else:
             with _opened(self.path, self.bounds, packed=self.packed) as file:
                 rows = _of_json(file, str(self.path)) if self.kind == "json" else lines_of(file)
@@ -250,6 +259,9 @@ def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
         yield from _lines(entries_of(file, path))
         return
     values = objects_of(file, path)
+    if len(values) == 1 and (items := items_in(values[0])) is not None:
+        yield from rows_of(items)
+        return
     if len(values) > 1 and not is_around_records(values[0]):
         yield from _lines(map(_written, values))
         return
@@ -258,6 +270,26 @@ def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
         keys = found[0][1].removeprefix(".")
         yield f"its records are the list `{shortened(keys, 80)}`" if keys else "its records are the values of an object"
     yield from _lines(_written(record) for records, _ in found for record in records)
+
+
+def _of_yaml(content: bytes, path: str) -> Iterator[Row]:
+    """Yield the operations of an API in YAML. Raises: UsageError: it cannot be read, or is something else."""
+    try:
+        document = yaml_text.load(content.decode("utf-8-sig"), values=_MOST_VALUES)
+        items = items_in(json.loads(json.dumps(document)))  # keys that are numbers are texts in JSON
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint="save it as JSON") from error
+    if items is None:
+        raise UsageError(
+            f"{path} is YAML without operations of an API", hint="a catalog is JSON Lines, JSON or a table"
+        )
+    yield from rows_of(items)
+
+
+def rows_of(items: Iterable[Json]) -> Iterator[Row]:
+    """Yield a row for each object; for a text, which is a reason, one that is rejected."""
+    for number, item in enumerate(items, 1):
+        yield Row(number, b"", item) if isinstance(item, str) else Row(number, _written(item))
 
 
 def _written(value: Json) -> bytes:
@@ -299,6 +331,8 @@ def _kind_of(head: bytes, path: Path) -> TableKind | None:
     if head.startswith(b"\xd0\xcf\x11\xe0") and path.suffix.lower() in (".xls", ".xlsx"):
         return "workbook"
     start = head.removeprefix(BOM).lstrip()
+    if _suffix_of(path) in YAML and _API.search(head):
+        return "api"
     if _suffix_of(path) in (".csv", *_TABS):
         json_lines = re.match(rb'\{\s*+["}]', start)
         return None if json_lines else "json" if re.match(rb"\[\s*+[{\]]", start) else "csv"

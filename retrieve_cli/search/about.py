@@ -1,0 +1,127 @@
+"""Name and description of an index, by which an agent chooses among several: from the user, or made from the records
+that a caller may see."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from retrieve_cli.contracts.terms.figures import count
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.search.tool_records import ToolRecords
+from retrieve_cli.storage.records.suggestions import common_values
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.records.view import RecordView
+
+_LONGEST, _VALUE = 120, 24
+"""Most characters of a description that is made, and of each of its values."""
+_FEWEST, _MOST, _OF_FIELD = 2, 8, 3
+"""Records that share a value which is worth naming, the most values, and the most of one field."""
+_TELLING = (
+    "domain category topic topics subject subjects task area theme genre featurelist keyword tag tags group modality "
+    "applicationcategory"
+).split()
+"""Fields whose values describe the topics of records, the most telling ones first."""
+_NAMES = 5000
+"""Names that are looked at for words if no field is telling."""
+_WORD = re.compile(r"[^\W\d_]{5,24}")
+_GIVEN: Mapping[str, int] = {"name": 60, "description": _LONGEST}
+"""Most characters of a text that the user gave."""
+
+
+class Made(NamedTuple):
+    """Contents of an index, in phrases: `258 tools of 12 servers: git, time`; empty without such records."""
+
+    records: str
+    tools: str
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, self))
+
+
+class About(NamedTuple):
+    """Name and description of an index."""
+
+    name: str
+    """The name that the user gave; may be empty."""
+    given: str
+    """The description that the user gave; may be empty."""
+    made: Made
+
+    @property
+    def description(self) -> str:
+        """The description that was given, or else the one that is made from its contents."""
+        return self.given or str(self.made)
+
+
+def about_of(generation: Generation, tenant: str | None) -> About:
+    """Return the name and description of an index for a caller; without a tenant, they are made once."""
+    noted = generation.manifest.built.get("about", {})
+    name, given = (printable(shortened(str(noted.get(key, "")), most)) for key, most in _GIVEN.items())
+    return About(name, given, generation.once(_made) if tenant is None else _made(generation, tenant))
+
+
+def _made(generation: Generation, tenant: str | None = None) -> Made:
+    tools = ToolRecords(generation, tenant)
+    number = int(tools.rows.sum())
+    found = ""
+    if number:
+        servers = sorted(tools.servers(), key=lambda server: -server.tools)
+        named = [server.name for server in servers if server.name]
+        of = f" of {count(len(named), 'server')}" if named else ""
+        found = _phrase(f"{count(number, 'tool')}{of}", iter(named))
+    others = tools.view.without(tools.rows) if number else tools.view
+    if not others.size and number:
+        return Made("", found)
+    return Made(_phrase(_size(others, tenant), _values(others)), found)
+
+
+def _phrase(size: str, values: Iterator[str]) -> str:
+    """Return a phrase with as many values as there is room for."""
+    shown: list[str] = []
+    for value in values:
+        text = printable(shortened(value, _VALUE))
+        if len(shown) == _MOST or len(size) + sum(map(len, shown)) + 2 * len(shown) + len(text) > _LONGEST:
+            break
+        if text.casefold() not in (other.casefold() for other in shown):
+            shown.append(text)
+    return f"{size}: {', '.join(shown)}" if shown else size
+
+
+def _size(view: RecordView, tenant: str | None) -> str:
+    """Return the number of records and documents; `160 tools` if that is the name of the only catalog."""
+    kinds = view.columns.column("kind")
+    records = 0 if kinds is None else len(kinds.records_with("catalog"))
+    sources = view.generation.manifest.sources
+    stem = sources[0].name.partition(".")[0].casefold() if len(sources) == 1 and tenant is None else ""
+    is_plural = stem.isascii() and stem.isalpha() and stem.endswith("s") and not stem.endswith(("ss", "us", "is"))
+    noun = stem.removesuffix("s") if is_plural and len(stem) < _VALUE else "record"
+    sizes = ((records, noun), (view.size - records, "document"))
+    return ", ".join(count(number, noun) for number, noun in sizes if number) or "no records"
+
+
+def _values(view: RecordView) -> Iterator[str]:
+    """Yield values that records share, of the most telling field first; words of their names if no field is telling."""
+    fields = {name.casefold(): name for name in view.columns.fields}
+    found = False
+    for field in _TELLING:
+        column = view.columns.column(fields[field]) if field in fields else None
+        for value, records in common_values(column, _OF_FIELD)[0] if column is not None else ():
+            if records >= _FEWEST:
+                found = True
+                yield value
+    column = view.columns.column("name")
+    if found or column is None:
+        return
+    words = Counter(
+        word
+        for value in range(min(len(column), _NAMES))
+        for word in {word.casefold() for word in _WORD.findall(column.text(value))}
+    )
+    yield from (
+        word for word, records in sorted(words.items(), key=lambda item: (-item[1], item[0])) if records >= _FEWEST
+    )
