@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 from shlex import join, quote
 from typing import NamedTuple
 
 from retrieve_cli.assemble.documents import suffixes
-from retrieve_cli.assemble.sources import TABLES, describes_api
+from retrieve_cli.assemble.sources import TABLES, describes_api, names_servers
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.config.trust import outside
+from retrieve_cli.config.values import place_name
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
@@ -62,6 +63,18 @@ def named_sources(words: Sequence[str], catalogs: Sequence[Path], folders: Seque
     return [SourceSetting(source.kind, path=source.path) for source in distinct]
 
 
+def servers_of(words: Sequence[str]) -> list[SourceSetting]:
+    """Return the sources of servers of tools, each given by its command or address."""
+    entries: list[SourceSetting] = []
+    for word in words:
+        is_address = word.startswith(("http://", "https://"))
+        entry = SourceSetting("mcp", **({"url": word} if is_address else {"command": word, "path": Path.cwd()}))
+        name, others = place_name(entry), [other.name for other in entries]
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        entries.append(replace(entry, name=next(each for each in names if each not in others)))
+    return entries
+
+
 def excluding(entries: Sequence[SourceSetting], patterns: Sequence[str]) -> Sequence[SourceSetting]:
     """Return the sources, whose folders exclude what matches the patterns.
 
@@ -86,6 +99,8 @@ def _of_word(word: str) -> Named:
         hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"
         raise UsageError(f"build reads files and folders, not addresses: {shown(word)}", hint=hint)
     named = _there(Named("docs", Path(word)))
+    if named.path.is_file() and names_servers(named.path):
+        return Named("mcp", named.path)
     if named.path.is_dir():
         corpus = named.path / "corpus.jsonl"
         if corpus.is_file() and not _has_documents(named.path):

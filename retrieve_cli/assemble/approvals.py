@@ -33,9 +33,9 @@ Definitions = Mapping[str, Mapping[str, Json]]
 
 def server_place(origin: Mapping[str, Json], server: str) -> str:
     """Return the identity of a server: the file that names it, all links followed, or its command or address."""
-    if isinstance(path := origin.get("path"), str):
-        return f"{os.path.realpath(path)}#{server}"
-    return str(origin.get("command") or origin.get("url") or server)
+    if typed := origin.get("command") or origin.get("url"):
+        return str(typed)
+    return f"{os.path.realpath(str(origin.get('path') or ''))}#{server}"
 
 
 def pinned(place: str, definitions: Definitions) -> Mapping[str, str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
-from retrieve_cli.assemble.trusted import strange_sources
+from retrieve_cli.assemble.trusted import agreed_servers, strange_sources
 from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
-from retrieve_cli.config.values import source_setting
+from retrieve_cli.config.values import place_name, source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict, replace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
+    from retrieve_cli.sources.remote.client_files import ConfiguredServers
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -34,7 +35,7 @@ CREDENTIALS = ("token_env", "user_env", "password_env")
 anywhere, and must not decide which variable is sent to which server."""
 TABLES = (".csv", ".tsv", ".tab", ".parquet", ".arrow", ".arrows", ".feather", ".xlsx", ".xls", ".xlsb", ".ods")
 """Suffixes of tables."""
-_OF_LINES = ("catalog", "http", "sparql")
+_OF_LINES = ("catalog", "http", "sparql", "mcp")
 """Kinds whose records are in a file of JSON Lines."""
 
 
@@ -46,7 +47,11 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
         UsageError: an entry is not valid for its kind.
     """
     settings = replace(settings, sources=replace(settings.sources, list=entries))
-    return [_source(entry, settings, fetched) for entry in entries]
+    names: dict[str, Path] = {}
+    return [
+        _servers(entry, settings, fetched, names) if entry.kind == "mcp" else _source(entry, settings, fetched)
+        for entry in entries
+    ]
 
 
 def entries_of(manifest: Manifest) -> list[SourceSetting]:
@@ -177,7 +182,8 @@ def watched_of(
         pairs: list[tuple[int, Watched]] = []
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
-            path = Path(origin["path"]) if "path" in origin else fetched / f"{entry.name}.jsonl"
+            is_local = "path" in origin and entry.kind != "mcp"
+            path = Path(origin["path"]) if is_local else fetched / f"{entry.name}.jsonl"
             prefix = origin.get("id_prefix", "")
             if not isinstance(prefix, str) or "\0" in str(path) or not _are_texts(spellings):
                 raise TypeError(prefix)
@@ -290,6 +296,47 @@ def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: An
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
     target, fields = fetched / f"{entry.name}.jsonl", field_map(settings, entry)
     return RemoteSource(fetcher, target, fields, origin=_origin(entry), own=_own(entry), **names)
+
+
+def _servers(entry: SourceSetting, settings: Settings, fetched: Path, names: dict[str, Path]) -> Source:
+    """Return the source of some servers of tools; `names` has the names of servers of the sources before."""
+    from retrieve_cli.assemble.approvals import pinned, server_place
+    from retrieve_cli.sources.remote.mcp import ToolFetcher
+    from retrieve_cli.sources.remote.source import RemoteSource
+
+    entry = replace(entry, name=entry.name or place_name(entry))
+    origin, fields, target = _origin(entry), field_map(settings, entry), fetched / f"{entry.name}.jsonl"
+    fetcher = ToolFetcher(
+        partial(tool_servers, entry),
+        approvals=lambda server, definitions: pinned(server_place(origin, server), definitions),
+        names=names,
+    )
+    own, prefix = _own(entry), entry.id_prefix
+    return RemoteSource(fetcher, target, fields, origin=origin, own=own, name=entry.name, id_prefix=prefix)
+
+
+def tool_servers(entry: SourceSetting) -> ConfiguredServers:
+    """Return the servers of a source of kind mcp.
+
+    Raises:
+        UsageError: the user did not agree to those that its file names, or they cannot be read.
+    """
+    from retrieve_cli.sources.remote.client_files import ConfiguredServers, typed_server
+
+    if entry.path and not entry.command:
+        return agreed_servers(entry.path)
+    name = "" if entry.name == place_name(entry) else entry.name
+    server = typed_server(command=entry.command or "", url=entry.url or "", name=name, folder=entry.path or Path())
+    if entry.token_env:
+        server = replace(server, headers={"Authorization": f"Bearer ${{{entry.token_env}}}"})
+    return ConfiguredServers([server], [])
+
+
+def names_servers(path: Path) -> bool:
+    """Return True if a file is a client's configuration that names servers of tools."""
+    from retrieve_cli.sources.remote.client_files import is_configuration
+
+    return is_configuration(path)
 
 
 _SOURCES: Mapping[str, Callable[..., Source]] = {

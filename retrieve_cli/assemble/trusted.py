@@ -6,17 +6,24 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import TRUST_HINT
 from retrieve_cli.config.trust import COMMAND, OutsideValue, Trust, answers, is_model_folder, outside, state_file
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, shortened, unwritable
+from retrieve_cli.frozen import asdict
+from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
+    from retrieve_cli.sources.remote.client_files import ConfiguredServers
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
+
+_NAMED = 5
+"""Servers that an error names."""
 
 
 def own_store(artifacts: Path) -> Store:
@@ -81,6 +88,8 @@ def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValu
         for key in ("path", "query"):
             if isinstance(path := origin.get(key), str) and "\0" not in path and outside(path, home):
                 yield OutsideValue.at("source", "path", path)
+        if isinstance(command := origin.get("command"), str):
+            yield OutsideValue("source", "code", command)
         for key in ("url", "endpoint"):
             if isinstance(address := origin.get(key), str):
                 yield OutsideValue("source", "download", address)
@@ -88,6 +97,36 @@ def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValu
     links = [*_folder_links(artifacts), *(_links(artifacts / "generations" / manifest.id) if manifest else ())]
     yield from (OutsideValue.at("link", "path", path) for path in links if outside(path, home))
     yield from (OutsideValue.at("model", "code", name) for name in (_models(manifest, home) if manifest else ()))
+
+
+def trust_of_servers(path: Path) -> tuple[Trust, ConfiguredServers]:
+    """Return the servers of tools that a client's configuration names, and the agreement that they need.
+
+    Raises:
+        UsageError: it cannot be read, or names no server.
+    """
+    from retrieve_cli.sources.remote.client_files import described, servers_in
+
+    configured = servers_in(path)
+    usable = [server for server in configured.servers if not server.problem]
+    reaches = tuple(OutsideValue(f"server {server.name}", "server", described(server)) for server in usable)
+    covers = canonical([asdict(server) for server in usable]).decode()
+    return Trust(Path(os.path.realpath(path)), reaches, covers), configured
+
+
+def agreed_servers(path: Path) -> ConfiguredServers:
+    """Return the servers of tools that a client's configuration names.
+
+    Raises:
+        UsageError: the user did not agree to starting and contacting them, as the file names them now.
+    """
+    trust, configured = trust_of_servers(path)
+    if not trust.agreed:
+        named = [f"{reach.key.removeprefix('server ')} ({shortened(reach.value)})" for reach in trust.reaches]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        message = f"{path} names servers of tools that you did not agree to: {'; '.join(named[:_NAMED])}{more}"
+        raise UsageError(message, hint=f"look at them and agree: {COMMAND} {quote(str(path))}")
+    return configured
 
 
 def expect_own(generation: Generation) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.trusted import record
 from retrieve_cli.config.trust import KINDS, Trust
 from retrieve_cli.errors import printable, shortened
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import SourceSetting
 
 _LONGEST = 300
 """Longest value that is shown in full; a longer one is marked as cut."""
@@ -40,11 +44,27 @@ def show(found: Iterable[Trust]) -> None:
     for trust in found:
         print(printable(f"{trust.place} runs code or reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
-            value, target = (
-                shortened(text.encode("unicode_escape").decode(), _LONGEST) for text in (reach.value, reach.target)
-            )
+            texts = [text.encode("unicode_escape").decode() for text in (reach.value, reach.target)]
+            # Of what is started, no argument is hidden.
+            value, target = texts if reach.kind == "server" else (shortened(text, _LONGEST) for text in texts)
             arrow = f" -> {target}" if target else ""
             print(printable(f"  {reach.key} {value}{arrow}: {KINDS[reach.kind]}"), file=sys.stderr)
+
+
+def ask_for_servers(entries: Iterable[SourceSetting], *, quiet: bool) -> None:
+    """Ask the user, on a terminal, to agree to the servers of tools that files name; without an agreement a fetch of
+    them fails."""
+    for found in of_servers(entries):
+        if not found.agreed:
+            asked(found, quiet=quiet)
+
+
+def of_servers(entries: Iterable[SourceSetting]) -> list[Trust]:
+    """Return the trust of each client's configuration among some sources. Raises: UsageError: one cannot be read."""
+    from retrieve_cli.assemble.trusted import trust_of_servers
+
+    files = [entry.path for entry in entries if entry.kind == "mcp" and entry.path and not entry.command]
+    return [trust_of_servers(file)[0] for file in files]
 
 
 def of_configuration(file: Path | None) -> list[Trust]:

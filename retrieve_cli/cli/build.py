@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.api.named_sources import excluding
+from retrieve_cli.api.named_sources import excluding, named_sources, servers_of
+from retrieve_cli.cli.agreement import ask_for_servers, of_servers, show
 from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
@@ -51,6 +52,10 @@ def build(
         list[Path] | None, option("--catalog", "A catalog: JSON Lines, JSON-LD or a table; repeatable.", "FILE")
     ] = None,
     docs_dir: Annotated[list[Path] | None, option("--docs-dir", "A folder of documents; repeatable.", "DIR")] = None,
+    mcp: Annotated[
+        list[str] | None,
+        option("--mcp", "A server of tools: its command, as one word, or its address; repeatable.", "SERVER"),
+    ] = None,
     exclude: Annotated[
         list[str] | None, option("--exclude", "Skip files and folders, as in .gitignore; repeatable.", "PATTERN")
     ] = None,
@@ -79,17 +84,21 @@ def build(
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = shared.over(settings, "executors", workers=workers, executor=executor)
     settings = shared.over(settings, "about", name=name, description=describe)
-    entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
+    named = [*named_sources(sources or (), catalog or (), docs_dir or ()), *servers_of(mcp or ())]
+    entries = excluding(_entries(shared, settings, named), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
         from retrieve_cli.ingest.preview import Preview
 
-        previews = [Preview.of(source) for source in sources_of(entries, settings, fetched=shared.store.fetched)]
+        local = [entry for entry in entries if entry.kind != "mcp"]
+        previews = [Preview.of(source) for source in sources_of(local, settings, fetched=shared.store.fetched)]
         lines = [line for preview in previews for line in preview.sentences()]
+        show(trust for trust in of_servers(entries) if not trust.agreed)
         SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
         if any(preview.rejected for preview in previews):
             raise typer.Exit(Exit.PARTIAL)
         return
+    ask_for_servers(entries, quiet=shared.talk.quiet or shared.talk.json)
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
     SyncLine(shared).report(report)
@@ -98,7 +107,7 @@ def build(
         shared.talk.say(report.replaced.sentence(flags_for(shared)))
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
         shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
-    if report.quarantined:
+    if report.quarantined or report.failures:
         raise typer.Exit(Exit.PARTIAL)
 
 
@@ -123,6 +132,8 @@ def report_findings(report: Report, shared: Shared) -> None:
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():
         shared.talk.say(f"note: {sentence}")
+    for sentence in report.failures:
+        shared.talk.say(f"note: {sentence}")
     for item in report.rejected[:5]:
         shared.talk.say(f"rejected {item.source}:{item.line}: {item.reason}")
     if report.quarantined:
@@ -130,28 +141,25 @@ def report_findings(report: Report, shared: Shared) -> None:
         shared.talk.say(f"rejected {report.quarantined:,} of {read:,}, listed in {shared.store.quarantine}")
 
 
-def _entries(
-    shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
-) -> Sequence[SourceSetting]:
+def _entries(shared: Shared, settings: Settings, named: Sequence[SourceSetting]) -> Sequence[SourceSetting]:
     """The sources of the command line, by default of the configuration. Raises: UsageError if there is no source."""
-    from retrieve_cli.api.named_sources import named_sources, no_source
+    from retrieve_cli.api.named_sources import no_source
     from retrieve_cli.assemble.sources import with_inbox
 
     listed = settings.sources.list
-    if not (words or catalogs or folders):
+    if not named:
         settings.expect_trusted("sources")
         entries = with_inbox(listed, shared.store.path)
         if not entries:
             raise no_source()
         return entries
-    entries = named_sources(words, catalogs, folders)
-    if listed and [_place(entry) for entry in listed] != [_place(entry) for entry in entries]:
+    if listed and [_place(entry) for entry in listed] != [_place(entry) for entry in named]:
         shared.talk.say("note: `sources:` of the configuration is not used; the next retrieve sync follows it again")
-    return with_inbox(entries, shared.store.path)
+    return with_inbox(named, shared.store.path)
 
 
-def _place(entry: SourceSetting) -> tuple[str, Path | None]:
-    return entry.kind, entry.path.absolute() if entry.path else None
+def _place(entry: SourceSetting) -> tuple[str, Path | None, str | None]:
+    return entry.kind, entry.path.absolute() if entry.path else None, entry.command or entry.url
 
 
 def flags_for(shared: Shared) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import join
 from string import hexdigits
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli import build
+from retrieve_cli.cli.agreement import ask_for_servers
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
@@ -121,7 +122,7 @@ def _finish(report: Report, shared: Shared) -> None:
     if report.status != "failed" and not report.rejected_new:
         report = replace(report, quarantined=0, rejected=())
     build.report_findings(report, shared)
-    if report.quarantined:
+    if report.quarantined or report.failures:
         raise typer.Exit(Exit.PARTIAL)
 
 
@@ -158,6 +159,7 @@ def _writing(shared: Shared, settings: Settings, *, reports: bool = False) -> It
     from retrieve_cli.cli.progress import progress_for
 
     _check_before_writing(shared, settings)
+    _ask_for_servers(shared, settings)
     with (
         progress_for(_quiet_by_default(shared.talk), sys.stderr, reports=reports) as progress,
         shared.store.writer(wait=settings.sync.wait, say=progress.say),
@@ -175,6 +177,14 @@ def _check_before_writing(shared: Shared, settings: Settings) -> None:
         from retrieve_cli.api.building import present_entries
 
         present_entries(settings, shared.store, lambda _: None)
+
+
+def _ask_for_servers(shared: Shared, settings: Settings) -> None:
+    """Ask the user to agree to the servers of tools that the sources name; the sync itself reports errors."""
+    from retrieve_cli.ingest.sync import entries
+
+    with suppress(RetrieveError):
+        ask_for_servers(entries(settings, shared.store, lambda _: None), quiet=shared.talk.quiet or shared.talk.json)
 
 
 class _NotEqual(RetrieveError):
@@ -195,6 +205,7 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from retrieve_cli.api.building import sync_of
     from retrieve_cli.cli.progress import progress_for
 
+    _ask_for_servers(shared, settings)
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
         plan = sync_of(settings, shared.store, progress, fetched=Path(aside)).plan()
     for line_of_notice in "\n".join(plan.notices).splitlines():

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+from shlex import join
 from typing import Annotated
 
 from retrieve_cli.assemble.trusted import record
-from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, show
-from retrieve_cli.cli.options import Shared, option, shared
-from retrieve_cli.config.trust import COMMAND
-from retrieve_cli.errors import UsageError, printable
+from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, of_servers, show
+from retrieve_cli.cli.options import Shared, argument, option, shared
+from retrieve_cli.config.settings import SourceSetting
+from retrieve_cli.config.trust import COMMAND, Trust
+from retrieve_cli.errors import RetrieveError, UsageError, printable
 
 
 @shared("text", "json")
 def trust(
+    files: Annotated[
+        list[Path] | None, argument("[FILE]...", "Configurations of clients that name servers of tools (.mcp.json).")
+    ] = None,
     yes: Annotated[bool, option("--yes -y", "Agree without being asked.")] = False,
     revoke: Annotated[bool, option("--revoke", "Take the agreement back.")] = False,
     *,
     shared: Shared,
 ) -> None:
-    """Show what the configuration and the index reach outside of their folder, and agree to it."""
-    from retrieve_cli.assemble.trusted import trust_of_artifacts
+    """Show what the configuration and the index reach outside of their folder, and the servers of tools that their
+    sources name, or only the servers that files name; and agree to it."""
     from retrieve_cli.output.formats import document
 
-    found = [each for each in (*of_configuration(shared.config), trust_of_artifacts(shared.artifacts)) if each.reaches]
+    named = of_servers(SourceSetting("mcp", path=file) for file in files) if files else _of_folder(shared)
+    found = [each for each in named if each.reaches]
     new = [each for each in found if not each.agreed]
     if shared.format != "json" and not revoke:
         show(new)
     if new and not (yes or revoke) and shared.format != "json":
         if not can_ask(quiet=shared.talk.quiet):
-            raise UsageError("there is no terminal to ask on", hint=f"{COMMAND} --yes")
+            raise UsageError(
+                "there is no terminal to ask on", hint=join([*COMMAND.split(), *map(str, files or ()), "--yes"])
+            )
         yes = confirmed()
     for each in found if yes or revoke else ():
         record(each, "forgotten" if revoke else "agreed")
@@ -39,3 +49,16 @@ def trust(
         print("nothing reaches out of this folder")
     for each in found if shared.format != "json" else ():
         print(printable(f"{each.place}: {'trusted' if each.agreed else 'not trusted'}"))
+
+
+def _of_folder(shared: Shared) -> list[Trust]:
+    """Return the trust of the configuration, of the index, and of the files with servers that these name."""
+    from retrieve_cli.assemble.sources import entries_of
+    from retrieve_cli.assemble.trusted import trust_of_artifacts
+    from retrieve_cli.config.loading import load_with_origins
+    from retrieve_cli.storage.store import Store
+
+    entries = list(load_with_origins(shared.config)[0].sources.list)
+    with suppress(RetrieveError):
+        entries += entries_of(Store(shared.artifacts).open()[1]) if not entries else []
+    return [*of_configuration(shared.config), trust_of_artifacts(shared.artifacts), *of_servers(entries)]

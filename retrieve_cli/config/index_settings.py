@@ -21,18 +21,19 @@ class FieldSetting(SettingsSection):
     weight: float | None = bounded(None, 0)
 
 
-SOURCES = ("catalog", "docs", "http", "sparql", "inbox")
+SOURCES = ("catalog", "docs", "http", "sparql", "mcp", "inbox")
 
 
 class SourceSetting(SettingsSection):
     """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
 
     kind: str = key(field(), reaches="plug-in", choices=lambda: SOURCES)
-    """catalog, docs, http, sparql, inbox, or a plug-in."""
+    """catalog, docs, http, sparql, mcp, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
     url: str | None = reaching("download", default=None)
     endpoint: str | None = reaching("download", default=None)
+    command: str | None = reaching("code", default=None)
     query: Path | None = None
     graph: str | None = None
     page_size: int | None = bounded(None, 1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VARIABLE = "RETRIEVE_TRUST"
 """Set to 1, it is the user's agreement to everything: for containers and continuous integration."""
 COMMAND = "retrieve trust"
-Kind = Literal["address", "download", "variable", "path", "code", "access"]
+Kind = Literal["address", "download", "variable", "path", "code", "access", "server"]
 KINDS: Mapping[Kind, str] = {
     "address": "sends queries, texts or records over the network",
     "download": "reads from the network",
@@ -37,6 +37,7 @@ KINDS: Mapping[Kind, str] = {
     "path": "is outside of the folder",
     "code": "may run code",
     "access": "decides who may ask a server",
+    "server": "is started or contacted",
 }
 """Effect of a value of each kind, in words."""
 _ADDRESSES = ("url", "base_url", "endpoints")
@@ -65,6 +66,8 @@ class Trust(NamedTuple):
 
     place: Path
     reaches: tuple[OutsideValue, ...]
+    covers: str = ""
+    """Values that the user agrees to without seeing them, because they may be secrets."""
 
     @property
     def digest(self) -> str:
@@ -72,7 +75,8 @@ class Trust(NamedTuple):
         import json
         from hashlib import sha256
 
-        return sha256(json.dumps(sorted(self.reaches)).encode("utf-8", "surrogatepass")).hexdigest()
+        text = json.dumps(sorted(self.reaches)) + self.covers
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def agreed(self) -> bool:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from retrieve_cli.config.bounds import SettingsKey, SettingsSection, keys_of, seconds
 from retrieve_cli.config.index_settings import SERVERS
@@ -43,6 +44,7 @@ _NEEDED: Mapping[str, Sequence[str]] = {
     "docs": ("path",),
     "http": ("url",),
     "sparql": ("endpoint", "query"),
+    "mcp": (),
     "inbox": (),
 }
 """Keys without which an entry of its kind names nothing."""
@@ -286,15 +288,25 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
     if setting.kind in ("docs", "inbox") and (setting.id or setting.fields):
         hint = "remove them: only sources of records have columns"
         raise UsageError(f"{where} has `id` or `fields`, and is of kind {setting.kind}", hint=hint)
-    name = setting.name or _place(setting) or setting.kind
-    if setting.path is None and not _FILE_NAME.fullmatch(name):
+    if setting.kind == "mcp":
+        if bool(setting.command) + bool(setting.url) + (bool(setting.path) and not setting.command) != 1:
+            hint = "write one of them: a client's configuration, the command of a server, or its address"
+            raise UsageError(f"{where} needs either `path`, `command` or `url`", hint=hint)
+        setting = replace(setting, path=setting.path or folder) if setting.command else setting
+    name = setting.name or place_name(setting) or setting.kind
+    if (setting.path is None or setting.kind == "mcp") and not _FILE_NAME.fullmatch(name):
         hint = "give it a short `name:`, which becomes a file name"
         raise UsageError(f"{where} cannot be called {quoted(name)}", hint=hint)
     return replace(setting, name=name)
 
 
-def _place(setting: SourceSetting) -> str:
-    """Return the last part of a path or an address, without its query string, which may hold a secret."""
+def place_name(setting: SourceSetting) -> str:
+    """Return the last part of a path or an address, without its query string, which may hold a secret; of a command,
+    of its first argument that is no option; of the address of a server of tools, its host."""
+    if setting.kind == "mcp":
+        words = (setting.command or "").split() or [urlsplit(setting.url or "").hostname or str(setting.path)]
+        word = next((word for word in words[1:] if not word.startswith("-")), words[0])
+        return os.path.basename(word).lstrip(".")  # noqa: PTH119
     if setting.path is not None:
         return os.path.basename(os.path.abspath(setting.path))  # noqa: PTH100, PTH119  as sources name themselves
     return str(setting.url or setting.endpoint or "").partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]

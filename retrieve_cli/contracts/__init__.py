@@ -36,6 +36,7 @@ from retrieve_cli.contracts.records import (
     Countable as Countable,
     DocumentFile as DocumentFile,
     DocumentReader as DocumentReader,
+    Failing as Failing,
     Field as Field,
     Filed as Filed,
     Foldered as Foldered,

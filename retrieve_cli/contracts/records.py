@@ -266,6 +266,19 @@ class Mixed(Protocol):
 
 
 @runtime_checkable
+class Failing(Protocol):
+    """A source of several parts, each of which may fail alone."""
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """Sentences on parts that the last fetch could not read; their last state is kept."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on parts that the last fetch skipped."""
+
+
+@runtime_checkable
 class Countable(Protocol):
     """A source that can count its items at little cost."""
 

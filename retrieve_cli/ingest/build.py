@@ -26,7 +26,7 @@ from retrieve_cli.errors import RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, kinds_of
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all, kinds_of
 from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import open_generation
@@ -51,11 +51,11 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Loss
         SourceFailed, Locked, Unavailable, RetrieveError: from the sources, the store and the encoder.
     """
     with store.writer(wait=limits.wait, say=progress.say):
-        for source in sources:
-            source.fetch()
+        failures = fetch_all(sources, progress.say)
         current = current_manifest(store)
         report = apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
-        return replace(report, replaced=replaced_by(sources, report.generation, current, store))
+        replaced = replaced_by(sources, report.generation, current, store)
+        return replace(report, failures=failures, replaced=replaced)
 
 
 def push_for(parts: Parts, progress: Progress) -> Push | None:

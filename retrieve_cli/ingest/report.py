@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli.contracts import Countable, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Countable, Failing, Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import Exit, RetrieveError, SourceFailed, printable, shortened
@@ -66,6 +66,8 @@ class Report(Frozen):
     """Sentences on keys of records with text that no field reads."""
     same: bool = False
     """True if the generation was current already, though some items were rejected."""
+    failures: Sequence[str] = ()
+    """Sentences on parts of sources that could not be read, of which the index has the last state."""
     replaced: Replaced | None = None
     """The generation of other sources that a build replaced."""
 
@@ -91,6 +93,7 @@ class Report(Frozen):
             "seconds": self.seconds,
             **({"skipped": list(self.skipped)} if self.skipped else {}),
             **({"notices": list(self.notices)} if self.notices else {}),
+            **({"failures": list(self.failures)} if self.failures else {}),
             **({"replaced": self.replaced.to_json()} if self.replaced else {}),
             **({"error": error} if error else {}),
         }
@@ -119,6 +122,22 @@ class Report(Frozen):
 def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
     """Return the kinds of some sources."""
     return frozenset(source.kind for source in sources)
+
+
+def fetch_all(sources: Iterable[Source], say: Callable[[str], None]) -> list[str]:
+    """Fetch remote sources into local files, and return sentences on the parts of sources that failed.
+
+    Raises:
+        SourceFailed: a source failed as a whole.
+    """
+    failures: list[str] = []
+    for source in sources:
+        source.fetch()
+        if isinstance(source, Failing):
+            failures += source.failures
+            for sentence in source.notes:
+                say(f"note: {printable(sentence)}")
+    return failures
 
 
 class Progress(Protocol):

@@ -74,7 +74,7 @@ def check_inbox(store: Store, last: Manifest | None) -> None:
         )
 
 
-_PLACE = ("kind", "name", "path", "url", "endpoint")
+_PLACE = ("kind", "name", "path", "url", "endpoint", "command")
 """Keys of an origin that identify its source."""
 
 

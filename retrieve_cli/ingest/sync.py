@@ -26,7 +26,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_chan
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, Reuse, changes_between, reusable
-from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import UnchangedFiles, check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -89,6 +89,7 @@ class Sync:
         self._parts = parts()
         self._stamps: list[list[int] | None] = []
         self._folders: list[Mapping[str, Json]] = []
+        self._failures: list[str] = []
         self._seen = False
         """True if the current generation was not read again."""
         self._scanned: list[Source] = []
@@ -96,8 +97,7 @@ class Sync:
 
     def plan(self) -> Plan:
         """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
-        for source in self._sources:
-            source.fetch()
+        self._failures = fetch_all(self._sources, self._progress.say)
         check_inbox(self._store, self._last())
         current = self._current
         rejected = sum(source.refused for source in current.manifest.sources) if current else 0
@@ -155,7 +155,8 @@ class Sync:
                 reuse=Reuse(self._current, self._parts.recipe) if self._current else None,
             )
             report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
-        return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
+        seconds = round(time.monotonic() - begun, 3)
+        return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self._failures)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""

@@ -96,8 +96,9 @@ def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
     model = "none: the index has no embeddings"
     if isinstance(card, Mapping):
         model = f"{card.get('name')} ({card.get('dim')} dimensions, {card.get('max_tokens')} tokens)"
-    kinds = {"document": ("docs",), "record": ("catalog",)}
-    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
+    totals = {"document": 0, "record": 0}
+    for entry in sources:
+        totals[figures.noun_for([entry["kind"]])] += entry["records"]
     contents = ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
     lines = {
         "index": f"{view['artifacts']}, generation {view['generation']}",

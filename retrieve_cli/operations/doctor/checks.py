@@ -405,7 +405,7 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
     age = ""
     try:
         [source] = sources_of([entry], subject.settings, fetched=subject.artifacts / "sources")
-        if entry.path is None:
+        if entry.path is None or entry.kind == "mcp":
             copy = subject.artifacts / "sources" / f"{entry.name}.jsonl"
             if not copy.is_file():
                 return warn(f"{entry.name} was never downloaded: there is no {copy}")

@@ -77,8 +77,9 @@ def _lists(value: Mapping[str, Json], server: str, about: str, levels: int) -> I
         if key in own:
             continue
         is_server = key not in _ENVELOPES and "tools" in _object(part)
-        inner = (key, "") if is_server else (server, about)
-        parts = [(one, "", "") for one in part] if isinstance(part, list) else [(part, *inner)]
+        parts = (
+            [(one, "", "") for one in part] if isinstance(part, list) else [(part, key if is_server else server, about)]
+        )
         for one, *around in parts:
             if isinstance(one, Mapping):
                 yield from _lists(one, *around, levels - 1)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.tools import ToolServer
@@ -143,10 +143,14 @@ def resolved(server: ToolServer) -> tuple[ToolServer, list[Secret]]:
     return whole, [Secret(text) for text in sorted(secrets)]
 
 
-def variables_of(server: ToolServer) -> list[str]:
-    """Return the names of the environment variables whose values a server is given."""
-    texts = [*server.command, *server.environment.values(), *server.headers.values(), server.url, server.folder or ""]
-    return list(dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text) if match[1]))
+def described(server: ToolServer) -> str:
+    """Return what starts a server, with all arguments, or its address; and the names of variables and headers."""
+    place = f"{shlex.join(server.command)} (in {server.folder})" if server.command else server.url
+    values = [*server.environment.values(), *server.headers.values()]
+    read = [match[1] for text in values for match in _VARIABLE.finditer(text) if match[1]]
+    parts = {"environment": list(server.environment), "headers": list(server.headers), "reads": read}
+    lists = [f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in parts.items() if names]
+    return "; ".join([place.replace("$$", "$"), *lists])
 
 
 def _document(body: bytes) -> Json:
@@ -222,7 +226,7 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
         }
         if token := entry.get("bearer_token_env_var"):
             headers["Authorization"] = f"Bearer ${{{token}}}"
-        way = "sse" if is_old or kind == "sse" else "http"
+        way: Literal["sse", "http"] = "sse" if is_old or kind == "sse" else "http"
         return ToolServer(
             name, url=form(url), headers=headers, transport=way, description=about, only=only, without=without
         )
@@ -230,7 +234,7 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
     environment = {str(each): f"${{{each}}}" for each in names}
     environment |= _env_file(entry["envFile"], client) if entry.get("envFile") else {}
     environment |= {key: form(value) for key, value in _values(entry, "env")}
-    folder = os.path.join(_escaped(str(client.workspace)), form(entry.get("cwd") or ""))  # noqa: PTH118
+    folder = str(Path(_escaped(str(client.workspace))) / form(entry.get("cwd") or ""))
     words = (form(command), *map(form, entry.get("args") or ()))
     return ToolServer(name, words, environment, folder, description=about, only=only, without=without)
 

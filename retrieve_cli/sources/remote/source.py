@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,14 @@ from retrieve_cli.sources.remote.transfer import sweep
 
 class Fetcher(Protocol):
     """Fetcher that writes a catalog to `target`, in JSON Lines, with its SHA-1 beside it."""
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """Sentences on parts that the last fetch could not read."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on parts that it skipped."""
 
     def fetch(self, target: Path) -> None:
         """Update `target`. Raises: SourceFailed; the existing file then stays unchanged."""
@@ -33,6 +41,14 @@ class RemoteSource(CatalogSource):
     @property
     def origin(self) -> Mapping[str, Json]:
         return {**self._fetched_from, "name": self.name}
+
+    @property
+    def failures(self) -> Sequence[str]:
+        return [f"{self.name}: {sentence}" for sentence in self._fetcher.failures]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return [f"{self.name}: {sentence}" for sentence in self._fetcher.notes]
 
     def check(self) -> None:
         """Do nothing: it is not fetched yet."""

@@ -153,7 +153,8 @@ def call(
                 if "x-mcp-header" in str(definition):  # the SDK makes headers of arguments of tools that it listed
                     await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
                 request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
-                return await client.session.send_request(request, TypeAdapter(dict[str, Any]))
+                adapter: Any = TypeAdapter(dict[str, Any])
+                return dict(await client.session.send_request(request, adapter))
         raise SourceFailed(f"it does not list {shortened(tool)} now", hint="run: retrieve sync")
 
     return _run(partial(_converse, server, limits, ask))
@@ -176,7 +177,8 @@ async def _pages(client: Client, talk: _Conversation) -> AsyncIterator[tuple[str
     from mcp_types import ListToolsRequest, PaginatedRequestParams
     from pydantic import TypeAdapter
 
-    cursor, adapter = None, TypeAdapter(dict[str, Any])
+    cursor: str | None = None
+    adapter: Any = TypeAdapter(dict[str, Any])
     for _ in range(talk.limits.pages):
         request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
         page = await client.session.send_request(request, adapter)
@@ -229,7 +231,8 @@ async def _contacted(talk: _Conversation) -> AsyncIterator[Any]:
     check_url(server.url, ADDRESS)
     client = bounded_client(server.headers, allowance=talk.allowance, seconds=limits.seconds)
     if server.transport == "sse":
-        async with sse_client(server.url, httpx_client_factory=lambda **_: client) as streams:
+        made: Any = lambda **_: client  # noqa: E731  as its type is not public
+        async with sse_client(server.url, httpx_client_factory=made) as streams:
             yield streams
         return
     http = streamable_http_client(server.url, http_client=client, max_sse_event_size=limits.max_bytes)

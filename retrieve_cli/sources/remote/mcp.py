@@ -1,0 +1,116 @@
+"""Servers of tools as a source: each fetch asks them for their tools, and between fetches the last ones are the source.
+
+A server that fails keeps its last tools, marked with the time of its first failure; `failures` has the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import chain, count
+from pathlib import Path
+
+import orjson
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms.figures import count as counted
+from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, STALE, TOOL, ToolServer
+from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
+from retrieve_cli.sources.catalogs.tools import tool_item
+from retrieve_cli.sources.remote.client_files import ConfiguredServers
+from retrieve_cli.sources.remote.tool_servers import ToolListing, listings
+from retrieve_cli.sources.remote.transfer import publish
+from retrieve_cli.untrusted import files
+
+Items = list[dict[str, Json]]
+"""Tools as objects of a catalog."""
+_LONGEST_NAME = 80
+
+
+class ToolFetcher:
+    """Fetcher of the tools of some servers."""
+
+    def __init__(
+        self,
+        configured: Callable[[], ConfiguredServers],
+        *,
+        approvals: Callable[[str, Mapping[str, Json]], Mapping[str, str]],
+        names: dict[str, Path],
+    ) -> None:
+        """`configured` returns the servers, or raises an error before any of them is started or contacted; `approvals`
+        returns the marks of the tools of a server that the user has not approved, given their definitions; `names` has
+        the file of each server of all sources, which must not have the same name twice."""
+        self._configured, self._approvals, self._names = configured, approvals, names
+        self.failures: list[str] = []
+        self.notes: list[str] = []
+
+    def fetch(self, target: Path) -> None:
+        """Update `target`. Raises: SourceFailed: no server has ever answered; UsageError: as `configured`."""
+        servers, disabled = self._configured()
+        last, found = _last(target), dict[str, Items]()
+        asked = [server for server in servers if self._is_free(server.name, target)]
+        taken = {server.name for server in servers} - {server.name for server in asked}
+        self.failures = []
+        self.notes = [f"skipped the server {shortened(name)}, which is switched off" for name in disabled]
+        self.notes += [f"skipped the server {shortened(name)}: another source has one of this name" for name in taken]
+        answers = listings(asked)
+        for server, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, ToolListing):
+                name = server.name or self._new_name(answer.name, target)
+                found[name] = list(self._items(server, name, answer))
+            else:
+                name = server.name or next(iter(last), "")
+                found[name] = self._stale(name, answer, last.get(name, []))
+        if answers and not any(isinstance(answer, ToolListing) or last for answer in answers):
+            raise SourceFailed("; ".join(self.failures), hint="fix that, and run this again")
+        for name, items in found.items():
+            marks = self._approvals(name, {item[TOOL]: item[DEFINITION] for item in items}) if items else {}
+            found[name] = [item | ({APPROVAL: marks[item[TOOL]]} if item[TOOL] in marks else {}) for item in items]
+        publish(target, (orjson.dumps(item) + b"\n" for name in sorted(found) for item in found[name]))
+
+    def _items(self, server: ToolServer, name: str, listing: ToolListing) -> Iterator[dict[str, Json]]:
+        for definition in listing.tools:
+            tool = str(definition.get("name"))
+            if (server.only and tool not in server.only) or tool in server.without:
+                continue
+            try:
+                item = tool_item(definition, server=name, about=listing.about)
+                orjson.dumps(item)
+                yield item
+            except (UsageError, TypeError) as error:  # a number beyond 64 bits
+                self.failures.append(f"{shortened(name)}: skipped the tool {shortened(tool)}: {error}")
+
+    def _stale(self, name: str, error: RetrieveError, last: Items) -> Items:
+        """Return the last tools of a server that failed, with the time since when it does."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        items = [{STALE: now, **item} for item in last]
+        since = f"since {items[0][STALE]}; its last {counted(len(items), 'tool')} stay" if items else "yet"
+        hint = f" ({error.hint})" if error.hint else ""
+        self.failures.append(
+            printable(f"{shortened(name) or 'the server'} has not answered {since}: {error.message}{hint}")
+        )
+        for item in items:
+            item.pop(APPROVAL, None)
+        return items
+
+    def _new_name(self, name: str, target: Path) -> str:
+        """Return the name of a server that introduced itself; a number makes it unique."""
+        name = shortened(printable(name).replace("/", "-"), _LONGEST_NAME) or target.stem
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        return next(each for each in names if self._is_free(each, target))
+
+    def _is_free(self, name: str, target: Path) -> bool:
+        return not name or self._names.setdefault(name, target) == target
+
+
+def _last(target: Path) -> dict[str, Items]:
+    """Return the tools of the last fetch by server."""
+    found: dict[str, Items] = {}
+    try:
+        with files.open_regular(target) as file:
+            for line in files.lines(file):
+                item = orjson.loads(line)
+                found.setdefault(item[SERVER], []).append({**item, DEFINITION: item[DEFINITION], TOOL: item[TOOL]})
+    except (OSError, ValueError, KeyError, TypeError):
+        return found
+    return found
