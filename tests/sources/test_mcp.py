@@ -1,24 +1,29 @@
-"""Servers of tools as a source: six configurations of clients, consent, secrets, failures; servers that mean harm."""
+"""Servers of tools as a source: consent, secrets, failures; servers that mean harm, and real ones."""
 
 import json
-import os
 import random
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from npm_packages import installed
+from pypi_packages import programs
 from samples import Program, fails, succeeds
+from told_servers import Answer, free_port, serving
 from waiting import until
 
 from retrieve_cli.api.named_sources import named_sources
 from retrieve_cli.assemble.sources import sources_of
-from retrieve_cli.assemble.trusted import trust_of_servers
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.tools import ToolServer
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
-from retrieve_cli.sources.remote.client_files import is_configuration, resolved, servers_in, typed_server
+from retrieve_cli.sources.remote.client_files import servers_in, typed_server
 from retrieve_cli.sources.remote.tool_servers import ServerLimits, call, listings
 
 SECRET = "marked-s3cret-value"
@@ -30,204 +35,6 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agreements of the user are kept in a folder of the test; there are none yet."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("RETRIEVE_TRUST")
-
-
-# -------------------------------------------------------------------------------------------- six configurations
-
-CLAUDE = {
-    "mcpServers": {
-        "git": {
-            "command": "uvx",
-            "args": ["mcp-server-git", "--repository", "${REPO:-.}", "$HOME", "${env:TOKEN}"],
-            "env": {"TOKEN": "${TOKEN}", "LEVEL": "info", "N": 3, "ON": True},
-        },
-        "hub": {
-            "type": "http",
-            "url": "https://${HOST:-hub.example}/mcp",
-            "headers": {"Authorization": "Bearer ${TOKEN}"},
-        },
-        "old": {"type": "sse", "url": "https://hub.example/sse"},
-    }
-}
-CURSOR = {
-    "mcpServers": {
-        "files": {
-            "command": "node",
-            "args": ["${workspaceFolder}${/}serve.js", "${workspaceFolderBasename}", "${TOKEN}"],
-            "env": {"TOKEN": "${env:TOKEN}"},
-            "envFile": "${workspaceFolder}/.env",
-        }
-    }
-}
-DESKTOP = {"mcpServers": {"git": {"command": "uvx", "args": ["${TOKEN}", "$TOKEN"], "env": {"KEY": "${TOKEN}"}}}}
-GEMINI = {
-    "mcpServers": {
-        "new": {"httpUrl": "https://hub.example/mcp", "headers": {"X-Key": "$TOKEN"}, "trust": True},
-        "old": {"url": "https://hub.example/sse", "includeTools": ["a"], "excludeTools": ["b"]},
-        "out": {"command": "x"},
-    },
-    "mcp": {"excluded": ["out"]},
-}
-VSCODE = """// Servers of this folder
-{
-  "inputs": [{"type": "promptString", "id": "hub-key", "password": true}, {"id": "level", "default": "info"},],
-  "servers": {
-    /* a server // of files */
-    "files": {"type": "stdio", "command": "npx", "args": ["${workspaceFolder}", "${input:level}", "http://a//b"],
-              "env": {"TOKEN": "${env:TOKEN}", "KEY": "${input:hub-key}"},},
-    "hub": {"type": "http", "url": "https://hub.example/mcp"},
-  },
-}
-"""
-CODEX = """
-model = "any"
-[mcp_servers.git]
-command = "uvx"
-args = ["mcp-server-git", "${TOKEN}"]
-env_vars = ["TOKEN", {name = "HOST"}]
-cwd = "sub"
-enabled_tools = ["a"]
-[mcp_servers.git.env]
-LEVEL = "info"
-[mcp_servers.hub]
-url = "https://hub.example/mcp"
-bearer_token_env_var = "TOKEN"
-http_headers = {Region = "eu"}
-env_http_headers = {Host = "HOST"}
-[mcp_servers.off]
-command = "x"
-enabled = false
-"""
-PROJECTS = {
-    "mcpServers": {"git": {"command": "a"}},
-    "projects": {
-        "/src/one": {"mcpServers": {"git": {"command": "b"}, "time": {"command": "c"}}, "disabledMcpServers": ["time"]},
-        "/src/two": {"mcpServers": {}, "history": []},
-    },
-}
-
-
-def found_in(path: Path, content: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, ToolServer]:
-    """Return the servers of a file by name, with their variables resolved."""
-    monkeypatch.setenv("TOKEN", SECRET)
-    monkeypatch.setenv("HOST", "example.org")
-    monkeypatch.setenv("INPUT_HUB_KEY", "typed-into-the-editor")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    assert is_configuration(path)
-    return {server.name: resolved(server)[0] for server in servers_in(path).servers}
-
-
-def test_claude_code_expands_variables_with_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = found_in(tmp_path / ".mcp.json", CLAUDE, monkeypatch)
-    assert found["git"].command == ("uvx", "mcp-server-git", "--repository", ".", "$HOME", "${env:TOKEN}")
-    assert found["git"].environment == {"TOKEN": SECRET, "LEVEL": "info", "N": "3", "ON": "true"}
-    assert found["hub"].url == "https://example.org/mcp"
-    assert found["hub"].headers == {"Authorization": f"Bearer {SECRET}"}
-    assert (found["hub"].transport, found["old"].transport) == ("http", "sse")
-
-
-def test_a_variable_is_written_as_its_client_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = {"mcpServers": {"git": {"command": "uvx", "args": ["${REPO:-.}", "$HOME", "${TOKEN}"]}}}
-    rows = {
-        ".mcp.json": (".", "$HOME", SECRET),
-        ".cursor/mcp.json": ("${REPO:-.}", "$HOME", "${TOKEN}"),
-        "claude_desktop_config.json": ("${REPO:-.}", "$HOME", "${TOKEN}"),
-        ".gemini/settings.json": (".", os.environ["HOME"], SECRET),
-    }
-    for name, words in rows.items():
-        found = found_in(tmp_path / name, plain, monkeypatch)["git"]
-        assert found.command == ("uvx", *words), name
-        assert found.folder == str(tmp_path), name
-
-
-def test_desktop_expands_nothing_and_values_may_be_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = found_in(tmp_path / "claude_desktop_config.json", DESKTOP, monkeypatch)["git"]
-    assert (found.command, found.environment) == (("uvx", "${TOKEN}", "$TOKEN"), {"KEY": "${TOKEN}"})
-    settings = {"mcpServers": {"a": {"command": "x", "args": [1], "env": {"N": 3, "ON": True}}}}
-    assert found_in(tmp_path / "mcp.json", settings, monkeypatch)["a"].environment == {"N": "3", "ON": "true"}
-
-
-def test_cursor_knows_folders_and_files_of_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".env").write_text("# keys\nexport A=1\nB = 'two words'\nTOKEN=other\nno sign\n")
-    found = found_in(tmp_path / ".cursor" / "mcp.json", CURSOR, monkeypatch)["files"]
-    assert found.command == ("node", f"{tmp_path}/serve.js", tmp_path.name, "${TOKEN}")
-    assert found.environment == {"A": "1", "B": "two words", "TOKEN": SECRET}
-
-
-def test_gemini_names_both_transports_and_filters_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = found_in(tmp_path / "settings.json", GEMINI, monkeypatch)
-    assert {name: server.transport for name, server in found.items()} == {"new": "http", "old": "sse"}
-    assert found["new"].headers == {"X-Key": SECRET}
-    assert (found["old"].only, found["old"].without) == (("a",), ("b",))
-    assert servers_in(tmp_path / "settings.json").disabled == ["out"]
-
-
-def test_vs_code_has_comments_and_asks_for_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / ".vscode" / "mcp.json"
-    found = found_in(path, VSCODE, monkeypatch)
-    assert found["files"].command == ("npx", str(tmp_path), "info", "http://a//b")
-    assert found["files"].environment == {"TOKEN": SECRET, "KEY": "typed-into-the-editor"}
-    monkeypatch.delenv("INPUT_HUB_KEY")
-    with pytest.raises(SourceFailed, match="INPUT_HUB_KEY, which VS Code asks for, is not set"):
-        resolved(servers_in(path).servers[0])
-
-
-def test_codex_names_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = found_in(tmp_path / ".codex" / "config.toml", CODEX, monkeypatch)
-    assert found["git"].command == ("uvx", "mcp-server-git", "${TOKEN}")
-    assert found["git"].environment == {"TOKEN": SECRET, "HOST": "example.org", "LEVEL": "info"}
-    assert (found["git"].folder, found["git"].only) == (str(tmp_path / "sub"), ("a",))
-    assert found["hub"].headers == {"Region": "eu", "Host": "example.org", "Authorization": f"Bearer {SECRET}"}
-    assert servers_in(tmp_path / ".codex" / "config.toml").disabled == ["off"]
-
-
-def test_servers_of_projects_have_names_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = found_in(tmp_path / ".claude.json", PROJECTS, monkeypatch)
-    assert {name: (server.command, server.folder) for name, server in found.items()} == {
-        "git": (("a",), str(tmp_path)),
-        "git-one": (("b",), "/src/one"),
-    }
-    assert servers_in(tmp_path / ".claude.json").disabled == ["time"]
-
-
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        ("uvx", "needs either `command` or `url`"),
-        ({}, "needs either `command` or `url`"),
-        ({"command": "a", "url": "https://b"}, "needs either `command` or `url`"),
-        ({"command": ["a"]}, "needs either `command` or `url`"),
-        ({"type": "ws", "url": "wss://b"}, "type 'ws' is not supported"),
-        ({"command": "a", "args": [{}]}, "is not a text"),
-        ({"command": "a", "args": ["${workspaceFolder}", "${command:pick}"]}, "is known to the editor alone"),
-        ({"command": "a", "envFile": "missing"}, "envFile"),
-        ({"url": "https://b", "headersHelper": "./keys.sh"}, "headersHelper is a command"),
-    ],
-)
-def test_an_entry_that_cannot_be_used_has_its_reason(tmp_path: Path, entry: Any, problem: str) -> None:
-    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"odd": entry, "well": {"command": "a"}}}))
-    odd, well = servers_in(tmp_path / "mcp.json").servers
-    assert problem in odd.problem
-    assert well.problem == ""
-
-
-def test_other_files_are_no_configurations(tmp_path: Path) -> None:
-    texts = {
-        "a.jsonl": '{"id": "a", "name": "mcpServers"}\n{"id": "b"}\n',
-        "b.json": '[{"mcpServers": {"a": {"command": "x"}}}]',
-        "c.json": '{"servers": [{"server": {"name": "a"}}]}',
-        "d.json": '{"mcpServers": {}, "tools": []}',
-        "e.toml": '[tool]\nmcp_servers = "none"\n',
-        "f.json": '{"mcpServers": {',
-        "g.json": '{"mcpServers": ' + "[" * 5000,
-        "h.md": 'An example: {"mcpServers": {"a": {"command": "x"}}}',
-    }
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-        assert not is_configuration(tmp_path / name), name
-    with pytest.raises(UsageError, match="0 servers of tools"):
-        servers_in(tmp_path / "d.json")
 
 
 # ------------------------------------------------------------------------------------------------------ consent
@@ -283,39 +90,6 @@ def test_nothing_is_started_or_contacted_without_consent(tmp_path: Path, monkeyp
     assert events == []
     assert not (tmp_path / "marker").exists()
     assert all("names servers of tools that you did not agree to: " in sentence for sentence in sentences)
-
-
-def test_any_edit_of_a_server_asks_again(tmp_path: Path) -> None:
-    path = tmp_path / ".mcp.json"
-
-    def digest(entry: Any) -> str:
-        path.write_text(json.dumps({"mcpServers": {"a": entry}}))
-        return trust_of_servers(path)[0].digest
-
-    stdio = {"command": "a", "args": ["b", "c"], "env": {"K": "v"}, "cwd": "d"}
-    http = {"url": "https://a/mcp", "headers": {"K": "v"}}
-    edits = [{**stdio, "command": "b"}, {**stdio, "args": ["b c"]}, {**stdio, "env": {"K": "w"}}, {**stdio, "cwd": "e"}]
-    edits += [{**stdio, "env": {"L": "v"}}, {**stdio, "args": ["b", "c", "d"]}, {**stdio, "env": {"K": "${v}"}}]
-    edits += [http, {**http, "url": "https://b/mcp"}, {**http, "headers": {"K": "w"}}, {**http, "type": "sse"}]
-    digests = [digest(entry) for entry in (stdio, *edits)]
-    assert len(set(digests)) == len(digests)
-    assert digest({**stdio, "alwaysAllow": ["x"]}) == digests[0]  # what does not reach the server does not count
-
-
-def test_trust_shows_all_arguments_and_no_values(tmp_path: Path, retrieve: Program) -> None:
-    words = [*(f"--flag-{number}" for number in range(200)), "\x1b[2Jrm"]
-    entry = {"command": "uvx", "args": words, "env": {"KEY": SECRET, "T": "${TOKEN}"}}
-    hub = {"url": "https://hub.example/mcp", "headers": {"X-Key": SECRET}}
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": hub}}))
-    done = fails(retrieve("trust", ".mcp.json"), 2, "retrieve trust .mcp.json --yes")
-    assert all(word in done.err for word in words[:-1])
-    assert "\\x1b[2Jrm" in done.err
-    assert all(part in done.err for part in ("environment: KEY, T; reads: TOKEN", "https://hub.example/mcp", "X-Key"))
-    assert SECRET not in done.err
-    succeeds(retrieve("trust", ".mcp.json", "--yes"))
-    assert trust_of_servers(tmp_path / ".mcp.json")[0].agreed
-    assert all(SECRET.encode() not in file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file())
-    fails(retrieve("build", ".mcp.json", "--dry-run"), 0)
 
 
 # ------------------------------------------------------------------------------------------------------ servers
@@ -558,3 +332,99 @@ def test_no_secret_leaves_the_environment(tmp_path: Path, retrieve: Program, mon
         assert secret not in printed
         assert [data for data in stored if secret.encode() in data] == []
     assert "***" in printed
+
+
+# --------------------------------------------------------------------------------------------------------- HTTP
+
+
+@contextmanager
+def web_server(kind: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Run a server of the SDK in this process; give its address, and the headers that it receives."""
+    import uvicorn
+    from mcp.server import MCPServer
+
+    server, received = MCPServer("web", instructions="On the web."), list[dict[str, str]]()
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    app = server.streamable_http_app() if kind == "http" else server.sse_app()
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            received.append({key.decode(): value.decode() for key, value in scope["headers"]})
+        await app(scope, receive, send)
+
+    port = free_port()
+    running = uvicorn.Server(uvicorn.Config(noting, port=port, log_level="critical"))
+    thread = Thread(target=running.run)
+    thread.start()
+    until(lambda: running.started, "the server")
+    try:
+        yield f"http://127.0.0.1:{port}/{'mcp' if kind == 'http' else 'sse'}", received
+    finally:
+        running.force_exit = running.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+def test_a_server_is_contacted_with_its_headers_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", SECRET)
+    headers = {"Authorization": "Bearer ${TOKEN}"}
+    with web_server(kind) as (url, received):
+        server = ToolServer("web", url=url, headers=headers, transport=kind)  # type: ignore[arg-type]
+        [found] = listings([server], ServerLimits(seconds=20))
+        assert not isinstance(found, RetrieveError), found
+        assert [tool["name"] for tool in found.tools] == ["add"]
+        assert found.about == "On the web."
+        assert call(server, "add", {"a": 1, "b": 2}, check=lambda _: None)["structuredContent"] == {"result": 3}
+    assert {each.get("authorization") for each in received} == {f"Bearer {SECRET}"}
+    assert {each["accept-encoding"] for each in received} == {"identity"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer(b"who are you? " + SECRET.encode(), 401), "answered with status 401"),
+        (Answer(b" " * 20_000_000, headers={"Content-Type": "application/json"}), "sent more than 5,242,880 bytes"),
+        (Answer(b" " * 20_000_000, headers={"Content-Type": "text/event-stream"}), "sent more than 5,242,880 bytes"),
+        (Answer(b"<html>", headers={"Content-Type": "text/html"}), "failed: "),
+        (Answer(b"{", headers={"Content-Type": "application/json"}), "failed: "),
+        (Answer(b"x", headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}), "failed: "),
+        (Answer(b"", 307, headers={"Location": "http://elsewhere.example/mcp"}), "failed: "),
+    ],
+)  # fmt: skip
+def test_a_hostile_answer_over_http_is_bounded_and_named(answer: Answer, reason: str) -> None:
+    with serving(lambda _: answer) as url:
+        [error] = listings([typed_server(url=f"{url}/mcp")], SHORT)
+        assert isinstance(error, SourceFailed)
+        assert reason in error.message
+        assert SECRET not in error.message
+
+
+def test_real_servers_are_indexed_and_called(tmp_path: Path, retrieve: Program) -> None:
+    """The published servers of git, time, files and everything, through the command line."""
+    python = programs("mcp-servers", "mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19")
+    names = [f"@modelcontextprotocol/server-{name}@2026.8.31" for name in ("filesystem", "everything")]
+    node = installed("mcp-servers-npm", *names) / ".bin"
+    subprocess.run(["git", "init", "-q", "repo"], check=True)
+    configured(
+        tmp_path,
+        git=f"{python}/mcp-server-git --repository repo",
+        time=f"{python}/mcp-server-time",
+        files=f"{node}/mcp-server-filesystem {tmp_path}",
+        everything=f"{node}/mcp-server-everything",
+    )
+    succeeds(retrieve("trust", ".mcp.json", "--yes"))
+    succeeds(retrieve("build", ".mcp.json"))
+    counts = Counter(line["server"] for line in lines_of())
+    assert (counts["git"], counts["time"], counts["files"]) == (12, 2, 14)
+    assert counts["everything"] > 8
+    found = succeeds(retrieve("query", "convert the time to another timezone", "--json")).json["results"]
+    assert found[0]["doc_id"] == "time/convert_time"
+    assert succeeds(retrieve("sync", "--json")).json["status"] == "unchanged"
+    server = next(server for server in servers_in(Path(".mcp.json")).servers if server.name == "git")
+    result = call(server, "git_status", {"repo_path": str(tmp_path / "repo")}, check=lambda _: None)
+    assert "No commits yet" in result["content"][0]["text"]
