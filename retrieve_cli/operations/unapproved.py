@@ -54,7 +54,7 @@ def place_of(record: Mapping[str, Json], manifest: Manifest) -> str:
     """Return the identity of the server of a tool, as approvals name it."""
     sources = manifest.built.get("sources", ())
     origins = (source["origin"] for source in sources if isinstance(source, dict))
-    origin = next((origin for origin in origins if origin.get("name") == record["source"]), {})
+    origin: Mapping[str, Json] = next((one for one in origins if one.get("name") == record["source"]), {})
     return approvals.server_place(origin, str(record["metadata"].get(SERVER)))
 
 
