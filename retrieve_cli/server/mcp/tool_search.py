@@ -21,6 +21,7 @@ from retrieve_cli.errors import RetrieveError, UsageError, escaped_json, printab
 from retrieve_cli.output.compact import Count
 from retrieve_cli.output.places import fence_of
 from retrieve_cli.retrieval.queries.filters import Condition
+from retrieve_cli.search.named import named_tools
 from retrieve_cli.search.tool_records import ServerTools, ToolRecords, arguments_line, schema_key
 from retrieve_cli.server.mcp.addresses import CursorPlace, cursor_of, read_cursor
 from retrieve_cli.server.mcp.outcomes import ToolOutcome, compact_json
@@ -28,6 +29,8 @@ from retrieve_cli.server.mcp.tools import READ_TOKENS, counter_of, read_argument
 
 _RESULTS, _MOST_RESULTS, _EACH = 5, 50, 80
 """Default number of results, the most of them, and the tokens of one on average."""
+_MOST_NAMED = 20
+"""Most tools that are results because the task names them, if the limit is less."""
 _WIDEST = 240
 """Most characters of a key, a description and arguments."""
 _NAME = 24
@@ -76,7 +79,6 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
     limit = values.pop("limit", _RESULTS)
     if type(limit) is not int or not 1 <= limit <= _MOST_RESULTS:
         raise UsageError(f"limit is a whole number from 1 to {_MOST_RESULTS}, not {quoted(limit)}", hint="")
-    most = read_budget(values.pop("max_tokens", None), default=max(_RESULTS, limit) * _EACH)
     index = live.index
     with index.reading() as generation:
         tools = ToolRecords(generation, tenant)
@@ -85,6 +87,9 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
         like = [generation.record_id(tools.one(values["like"]))] if "like" in values else []
         ids = [generation.record_id(row) for row in dict.fromkeys(excluded)]
         total = int(rows.sum()) - len({row for row in excluded if rows[row]})
+        named = [row for row in named_tools(tools.view, values.get("task", "")) if rows[row] and row not in excluded]
+    limit = max(limit, min(len(named), _MOST_NAMED))
+    most = read_budget(values.pop("max_tokens", None), default=max(_RESULTS, limit) * _EACH)
     filters = [] if tools.view.size == int(tools.rows.sum()) else [f"{TOOL}=*"]
     filters += [str(Condition(SERVER, "=", (values["server"],)))] if "server" in values else []
     filters += [str(Condition("id", "=", (name,), negated=True)) for name in ids]
