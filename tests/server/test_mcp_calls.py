@@ -30,7 +30,11 @@ for line in sys.stdin:
 """
 ADD = {"name": "add", "description": "Add two numbers", "inputSchema": {
     "type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a"]}}  # fmt: skip
-ANSWER = {"content": [{"type": "text", "text": "3", "odd": True}], "structuredContent": {"sum": 3}, "extra": {"x": 1}}
+ANSWER = {
+    "content": [{"type": "text", "text": "3", "annotations": {"priority": 1.0}}],
+    "structuredContent": {"sum": 3},
+    "_meta": {"cost": 1},
+}
 
 
 class Box:
@@ -74,8 +78,10 @@ def box(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> B
 
 def test_answers_and_errors_of_a_server_come_back_unchanged(box: Box) -> None:
     answer = box.call(a=1, b=2)
-    assert answer.model_dump(by_alias=True, exclude_none=True)["structuredContent"] == {"sum": 3}
-    assert (text_of(answer), answer.is_error) == ("3", False)
+    sent = answer.model_dump(by_alias=True, exclude_none=True)
+    sent["_meta"] = {"cost": sent["_meta"]["cost"]}  # beside it, the SDK puts the name of the server
+    assert {key: sent[key] for key in ANSWER} == ANSWER
+    assert not answer.is_error
     assert box.calls == [{"name": "add", "arguments": {"a": 1, "b": 2}, **_meta(box.calls[0])}]
     box.answers({"content": [{"type": "text", "text": "no \x1b[31msuch number"}], "isError": True})
     assert box.says("add", a=1) == "no \x1b[31msuch number"  # a name that one tool has is a key

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+import mcp_types as types
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.assemble import approvals
@@ -46,8 +47,8 @@ async def in_own_thread(_: Any, function: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(function, limiter=_limiter, abandon_on_cancel=True)
 
 
-def call_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> dict[str, Any]:
-    """Return the answer of the server of a tool, as it sent it.
+def call_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> types.CallToolResult:
+    """Return the answer of the server of a tool.
 
     Raises:
         RetrieveError: the tool does not exist or may not be called, its arguments do not fit, or its server does not
@@ -73,7 +74,10 @@ def call_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None)
     if (size := len(json.dumps(answer).encode("utf-8", "replace"))) > MOST_BYTES:
         message = f"the answer of {key} has {size:,} bytes; at most {MOST_BYTES:,} are passed on"
         raise SourceFailed(message, hint="call it with arguments that ask for less")
-    return answer
+    try:
+        return types.CallToolResult.model_validate(answer)
+    except ValueError as error:
+        raise SourceFailed(f"the answer of {key} is not a result of a tool", hint="report it to its author") from error
 
 
 def _expect_allowed(allowed: Sequence[str], server: str, tool: str) -> None:

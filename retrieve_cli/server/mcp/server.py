@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -173,9 +173,7 @@ class Handlers:
         try:
             run, work = self._work(context, given.name, given.arguments or {}, channels)
             outcome = await run(context, work)
-            if isinstance(outcome, dict):  # of another server: the SDK sends it unchanged
-                return cast("types.CallToolResult", outcome)
-            return answer_of(outcome, channels)
+            return outcome if isinstance(outcome, types.CallToolResult) else answer_of(outcome, channels)
         except RetrieveError as error:
             return failed(error)
         except RejectedRequest as error:
@@ -186,7 +184,7 @@ class Handlers:
 
     def _work(
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
-    ) -> tuple[BlockingRunner, Callable[[], ToolOutcome | dict[str, Any]]]:
+    ) -> tuple[BlockingRunner, Callable[[], ToolOutcome | types.CallToolResult]]:
         """The work of a tool, which blocks, and the threads for it."""
         host, caller = self._host, self._host.caller(context)
         tenant = caller.tenant
