@@ -340,6 +340,28 @@ def tool_servers(entry: SourceSetting) -> ConfiguredServers:
     return ConfiguredServers([server], [])
 
 
+def call_tool(
+    entry: SourceSetting,
+    server: str,
+    tool: str,
+    arguments: Mapping[str, Json],
+    *,
+    check: Callable[[Mapping[str, Json]], None],
+) -> dict[str, Json]:
+    """Call a tool of a server of a source, and return its result as the server sent it; `check` is given the present
+    definition of the tool before.
+
+    Raises:
+        RetrieveError: the user did not agree to the server, it does not answer, or what `check` raises.
+    """
+    from retrieve_cli.sources.remote.tool_servers import call
+
+    servers = tool_servers(entry).servers
+    if (chosen := next((one for one in servers if one.name in ("", server)), None)) is None:
+        raise UsageError(f"{entry.name} has no server {quoted(server)} now", hint="run: retrieve sync")
+    return call(chosen, tool, arguments, check=check)
+
+
 def names_servers(path: Path) -> bool:
     """Return True if a file is a client's configuration that names servers of tools."""
     from retrieve_cli.sources.remote.client_files import is_configuration

@@ -12,7 +12,6 @@ import typer
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.options import Shared, option, option_of, shared
-from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +23,9 @@ if TYPE_CHECKING:
     from retrieve_cli.evaluation.tuning import Tuned
     from retrieve_cli.retrieval.calibration import Calibration
 
-app = typer.Typer(rich_markup_mode=None)
-app.command(short_help="Generate a gold file from the index.")(scaffold)
 
-
-@app.callback(invoke_without_command=True)
 @shared("text", "json")
-def evaluate(
+def command(
     context: typer.Context,
     gold: Annotated[Path | None, option("--gold", "Gold file in JSON Lines or CSV.", "FILE")] = None,
     beir: Annotated[Path | None, option("--beir", "Folder in BEIR's format.", "DIR")] = None,
@@ -86,9 +81,6 @@ def evaluate(
 
     --with and --ablate compare runs, paired by query: differences with intervals and significance of the first metric.
     """
-    if context.invoked_subcommand is not None:
-        _reject_options(context)
-        return
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import measures, summary
@@ -171,16 +163,6 @@ def _advice(trial: Trial, without: Sequence[NamedRun], budget_ms: float) -> str:
 
     runs = {each.name: trial.runs[each.name] for each in without}
     return recommendation(trial.found, runs, trial.compared, budget_ms)
-
-
-def _reject_options(context: typer.Context) -> None:
-    """Reject options before a subcommand, which would not see them. Raises: UsageError."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if given:
-        flag = f"--{given[0].rstrip('_').replace('_', '-')}"
-        name = context.invoked_subcommand
-        raise UsageError(f"{flag} is before {name}", hint=f"put it after: retrieve eval {name} {flag} ...")
 
 
 def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[str, float], tolerance: float) -> None:

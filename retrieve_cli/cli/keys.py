@@ -20,28 +20,24 @@ def create(
         list[str] | None,
         option(
             "--scope",
-            "search, web, documents:write, index:admin or metrics; repeatable.  [default: search]",
+            "search, web, tools:call, documents:write, index:admin or metrics; repeatable.  [default: search]",
             "SCOPE,…",
         ),
     ] = None,
     name: Annotated[str, option("--name", "Name of the key in lists and logs.", "NAME")] = "",
     tenant: Annotated[str | None, option("--tenant", "Only the records of this tenant exist for the key.", "X")] = None,
     expires: Annotated[str, option("--expires", "End of its validity: 90d, 12h, 2027-01-31.", "90d|DATE")] = "never",
-    rate: Annotated[
-        str | None, option("--rate", "Most requests: 20/s, 100/m; 20/s:50 allows 50 at once. Workers share it.", "N/s")
-    ] = None,
     *,
     shared: Shared,
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import document
     from retrieve_cli.server.auth.keys import read_end, written
-    from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_rate, read_scopes
+    from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_scopes
 
     scopes = read_scopes(scope or ["search"])
     end = read_end(expires, datetime.now(UTC))
-    allowed = None if rate is None else read_rate(rate)
-    created = _file(shared).create(scopes, name=name, tenant=tenant, expires=end, rate=allowed)
+    created = _file(shared).create(scopes, name=name, tenant=tenant, expires=end)
     key = created.key
     whole = [name for name in scopes if name in WHOLE_INDEX]
     if tenant is not None and whole:
@@ -54,7 +50,6 @@ def create(
         f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",
         *([f"tenant {key.tenant}"] if key.tenant is not None else []),
         *([f"until {written(key.expires)}"] if key.expires is not None else []),
-        *([f"at most {key.rate}"] if key.rate is not None else []),
     ]
     shared.talk.say(f"created {'; '.join(parts)}; it is not shown again")
 
@@ -75,8 +70,8 @@ def list_(*, shared: Shared) -> None:
         for key in stored:
             end = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
             names = (key.id, key.name, " ".join(key.scopes), key.tenant or "")
-            rows.append((*names, f"{key.created:%Y-%m-%d}", end, str(key.rate or ""), key.state(now)))
-        columns = ("id", "name", "scopes", "tenant", "created", "expires", "rate", "state")
+            rows.append((*names, f"{key.created:%Y-%m-%d}", end, key.state(now)))
+        columns = ("id", "name", "scopes", "tenant", "created", "expires", "state")
         print_table(shared.console(), columns, rows)
     else:
         shared.talk.say("there are no keys; create one: retrieve keys create")

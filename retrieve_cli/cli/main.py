@@ -68,7 +68,8 @@ def command_of(name: str) -> Command:
     if hasattr(module, "app"):
         holder.add_typer(module.app, name=name)
     else:
-        holder.command(cls=getattr(module, "CLASS", None))(getattr(module, name))
+        function = getattr(module, name, None) or module.command  # `eval` is a function of Python
+        holder.command(name, cls=getattr(module, "CLASS", None))(function)
     return get_group(holder).commands[name]
 
 

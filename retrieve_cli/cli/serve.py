@@ -209,7 +209,6 @@ class ServerFlags(NamedTuple):
             settings,
             read_key(self.api_key_env),
             host=self.host,
-            workers=self.workers,
             insecure=self.insecure,
             certificate=self.certificate,
             allowed=self.allowed,

@@ -72,7 +72,6 @@ def access_of(
     key: Secret | None,
     *,
     host: str,
-    workers: int,
     insecure: bool,
     certificate: tuple[Path | None, Path | None],
     allowed: tuple[list[str] | None, list[str] | None],
@@ -86,7 +85,7 @@ def access_of(
     from retrieve_cli.http.listening import check_pair
     from retrieve_cli.server.http.callers import callers_of, expect_safe
 
-    callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)
+    callers = callers_of(shared.artifacts, settings, key=key, say=shared.talk.say)
     expect_safe(host, callers, insecure=insecure)
     pair = check_pair(*certificate, warn=shared.talk.say)
     tls = {} if pair is None else {"ssl_certfile": str(pair[0]), "ssl_keyfile": str(pair[1])}

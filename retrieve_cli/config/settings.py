@@ -124,9 +124,11 @@ class ServeSettings(SettingsSection):
 
 
 class McpSettings(SettingsSection):
-    """Folders of the files that an MCP client of this user may name; none: the working folder of the process."""
+    """Folders of the files that an MCP client of this user may name; none: the working folder of the process. And the
+    tools of other servers that clients may call, by server or server/tool, with `*`; none: none."""
 
     files: Sequence[Path] = []
+    allow: Sequence[str] = key([], reaches="code")
 
 
 class JwtSettings(SettingsSection):

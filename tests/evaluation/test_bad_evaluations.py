@@ -115,12 +115,6 @@ def test_notes_reach_who_reads_json(gold: Path, retrieve: Program) -> None:
     assert "1 of 4 queries is synthetic" in notes
 
 
-def test_options_before_scaffold_are_not_lost(index: Path, retrieve: Program) -> None:
-    done = retrieve("eval", "--artifacts", "artifacts", "scaffold", "--out", "x")
-    assert done.code == 2
-    assert "--artifacts is before scaffold" in done.err
-
-
 # ------------------------------------------------------------------------------------------ files of users
 
 

@@ -35,7 +35,6 @@ def labelled(labels: Labels) -> list[Used]:
 
 
 KEY = r"s3cr\.t|s3cr%2Et|\"s3cr\.t"
-WITHOUT_NAME = Used(r"(?<!\w)Lung[\W_]*Mapper[\W_]*2(?!\w)(?:['’]s\b)?", re.IGNORECASE, ("sub",), "")
 NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^slices=(\d+)", r"^frames=(\d+)"]
 HEADS = SEARCH.rows["files"].schema["items"]["properties"].values()
 PUT_TOGETHER: dict[str, list[Used]] = {
@@ -44,7 +43,6 @@ PUT_TOGETHER: dict[str, list[Used]] = {
     "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
     "contracts/terms/words.py": [Used(one.pattern, one.flags, ("finditer",), "") for one in _patterns()],
     "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
-    "evaluation/scaffold.py": [WITHOUT_NAME],
     "retrieval/queries/formats/dicom.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
     "storage/records/globs.py": [
         *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),

@@ -19,7 +19,6 @@ from waiting import pause
 from retrieve_cli.errors import UsageError
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing, new_key
-from retrieve_cli.server.auth.scopes import Buckets, read_rate
 from retrieve_cli.server.auth.web_tokens import TokenVerifier
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.callers import SCOPES, Callers, expect_safe
@@ -131,23 +130,6 @@ def test_keys_come_and_go_while_the_server_runs(file: KeyFile) -> None:
     assert ask(callers, headers=bearer(made.text)).status_code == 401
     file.path.unlink()
     assert ask(callers).status_code == 401
-
-
-def test_the_limit_of_a_key_is_in_the_headers_and_429_says_when_to_come_back(file: KeyFile) -> None:
-    now = [0.0]
-    slow, fast = file.create(["search"], rate=read_rate("2/m")), file.create(["search"])
-    callers = Callers(ring=KeyRing(file), buckets=Buckets(clock=lambda: now[0]))
-    first, second, third = (ask(callers, headers=bearer(slow.text)) for _ in range(3))
-    assert [answer.status_code for answer in (first, second, third)] == [200, 200, 429]
-    assert first.headers["RateLimit"] == '"default";r=1;t=30'
-    assert first.headers["RateLimit-Policy"] == '"default";q=2;w=60'
-    assert third.headers["Retry-After"] == "30"
-    assert third.headers["RateLimit"] == '"default";r=0;t=60'
-    assert third.headers.get_list("RateLimit") == [third.headers["RateLimit"]]
-    assert third.json()["error"]["retryable"] is True
-    assert "RateLimit" not in ask(callers, headers=bearer(fast.text)).headers
-    now[0] = 30.0
-    assert ask(callers, "web", bearer(slow.text)).headers["RateLimit"] == '"default";r=0;t=60'
 
 
 def test_a_token_waits_for_the_key_set_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

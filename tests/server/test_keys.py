@@ -35,7 +35,7 @@ def test_the_command_prints_a_key_once_and_stores_its_digest(retrieve: Program) 
     words = ("--scope", "search,documents:write", "--scope", "web", "--tenant", "acme", "--name", "web app")
     umask = os.umask(0)
     try:
-        done = retrieve("keys", "create", *words, "--expires", "90d", "--rate", "20/s:50")
+        done = retrieve("keys", "create", *words, "--expires", "90d")
     finally:
         os.umask(umask)
     assert done.code == 0
@@ -46,7 +46,7 @@ def test_the_command_prints_a_key_once_and_stores_its_digest(retrieve: Program) 
     assert len(json.loads(file.read_text())["keys"][0]["sha256"]) == 64
     (listed,) = retrieve("keys", "list", "--json").json["keys"]
     assert listed["scopes"] == ["search", "documents:write", "web"]
-    named = {"tenant": "acme", "name": "web app", "rate": "20/s:50", "state": "valid"}
+    named = {"tenant": "acme", "name": "web app", "state": "valid"}
     assert {name: listed[name] for name in named} == named
     for words in (("list",), ("list", "--json")):
         shown = retrieve("keys", *words).out
@@ -70,7 +70,6 @@ def test_a_key_is_revoked_for_good(retrieve: Program) -> None:
         (("--scope", "serch"), "did you mean search?"),
         (("--expires", "soon"), "90d"),
         (("--expires", "2020-01-01"), "not in the future"),
-        (("--rate", "fast"), "20/s"),
         (("--tenant", "a\nb"), "--tenant"),
         (("--name", "n" * 201), "--name"),
     ],

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from servers import sent, started, state_of
 from waiting import until
 
 from retrieve_cli.server.http.app import server_app
-from retrieve_cli.server.http.observing import AccessLog, Tracing
+from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.state import State
 
 
@@ -151,45 +148,3 @@ def test_server_timing_has_the_milliseconds_of_each_stage(state: State) -> None:
     assert list(stages) == ["encode", "search", "rerank", "total"]
     assert float(stages["total"]) == pytest.approx(sum(float(stages[name]) for name in ("encode", "search", "rerank")))
     assert "Server-Timing" not in health.headers
-
-
-# ------------------------------------------------------------------------------------------------- traces
-
-
-Exported = tuple[Any, InMemorySpanExporter]
-
-
-@pytest.fixture
-def exported(state: State, monkeypatch: pytest.MonkeyPatch) -> Exported:
-    """An app of which the spans are kept."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
-    return server_app(state), exporter
-
-
-def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_children(exported: Exported) -> None:
-    app, exporter = exported
-    parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
-    (answer,) = sent(app, search("segment secret lungs", **parent))
-    *stages, request = exporter.get_finished_spans()
-    assert request.name == "POST /search"
-    assert f"{request.context.trace_id:032x}" == "4bf92f3577b34da6a3ce929d0e0e4736"
-    assert f"{request.parent.span_id:016x}" == "00f067aa0ba902b7"
-    assert {span.name for span in stages} >= {"search"}
-    assert {span.parent.span_id for span in stages} == {request.context.span_id}
-    assert request.attributes["http.response.status_code"] == 200
-    assert request.attributes["retrieve.generation"] == answer.json()["generation"]
-    assert "secret" not in "".join(span.to_json() for span in (*stages, request))
-
-
-def test_the_text_of_a_link_is_in_no_span(exported: Exported) -> None:
-    app, exporter = exported
-    (answer,) = sent(app, ("GET", "/search?q=secret", {}))
-    assert answer.status_code == 200
-    assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
-
-
-def test_without_an_sdk_nothing_is_traced() -> None:
-    assert Tracing.configured() is None

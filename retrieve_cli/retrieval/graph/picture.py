@@ -1,9 +1,8 @@
-"""The neighbourhood of a node: rings by distance, their places in a picture, and a flowchart of Mermaid."""
+"""The neighbourhood of a node: rings by distance, and a flowchart of Mermaid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from math import cos, pi, sin
 from typing import NamedTuple
 
 from retrieve_cli.errors import printable
@@ -58,35 +57,20 @@ MOST = 40
 """Nodes that can still be read."""
 
 
-def rings(
-    graph: Graph, node: int, radius: int, *, most: int = MOST, visible: Callable[[int], bool] | None = None
-) -> list[list[int]]:
-    """Return the nodes at each distance, those with the heaviest edges first, at most so many in all.
-
-    A node for which `visible` is false is not there, and neither is what lies behind it.
-    """
+def rings(graph: Graph, node: int, radius: int, *, most: int = MOST) -> list[list[int]]:
+    """Return the nodes at each distance, those with the heaviest edges first, at most so many in all."""
     found, shown = [[node]], {node}
     for _ in range(radius):
         weights: dict[int, float] = {}
         for end in found[-1]:
-            for near in graph.neighbours(end, limit=None if visible else most):
-                if near.node not in shown and (visible is None or visible(near.node)):
+            for near in graph.neighbours(end, limit=most):
+                if near.node not in shown:
                     weights[near.node] = max(near.weight, weights.get(near.node, 0.0))
         ring = sorted(weights, key=lambda other: (-weights[other], other))[: most - len(shown)]
         if not ring:
             break
         shown.update(ring)
         found.append(ring)
-    return found
-
-
-def places(rings: list[list[int]]) -> dict[int, tuple[float, float]]:
-    """Return the places of the nodes: rings around the first, evenly, each turned a little against the one within."""
-    found = {rings[0][0]: (0.0, 0.0)}
-    for distance, ring in enumerate(rings[1:], 1):
-        for place, node in enumerate(ring):
-            angle = 2 * pi * (place + 0.5 * (distance % 2)) / len(ring)
-            found[node] = (1.2 * distance * cos(angle), distance * sin(angle))
     return found
 
 

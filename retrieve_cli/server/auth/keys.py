@@ -1,6 +1,6 @@
 """Keys of a server, as digests in a file of the artifacts folder that only its owner may read.
 
-    artifacts/keys.json  {version, sha1, keys: [{id, sha256, name, scopes, tenant, created, expires, rate, revoked}]}
+    artifacts/keys.json  {version, sha1, keys: [{id, sha256, name, scopes, tenant, created, expires, revoked}]}
     artifacts/keys.lock  the process that changes it
 
 The file is replaced as a whole, so that a running server reads the old keys or the new ones. `sha1` is the digest of
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
-from retrieve_cli.server.auth.scopes import SCOPES, Caller, RequestRate, read_rate
+from retrieve_cli.server.auth.scopes import SCOPES, Caller
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.beside import KEYS, damaged_keys, keys_file, read_keys
 
@@ -49,7 +49,6 @@ class Key(NamedTuple):
     tenant: str | None
     created: datetime
     expires: datetime | None
-    rate: RequestRate | None
     revoked: datetime | None
 
     @property
@@ -70,8 +69,7 @@ class Key(NamedTuple):
         """Return the key as the file stores it."""
         named = {"created": self.created, "expires": self.expires, "revoked": self.revoked}
         times = {name: None if time is None else written(time) for name, time in named.items()}
-        rate = None if self.rate is None else str(self.rate)
-        return {**self._asdict(), **times, "scopes": list(self.scopes), "rate": rate}
+        return {**self._asdict(), **times, "scopes": list(self.scopes)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Key:
@@ -81,8 +79,7 @@ class Key(NamedTuple):
             raise TypeError("a name is not a text")
         expires, revoked = (None if entry[key] is None else read_time(entry[key]) for key in ("expires", "revoked"))
         scopes = tuple(scope for scope in SCOPES if scope in entry["scopes"])
-        rate = None if entry["rate"] is None else read_rate(entry["rate"], where=FILE)
-        return cls(id_, sha256, name, scopes, tenant, read_time(entry["created"]), expires, rate, revoked)
+        return cls(id_, sha256, name, scopes, tenant, read_time(entry["created"]), expires, revoked)
 
 
 class CreatedKey(NamedTuple):
@@ -119,7 +116,6 @@ class KeyFile:
         name: str = "",
         tenant: str | None = None,
         expires: datetime | None = None,
-        rate: RequestRate | None = None,
     ) -> CreatedKey:
         """Add a key, and return it with its text.
 
@@ -141,7 +137,7 @@ class KeyFile:
                 raise UsageError(f"{self.path} has {len(keys)} keys", hint="one key per service is enough")
             text, taken = new_key(), {key.id for key in keys}
             id_ = next(id_ for _ in range(_MOST) if (id_ := secrets.token_hex(4)) not in taken)
-            key = Key(id_, digest(text), name, tuple(scopes), tenant, _now(), expires, rate, None)
+            key = Key(id_, digest(text), name, tuple(scopes), tenant, _now(), expires, None)
             self._write([*keys, key])
         return CreatedKey(text, key)
 

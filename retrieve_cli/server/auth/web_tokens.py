@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, Unavailable, UsageError, printable, shortened
 from retrieve_cli.http.transport import check_secure_url, fetch
-from retrieve_cli.server.auth.scopes import Caller, RequestRate, claimed_scopes
+from retrieve_cli.server.auth.scopes import Caller, claimed_scopes
 from retrieve_cli.untrusted.files import read_bytes
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
@@ -40,15 +40,6 @@ _INSTALL = "pip install 'retrieve-cli[serve]'"
 
 _LEEWAY_S = 30.0
 """Seconds by which clocks may differ."""
-
-
-class Credential(NamedTuple):
-    """A valid credential."""
-
-    caller: Caller
-    account: str
-    """Name of its limit of requests: of a signed token, a digest of issuer and subject."""
-    rate: RequestRate | None
 
 
 class TokenVerifier:
@@ -96,8 +87,8 @@ class TokenVerifier:
         if self._keys is not None:
             self._keys.reload()
 
-    def verify(self, token: str) -> Credential | None:
-        """Return a token if it is valid, else None, for any defect."""
+    def verify(self, token: str) -> Caller | None:
+        """Return the caller of a token if it is valid, else None, for any defect."""
         import jwt
 
         if (header := self._header(token)) is None:
@@ -135,8 +126,8 @@ class TokenVerifier:
         fits = isinstance(kind, str) and kind.lower() in _TYPES and header.get("alg") in self._settings.algorithms
         return header if fits else None
 
-    def _read(self, claims: Mapping[str, Any]) -> Credential | None:
-        """Return the token of verified claims; None if a claim has a value of another type."""
+    def _read(self, claims: Mapping[str, Any]) -> Caller | None:
+        """Return the caller of verified claims; None if a claim has a value of another type."""
         times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
         if not all(isinstance(time, int | float) and not isinstance(time, bool) for time in times):
             return None
@@ -151,8 +142,7 @@ class TokenVerifier:
         subject = subject if isinstance(subject, str) else ""
         scopes = claimed_scopes(claims.get(self._settings.scope_claim))
         account = sha256(f"{tenant or ''}\0{subject}".encode("utf-8", "replace")).hexdigest()
-        caller = Caller(tenant, scopes, shortened(printable(subject)) or "token", account)
-        return Credential(caller, account, None)
+        return Caller(tenant, scopes, shortened(printable(subject)) or "token", account)
 
 
 def wanted(settings: JwtSettings) -> bool:

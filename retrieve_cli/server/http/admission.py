@@ -1,4 +1,4 @@
-"""Admission of requests: the size of the body and the time for it, and one computation at a time."""
+"""Admission of requests: the size of the body, and one computation at a time."""
 
 from __future__ import annotations
 
@@ -30,18 +30,13 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     """Return the body, read up to its limit.
 
     Raises:
-        RejectedRequest: it is too large (413), or its client too slow (408).
+        RejectedRequest: it is too large (413).
     """
     body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > limits.bytes:
-                    raise RejectedRequest(413, f"the body has more than {limits.bytes} bytes", code="too_large")
-    except TimeoutError:
-        said = f"the body was not there within {BODY_S:g} seconds"
-        raise RejectedRequest(408, said, code="timeout", headers={"Connection": "close"}) from None
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limits.bytes:
+            raise RejectedRequest(413, f"the body has more than {limits.bytes} bytes", code="too_large")
     return bytes(body)
 
 
@@ -180,7 +175,3 @@ async def departure(request: Request) -> None:
     """Return once the client has closed its connection. The body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-BODY_S = 30.0
-"""Seconds for the body of a request."""

@@ -98,16 +98,14 @@ _OF_FORM = (400, 404, 405, 422)
 OPENAI = ("/v1/", "/rerank")
 """Beginnings of the paths whose errors have OpenAI's shape."""
 _HEADERS: Mapping[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
-RETRYABLE = (429, 502, 503, 504)
+RETRYABLE = (502, 503, 504)
 KINDS: Mapping[int, str] = {
     401: "unauthorized",
     403: "forbidden",
     404: "not_found",
     405: "method",
-    408: "timeout",
     413: "too_large",
     421: "host",
-    429: "rate_limited",
     500: "internal",
 }
 """Kind of an error by its status, if it has no other one."""

@@ -24,8 +24,8 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import is_loopback
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing
-from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Buckets, Caller
-from retrieve_cli.server.auth.web_tokens import Credential, TokenVerifier, wanted
+from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Caller
+from retrieve_cli.server.auth.web_tokens import TokenVerifier, wanted
 from retrieve_cli.server.http.answers import OPENAI
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.settings import Settings
 
-__all__ = ["LIMIT", "SCOPES", "Caller", "Callers", "callers_of", "expect_safe"]
+__all__ = ["SCOPES", "Caller", "Callers", "callers_of", "expect_safe"]
 
 
-LIMIT = "retrieve.limit"
-"""Key of an ASGI scope with the header fields that tell the caller its limit of requests."""
 _LONGEST = 8192
 """Characters of a credential."""
 
@@ -57,11 +55,9 @@ class Callers:
         *,
         ring: KeyRing | None = None,
         tokens: TokenVerifier | None = None,
-        buckets: Buckets | None = None,
     ) -> None:
         """Without a key, a ring that has keys, and tokens, anyone may do everything. `key` has all scopes."""
         self._key, self._ring, self._tokens = key, ring, tokens
-        self._buckets = Buckets() if buckets is None else buckets
         self._reading: asyncio.Future[None] | None = None
 
     @property
@@ -90,7 +86,7 @@ class Callers:
         """Return the caller of a request that needs a scope.
 
         Raises:
-            RejectedRequest: there is no valid credential (401), it lacks the scope (403), or asks too often (429).
+            RejectedRequest: there is no valid credential (401), or it lacks the scope (403).
         """
         if not self.required:
             return ANYONE
@@ -100,41 +96,29 @@ class Callers:
             message = "the request has more than one credential"
             hint = "send one of Authorization: Bearer … and X-API-Key: …"
             raise _challenged(400, message, code="credentials", hint=hint, error=', error="invalid_request"')
-        credential = self._credential(sent[0]) if sent else None
-        if credential is None:  # missing or wrong: the answer is the same for any defect
+        caller = self._caller(sent[0]) if sent else None
+        if caller is None:  # missing or wrong: the answer is the same for any defect
             message = "the API key or token is missing or wrong"
             hint = "send it as Authorization: Bearer … or X-API-Key: …"
             error = ', error="invalid_token"' if "Authorization" in headers or "X-API-Key" in headers else ""
             code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
             raise _challenged(401, message, code=code, hint=hint, error=error)
-        observed(request).caller = credential.caller.name
-        self._count(request, credential)
-        if not credential.caller.may(scope):
+        observed(request).caller = caller.name
+        if not caller.may(scope):
             message = f"the credential does not have the scope {scope}"
             hint = f"use a key that has it: retrieve keys create --scope {scope}"
             error = f', error="insufficient_scope", scope="{scope}"'
             raise _challenged(403, message, code="forbidden", hint=hint, error=error)
-        return credential.caller
+        return caller
 
-    def _credential(self, text: str) -> Credential | None:
+    def _caller(self, text: str) -> Caller | None:
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
-            return Credential(Caller(None, frozenset(SCOPES), "key"), "", None)
+            return Caller(None, frozenset(SCOPES), "key")
         if self._ring is not None and (key := self._ring.find(text)) is not None:
-            return Credential(key.caller, key.id, key.rate)
+            return key.caller
         return None if self._tokens is None else self._tokens.verify(text)
-
-    def _count(self, request: Request, credential: Credential) -> None:
-        """Count a request, once even if several scopes are asked for. Raises: RejectedRequest if there are too many."""
-        if credential.rate is None or LIMIT in request.scope:
-            return
-        allowance = self._buckets.take(credential.account, credential.rate)
-        request.scope[LIMIT] = allowance.headers
-        if not allowance.allowed:
-            message = f"too many requests: the credential has {allowance.quota} in {allowance.window} s here"
-            hint = f"try again in {allowance.wait} s"
-            raise RejectedRequest(429, message, code="rate_limited", hint=hint, headers=allowance.headers)
 
 
 def callers_of(
@@ -142,19 +126,18 @@ def callers_of(
     settings: Settings,
     *,
     key: Secret | None = None,
-    workers: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> Callers:
     """Return the callers that an artifacts folder and a configuration name, and `key` if the server has one.
 
-    `workers` processes share the limits. The callback receives messages for the operator while the server runs.
+    The callback receives messages for the operator while the server runs.
 
     Raises:
         RetrieveError: the keys cannot be read, or the configuration of tokens is incomplete.
     """
     settings.expect_trusted("jwt")
     tokens = TokenVerifier(settings.jwt, say=say) if wanted(settings.jwt) else None
-    return Callers(key, ring=KeyRing(KeyFile(artifacts), say=say), tokens=tokens, buckets=Buckets(workers=workers))
+    return Callers(key, ring=KeyRing(KeyFile(artifacts), say=say), tokens=tokens)
 
 
 def expect_safe(host: str, callers: Callers, *, insecure: bool) -> None:

@@ -128,7 +128,7 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
     if op.failure:  # of the server itself, such as one for another host, before the operation begins
         failure = {"anyOf": [failure, schema_of("ErrorAnswer")]}
     content = {JSON: {"schema": failure}, PROBLEM: {"schema": schema_of("Problem")}}
-    callers, body = (401, 403, 429, 503) if op.scope else (), (400, 408, 413, 422) if op.body else ()
+    callers, body = (401, 403, 503) if op.scope else (), (400, 413, 422) if op.body else ()
     given = ({"path": 404, "query": 422}.get(each["in"], 400) for each in parameters)
     kinds = {**{kind: code for code, kind in KINDS.items()}, **STATUS}
     for status in sorted({400, 403, 421, 500, *callers, *body, *given, *op.errors} - {*op.statuses}):

@@ -1,6 +1,6 @@
-"""Observation of requests: an id, metrics, a trace, a line of the access log, and the time of each stage as a header.
+"""Observation of requests: an id, metrics, a line of the access log, and the time of each stage as a header.
 
-request -> id -> span -> door, which notes caller and answers -> headers -> metrics, line, end of the span
+request -> id -> door, which notes caller and answers -> headers -> metrics, line
 
 Access log: one JSON object per line for each request, with the texts of queries only on demand.
 
@@ -12,15 +12,15 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Full, Queue
 from secrets import token_hex
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -92,7 +92,6 @@ class Observing:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, log: AccessLog | None = None) -> None:
         self._app, self._metrics, self._log = app, metrics, log
-        self._tracing = Tracing.configured()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -119,11 +118,7 @@ class Observing:
         if under_way:
             self._metrics.began()
         try:
-            if self._tracing is None:
-                await self._app(scope, receive, noting)
-            else:
-                with self._tracing.request(scope, notes):
-                    await self._app(scope, receive, noting)
+            await self._app(scope, receive, noting)
         finally:
             path = getattr(scope.get("route"), "path", None)
             notes.route = path if isinstance(path, str) and path else None
@@ -167,70 +162,6 @@ def _line(scope: Scope, notes: Observed, seconds: float, *, texts: bool) -> dict
         asked = [answer.query.text for answer in notes.answers[:_LOGGED_TEXTS]]
         line["queries"] = [printable(shortened(text, _LONGEST_TEXT)) for text in asked]
     return line
-
-
-class Tracing:
-    """A tracer of requests."""
-
-    def __init__(self, tracer: Any) -> None:
-        """`tracer` comes from an OpenTelemetry provider."""
-        from opentelemetry import trace
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-        self._tracer, self._trace = tracer, trace
-        self._propagator = TraceContextTextMapPropagator()
-
-    @classmethod
-    def configured(cls) -> Tracing | None:
-        """Return the tracing of the configured SDK; None if no SDK is configured."""
-        try:
-            from opentelemetry import trace
-        except ImportError:
-            return None
-        provider = trace.get_tracer_provider()
-        if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-            return None
-        from retrieve_cli.version import __version__
-
-        return cls(provider.get_tracer("retrieve", __version__))
-
-    @contextmanager
-    def request(self, scope: Scope, notes: Observed) -> Iterator[None]:
-        """Run a request in a span, a child of the client's if it sent one. The span has no texts of the request."""
-        context = (b"traceparent", b"tracestate")
-        sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in context}
-        parent, kind = self._propagator.extract(sent), self._trace.SpanKind.SERVER
-        begun = time.time_ns()
-        with self._tracer.start_as_current_span(scope["method"], parent, kind, start_time=begun) as span:
-            try:
-                yield
-            finally:
-                if span.is_recording():
-                    self._stages(notes, begun)
-                    self._finish(span, scope, notes)
-
-    def _finish(self, span: Any, scope: Scope, notes: Observed) -> None:
-        span.set_attribute("http.request.method", scope["method"])
-        span.set_attribute("http.response.status_code", notes.status)
-        span.set_attribute("retrieve.request_id", notes.id)
-        if (route := getattr(scope.get("route"), "path", None)) is not None:
-            span.update_name(f"{scope['method']} {route}")
-            span.set_attribute("http.route", route)
-        if notes.generation is not None:
-            span.set_attribute("retrieve.generation", notes.generation)
-        if notes.results is not None:
-            span.set_attribute("retrieve.results", notes.results)
-        if notes.status >= 500:
-            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
-
-    def _stages(self, notes: Observed, begun: int) -> None:
-        """Add a span for each stage. Its length was measured; it begins where the one before ends."""
-        start = begun
-        for stage, spent in notes.stages_ms.items():
-            if stage != "total" and spent > 0:
-                end = start + int(spent * 1e6)
-                self._tracer.start_span(stage, start_time=start).end(end)
-                start = end
 
 
 STDERR = "-"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted
 from retrieve_cli.server.http.answers import error_response
-from retrieve_cli.server.http.callers import LIMIT, Callers, Hosts
+from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
@@ -147,8 +147,6 @@ class Guard:
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = MutableHeaders(scope=message)
-                for name, value in scope.get(LIMIT, {}).items():
-                    added[name] = value
                 if self._callers.required:  # no cache may give the answer to another caller (RFC 9111, 5.2.2.7)
                     added.setdefault("Cache-Control", "private, no-cache")
                 if origin is not None and listed:

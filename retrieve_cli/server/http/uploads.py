@@ -11,7 +11,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted, unwritable
-from retrieve_cli.server.http.admission import BODY_S
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.storage.inbox_files import Upload
 
@@ -24,8 +23,6 @@ MOST_FILES = 100
 """Files of one request."""
 _FIELD = 1 << 20
 """Bytes of one field, and of all boundaries and headers together."""
-_SLOWEST = 1 << 16
-"""Bytes per second that a client must send on average, after the seconds that every body has."""
 _LONGEST_HEADER = 4096
 _LONGEST_NAME = 1000
 
@@ -147,7 +144,7 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
     removed. `most` is the number of bytes of all files together.
 
     Raises:
-        RejectedRequest: the body is too large (413), its client too slow (408), or it is not such a body (400, 422).
+        RejectedRequest: the body is too large (413), or it is not such a body (400, 422).
         RetrieveError: the files cannot be written.
     """
     from python_multipart.multipart import parse_options_header
@@ -160,17 +157,9 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
     length = request.headers.get("Content-Length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > most + _FIELD:
         raise _too_large(most)
-    begun, size = asyncio.get_running_loop().time(), 0
     try:
-        try:
-            async with asyncio.timeout(BODY_S) as limit:
-                async for piece in request.stream():
-                    size += len(piece)
-                    limit.reschedule(begun + BODY_S + size / _SLOWEST)
-                    await asyncio.to_thread(form.write, piece)
-        except TimeoutError:
-            said = f"the body was not there in time: send at least {_SLOWEST >> 10} KiB per second"
-            raise RejectedRequest(408, said, code="timeout", headers={"Connection": "close"}) from None
+        async for piece in request.stream():
+            await asyncio.to_thread(form.write, piece)
         await asyncio.to_thread(form.finish)
         yield form
     finally:

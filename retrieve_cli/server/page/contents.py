@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from retrieve_cli.api import contents
 from retrieve_cli.api.contents import Chunks
-from retrieve_cli.api.neighbourhood import Neighbourhood, neighbourhood
+from retrieve_cli.api.neighbourhood import Link, links_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
@@ -176,13 +176,14 @@ def record_page(live: LiveIndex, record_id: str, first: str, generation: str, te
     start = int(first) if first.isascii() and first.isdigit() and len(first) < 9 else 0
     try:
         found = contents.chunks(index, record_id, first=start, limit=CHUNKS, tenant=tenant)
-        near = neighbourhood(index, record_id, tenant=tenant)
+        links, total = links_of(index, record_id, tenant=tenant)
     except NotFound as error:
         raise NotFound(error.message, hint="search for it") from None
     return {
         "address": Address(),
         "record": record_view(found, first=start, generation=index.generation),
-        "around": None if near is None else around(near),
+        "links": [_link(each) for each in links],
+        "more": total - len(links),
         "about": about(live, index, tenant),
     }
 
@@ -195,13 +196,6 @@ CHUNKS = 30
 _LONGEST = 20_000
 """Characters of a chunk that are shown."""
 _VALUES, _FIELDS, _VALUE = 50, 100, 300
-_LABEL = 24
-"""Characters of a node's label."""
-_WIDE, _HIGH = 260, 170
-"""Units of the picture between the middle and the first ring."""
-_CHAR = 6.6
-"""Width of a character of a label."""
-_COLOURS = 6
 
 
 def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
@@ -254,58 +248,8 @@ def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict
     }
 
 
-class PictureNode(NamedTuple):
-    """A node of the picture."""
-
-    label: str
-    title: str
-    href: str
-    here: bool
-    x: float
-    y: float
-    left: float
-    top: float
-    width: float
-
-
-def around(found: Neighbourhood) -> dict[str, Any]:
-    """Return the linked records as a picture and as a list, `rows` of kind in words, label and address; `box` is its
-    `viewBox`, and `more` the number of links that are not listed."""
-    kinds = sorted({edge.kind for edge in found.edges})
-    spread = 1.0 if len(found.nodes) <= 12 else 1.5
-    points = [(node.x * _WIDE / 1.2 * spread, node.y * _HIGH * spread) for node in found.nodes]
-    nodes = []
-    for number, (node, (x, y)) in enumerate(zip(found.nodes, points, strict=True)):
-        label = cut(node.label, _LABEL)
-        width = round(len(label) * _CHAR + 18, 1)
-        href = "" if node.record_id is None else record_url(node.record_id)
-        place = {"x": round(x, 1), "y": round(y, 1), "left": round(x - width / 2, 1), "top": round(y - 13, 1)}
-        nodes.append(PictureNode(label, cut(node.label), href, here=number == 0, width=width, **place))
-    wide = max(abs(box.x) + box.width / 2 for box in nodes) + 12
-    high = max(abs(box.y) for box in nodes) + 28
-    edges = []
-    for edge in found.edges:
-        start, end = nodes[edge.source], nodes[edge.target]
-        title = f"{start.title}: {edge.kind}: {end.title}"
-        edges.append((kinds.index(edge.kind) % _COLOURS, *_rim(start, end), *_rim(end, start), title))
-    rows = []
-    for each in found.links:
-        kind = each.kind.replace("_", " ")
-        href = "" if each.record_id is None else record_url(each.record_id)
-        rows.append((f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href))
-    return {
-        "box": f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
-        "title": f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
-        "nodes": nodes,
-        "edges": edges,
-        "kinds": [kind.replace("_", " ") for kind in kinds],
-        "rows": rows,
-        "more": found.total - len(rows),
-    }
-
-
-def _rim(box: PictureNode, other: PictureNode) -> tuple[float, float]:
-    """Return the point of a box at which the line to another one leaves it."""
-    across, down = other.x - box.x, other.y - box.y
-    reach = max(abs(across) / (box.width / 2 + 2), abs(down) / 15, 1.0)
-    return round(box.x + across / reach, 1), round(box.y + down / reach, 1)
+def _link(link: Link) -> tuple[str, str, str]:
+    """Return the kind of a link in words, its label and its address."""
+    kind = link.kind.replace("_", " ")
+    href = "" if link.record_id is None else record_url(link.record_id)
+    return f"{kind} →" if link.forward else f"← {kind}", cut(link.label), href

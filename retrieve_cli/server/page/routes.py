@@ -128,7 +128,7 @@ def failure(request: Request, error: RejectedRequest) -> Response:
     """Return the page of a failure."""
     if error.status == 401:
         return signing.form(request, following=signing.address_of(request), status=401)
-    headings = {403: "Not allowed", 404: "Not found", 429: "Too many requests", 503: "Not available at the moment"}
+    headings = {403: "Not allowed", 404: "Not found", 503: "Not available at the moment"}
     heading = headings.get(error.status, "This did not work")
     values = {"heading": heading, "message": str(error), "hint": error.hint}
     answer = rendering.page(request, "message", values, status=error.status)

@@ -178,7 +178,7 @@ def _tables(path: Path, document: Json) -> Iterator[tuple[_Client, Mapping[str, 
     for holder in (outer, choice):
         inputs = [each for each in holder.get("inputs") or () if isinstance(each, dict) and "default" in each]
         servers = _object(holder.get("servers"))
-        if all(isinstance(entry, dict) for entry in servers.values()):
+        if all(isinstance(entry, dict) and "tools" not in entry for entry in servers.values()):
             defaults = {str(each.get("id")): str(each["default"]) for each in inputs}
             yield _Client("vscode", workspace, defaults), servers, []
     for place, project in _object(outer.get("projects")).items():
