@@ -25,7 +25,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all coverage test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents clean
+.PHONY: help demo test test-complete test-all coverage test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-agents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -111,6 +111,9 @@ bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside othe
 
 bench-documents: $(READY)  ## Words, order, headings and tables that are read of made documents, and pages per second (FLAGS="--against ../before --kinds pdf-2,docx")
 	$(BIN)/python -m benchmarks.documents $(FLAGS)
+
+bench-agents: $(READY)  ## Tools found by agents: hits and tokens of `search_tools` beside other searches (FLAGS="--queries 50 --alone"; needs ../shared/data)
+	$(BIN)/python -m benchmarks.agents $(FLAGS)
 
 screens: $(READY)  ## Draw the pictures of docs/screens from what the program prints
 	$(BIN)/python docs/screens/make.py

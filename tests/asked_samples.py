@@ -29,7 +29,7 @@ VALUES: dict[str, list[Any]] = {
     "chunks": [True, False],
     "context": [0, 1],
     "max_tokens": [30, 200],
-    "min_score": [0.5, -1.0],
+    "min_score": [0.5, -1.0, "60%"],
     "min_confidence": [0.5],
     "rerank": [True, False],
     "expand": [True, False],

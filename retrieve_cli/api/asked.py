@@ -121,6 +121,8 @@ def of_text(row: Choice, key: str, text: str) -> Json:
             return SWITCHES[text.casefold()]
         return {"integer": int, "number": float}.get(kind, str)(text)
     except (KeyError, ValueError):
+        if "string" in kinds_of(row.schema):  # a share is one: 60%
+            return text
         raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint=row.about) from None
 
 

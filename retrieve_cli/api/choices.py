@@ -105,6 +105,13 @@ _HEAD: Schema = {
     "required": ["name", "head_base64"],
     "additionalProperties": False,
 }
+_SCORE: Schema = {
+    "type": ["number", "string"],
+    "minimum": -LARGEST,
+    "maximum": LARGEST,
+    "maxLength": 20,
+    "pattern": r"^(?:-?[0-9]{1,6}(?:\.[0-9]{1,9})?|(?:100|[0-9]{1,2}(?:\.[0-9]{1,9})?)%)$(?!\n)",
+}
 _HEADS: Schema = {"type": "array", "items": _HEAD, "maxItems": _MOST_FILES}
 _RETRIEVER: Schema = {"title": "retriever", **_one_of(*answering_names())}
 _RETRIEVERS: Schema = {"type": "array", "items": _RETRIEVER, "minItems": 1, "maxItems": 16}
@@ -127,8 +134,8 @@ SEARCH = Table(
            "--offset N", SEVERAL),
     Choice("sort", {**_text(_LONGEST_NAME), "minLength": 1}, "Order what matches by a field: year, or year:desc.",
            RESULTS, "--sort FIELD[:desc]", _FOR_MODELS, more="Without a query, all records that pass the filters."),
-    Choice("min_score", _number(-LARGEST, LARGEST), "Drop results that score below this.", RESULTS, "--min-score S",
-           key="search.min_score"),
+    Choice("min_score", _SCORE, "Drop results that score below this, or below a share of the first: 60%.", RESULTS,
+           "--min-score S", key="search.min_score"),
     Choice("min_confidence", _number(0, 1), "Drop results of lower confidence (after eval --calibrate).", RESULTS,
            "--min-confidence P"),
     Choice("dependencies", _SWITCH, "Add the dependencies of each result, in order.", RESULTS,

@@ -38,7 +38,7 @@ class Choices(TypedDict, total=False):
     n: int
     offset: int
     sort: str | None
-    min_score: float | None
+    min_score: float | str | None
     min_confidence: float | None
     dependencies: bool
     facets: Texts

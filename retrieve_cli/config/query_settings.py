@@ -24,7 +24,7 @@ class SearchSettings(SettingsSection):
     similarity_top_k: int | None = bounded(None, 1, float("inf"))
     grade: float | None = bounded(None, -1, 1)
     max_distance: float | None = bounded(None, 0, 2)
-    min_score: float | None = bounded(None, -LARGEST)
+    min_score: float | str | None = key(None, low=-LARGEST, high=LARGEST, share=True)
     min_results: int = bounded(0, 0)
     deadline_ms: float | None = bounded(None, 1)
     exact_words: bool = False

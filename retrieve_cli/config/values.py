@@ -8,6 +8,7 @@ deployments already use.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,6 +83,9 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
     if isinstance(kind, UnionType):
         inner = next(part for part in get_args(kind) if part is not type(None))
         return None if value is None else _value(inner, value, bounds, key, folder)
+    if bounds.get("share") and isinstance(value, str):
+        value = _share(value, key)
+        return value if isinstance(value, str) else _plain(float, value, bounds, key)
     if bounds.get("duration"):
         return seconds(value, key)
     origin = get_origin(kind)
@@ -99,6 +103,20 @@ def _value(kind: Any, value: Json, bounds: Mapping[str, Any], key: str, folder: 
     if kind is Path and isinstance(value, str):
         return Path(value) if value in bounds.get("names", ()) else _path(value, folder, key)
     return _plain(kind, value, bounds, key)
+
+
+def _share(text: str, key: str) -> str | float:
+    """Return a share as `60%`, or a number. Raises: UsageError: the text is neither."""
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if number == text.strip() and math.isfinite(value):
+        return value
+    if not 0 <= value <= 100:
+        raise UsageError(f"{key} takes a number or a share, 60%, not {quoted(text)}", hint=_COMMENTS)
+    return f"{value:g}%"
 
 
 def _several(kind: Any, value: Json, key: str, folder: Path) -> Any:

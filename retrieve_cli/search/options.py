@@ -34,7 +34,8 @@ class SearchOptions(Frozen):
     """The same of a hit in a table."""
     max_chunks: int | None = None
     max_tokens: int | None = None
-    min_score: float | None = None
+    min_score: float | str | None = None
+    """Least score of a result, or its share of the first one: `60%`."""
     min_confidence: float | None = None
     deadline_ms: float | None = None
     boosts: tuple[str, ...] = ()

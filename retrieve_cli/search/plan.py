@@ -304,7 +304,8 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     if options.sort is not None and options.rerank:
         raise UsageError("a reranker orders by score, and `sort` by a field", hint="remove one of them")
     if options.min_score is not None and any(query.also for query in queries):
-        message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
+        least = options.min_score if isinstance(options.min_score, str) else f"{options.min_score:g}"
+        message = f"min_score {least} does not apply to query variants: their scores are reciprocal ranks"
         raise UsageError(message, hint="remove min_score, or the variants (--also)")
 
 

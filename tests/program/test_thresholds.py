@@ -30,6 +30,7 @@ THRESHOLDS: dict[str, dict[str, dict[str, Any]]] = {
     "high grade": {"search": {"grade": 0.9}},
     "distance": {"search": {"max_distance": 0.7, "min_results": 0}},
     "score": {"search": {"min_score": 1.0}},
+    "share": {"search": {"min_score": "60%"}},
     "reranker": {"rerank": {"min_score": 0.4}},
     "all": {"search": {"grade": 0.2, "max_distance": 0.9, "min_score": 0.0}, "rerank": {"min_score": 0.3}},
 }
@@ -102,7 +103,9 @@ def hold(answer: Any, settings: Any, where: Any) -> None:
         if hit.topped_up:
             continue
         cosine = next((each.score for each in hit.evidence if each.source == "dense"), None)
-        if search.min_score is not None:
+        if isinstance(search.min_score, str):
+            assert hit.score >= float(search.min_score.removesuffix("%")) / 100 * scores[0], where
+        elif search.min_score is not None:
             assert hit.score >= search.min_score, where
         if search.max_distance is not None:
             assert cosine is not None, where

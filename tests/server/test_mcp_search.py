@@ -6,10 +6,15 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings, strategies as st
 from mcp_clients import called, connected, text_of
 from servers import built
 
 from retrieve_cli.assemble.tokenizers import most_tokens
+from retrieve_cli.contracts import Hit
+from retrieve_cli.frozen import replace
+from retrieve_cli.output.near_duplicates import folded
+from retrieve_cli.search.answer import Result
 from retrieve_cli.server.mcp.outcomes import BOTH, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
 
 _MODERN, _OLD = "2026-07-28", "2025-03-26"
@@ -27,7 +32,9 @@ def many(tmp_path: Path) -> Path:
         {
             "id": f"tool/{number} ä",
             "name": f"Tool {number}",
-            "description": " ".join(f"It {_WORDS[(number + n) % len(_WORDS)]} lungs in step {n}." for n in range(40)),
+            "description": " ".join(
+                f"It {_WORDS[(number + n) % len(_WORDS)]} lungs in step {n} of {number}." for n in range(40)
+            ),
             "url": f"https://example.org/{number}",
             "license": ("MIT", "Apache-2.0")[number % 2],
         }
@@ -143,3 +150,47 @@ def test_a_connector_of_chatgpt_finds_the_results_as_json_in_the_content(index: 
         answer = called(index, tool, arguments, name="openai-mcp")
         assert len(answer.content) == 1
         assert json.loads(text_of(answer)) == answer.structured_content
+
+
+@pytest.mark.anyio
+async def test_nearly_the_same_passages_are_one_result_with_the_ids_of_the_others(tmp_path: Path) -> None:
+    text = "Segments the left and the right lung and all of their lobes in volumes of computed tomography"
+    others = [{"id": f"other{n}", "name": f"Other {n}", "description": f"Lung {n} {_WORDS[n]}"} for n in range(3)]
+    copies = [{"id": f"copy{n}", "name": f"Copy {n}", "description": f"{text} {n}."} for n in range(4)]
+    artifacts = built(tmp_path, [*copies, *others])
+    async with connected(artifacts) as client:
+        ids: list[str] = []
+        arguments: dict[str, Any] = {"query": "segments lung lobes", "limit": 3}
+        for _ in range(5):
+            answer = (await client.call_tool("search", arguments)).structured_content
+            for result in answer["results"]:
+                ids += [result["id"], *result.get("also", [])]
+            if "next_cursor" not in answer:
+                break
+            arguments["cursor"] = answer["next_cursor"]
+        assert sorted(ids) == sorted(f"{each['id']}#0" for each in [*copies, *others])
+        whole = await client.call_tool("search", {"query": "segments lung lobes"})
+        first = next(result for result in whole.structured_content["results"] if "copy" in result["id"])
+        assert {first["id"], *first["also"]} == {f"copy{n}#0" for n in range(4)}
+        assert f"also: {', '.join(first['also'])}" in text_of(whole)
+        assert len(whole.structured_content["results"]) == 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab \n"), max_size=60), max_size=12))
+def test_each_result_is_kept_or_folded_once(texts: list[str]) -> None:
+    results = [
+        Result(
+            Hit(f"r{place}#0", place, place, 1.0),
+            {"id": f"r{place}", "name": "", "kind": "markdown", "url": None},
+            {"text": text},
+        )
+        for place, text in enumerate(texts)
+    ]
+    groups = folded(results)
+    assert sorted(place for group in groups for place in (group.place, *group.others)) == list(range(len(texts)))
+    assert [group.place for group in groups] == sorted(group.place for group in groups)
+    assert all(len(texts[place].split()) >= 8 for group in groups for place in group.others)
+    copies = [Result(replace(each.hit, id=f"c{each.id}"), {**each.record, "id": "c"}, each.chunk) for each in results]
+    twice = folded([*results, *copies])
+    assert [group.place for group in twice if group.place < len(texts)] == [group.place for group in groups]

@@ -91,6 +91,12 @@ def test_an_answer_equals_that_of_a_query(tools: Path, capsys: pytest.CaptureFix
     assert text_of(found).startswith("5 of 26 tools\n")
 
 
+def test_all_tools_that_a_task_names_are_in_its_answer(tools: Path) -> None:
+    keys = [f"files/read_{number}" for number in range(9)]
+    answer = called(tools, "search_tools", {"task": f"call {', then '.join(keys)}", "exclude": [keys[0]]})
+    assert [tool["key"] for tool in answer.structured_content["tools"]] == keys[1:]
+
+
 def test_a_tool_is_excluded_by_key_or_by_name_and_resembles_another(tools: Path) -> None:
     answer = called(tools, "search_tools", {"task": "read", "exclude": ["read_0", "files/read_1"], "limit": 50})
     keys = [tool["key"] for tool in answer.structured_content["tools"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 from retrieve_cli.contracts import Hit, Kind, Ranking
@@ -21,7 +22,8 @@ class Threshold(Described):
     """
 
     apart: ClassVar = ("k",)
-    min_score: float | None = None
+    min_score: float | str | None = None
+    """Least score, or the least share of the first one, `60%`: none is dropped if that one is not above 0."""
     grade: float | None = None
     max_distance: float | None = None
     similar: tuple[str, ...] = ()
@@ -35,7 +37,8 @@ class Threshold(Described):
         return [self._cut(ranking) for ranking in rankings]
 
     def _cut(self, ranking: Ranking) -> Ranking:
-        failed = [self._fails(hit) for hit in ranking.hits]
+        least = self._least(ranking)
+        failed = [self._fails(hit, least) for hit in ranking.hits]
         passed = failed.count(None)
         far = [at for at, why in enumerate(failed) if why in ("grade", "max_distance")]
         back = frozenset(far[: max(self.min_results - passed, 0)])
@@ -60,11 +63,19 @@ class Threshold(Described):
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
 
     def _test(self, name: str) -> str:
-        return f"{name} {getattr(self, name):g}"
+        value = getattr(self, name)
+        return f"{name} {value}" if isinstance(value, str) else f"{name} {value:g}"
 
-    def _fails(self, hit: Hit) -> str | None:
+    def _least(self, ranking: Ranking) -> float:
+        """The least score of a hit that is kept."""
+        if not isinstance(self.min_score, str):
+            return -inf if self.min_score is None else self.min_score
+        first = ranking.hits[0].score if ranking.hits else 0.0
+        return first * float(self.min_score.removesuffix("%")) / 100 if first > 0 else -inf
+
+    def _fails(self, hit: Hit, least_score: float) -> str | None:
         """The test that a hit does not pass."""
-        if self.min_score is not None and hit.score < self.min_score:
+        if hit.score < least_score:
             return "min_score"
         nearest = None if self.max_distance is None else 1.0 - self.max_distance
         grade = self.grade if hit.reranked is None else None
@@ -80,5 +91,5 @@ class Threshold(Described):
 
     def __str__(self) -> str:
         tests = ((name, getattr(self, name)) for name in ("min_score", "grade", "max_distance"))
-        written = [f"{name}={value:g}" for name, value in tests if value is not None]
+        written = [self._test(name).replace(" ", "=") for name, value in tests if value is not None]
         return f"threshold({', '.join([*written, *([f'min_results={self.min_results}'] if self.min_results else [])])})"

@@ -13,6 +13,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
 from retrieve_cli.output.compact import CompactEntry, Count, as_compact, filled, fitted, own_fields, title_of
 from retrieve_cli.output.formats import answer_json
+from retrieve_cli.output.near_duplicates import Folded, folded
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.mcp.addresses import CursorPlace, chunk_uri, cursor_of, read_cursor
@@ -42,6 +43,18 @@ class ResultPage(NamedTuple):
     channels: Channels
     names: Sequence[str] = ()
     """The fields of records that were asked for."""
+    groups: Sequence[Folded] = ()
+    """The results, each with the nearly same ones of other records."""
+
+    def also(self, entries: Sequence[CompactEntry]) -> list[list[str]]:
+        """Return, for each of the first entries, the ids of later results that are nearly the same."""
+        results = self.answer.results[: self.end(len(entries))]
+        groups = self.groups[: len(entries)]
+        return [[results[place].id for place in group.others if place < len(results)] for group in groups]
+
+    def end(self, shown: int) -> int:
+        """Return the number of results that so many entries cover: all before the first one that is not shown."""
+        return self.groups[shown].place if shown < len(self.groups) else len(self.answer.results)
 
     def fields(self, result: Result) -> Mapping[str, Json]:
         """Return the fields of a result."""
@@ -72,7 +85,8 @@ def search(
         if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
             raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
         raise answer
-    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels, names)
+    place = place._replace(generation=answer.generation)
+    page = ResultPage(answer, place, limit, values, channels, names, folded(answer.results))
     return _outcome(page, most, counter_of(live.at(answer.generation)))
 
 
@@ -85,15 +99,21 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
         notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
         first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
         last = _last(page, len(entries), () if brief else related)
-        fields = (lambda _: {}) if brief and not page.names else page.fields
+        also = {entry.result.id: ids for entry, ids in zip(entries, page.also(entries), strict=True)}
+
+        def fields(result: Result) -> Mapping[str, Json]:
+            own = {} if brief and not page.names else page.fields(result)
+            return {**own, **({"also": ", ".join(also[result.id])} if also[result.id] else {})}
+
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief, fields=fields)
 
     def in_structure(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
-    brief = 2 * count(layout([CompactEntry(result) for result in answer.results])) > most
-    entries = fitted(answer.results, partial(layout, brief=brief), partial(filled, answer), most=most, count=count)
+    results = [group.result for group in page.groups]
+    brief = 2 * count(layout([CompactEntry(result) for result in results])) > most
+    entries = fitted(results, partial(layout, brief=brief), partial(filled, answer), most=most, count=count)
     links = [RecordLink(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
@@ -106,15 +126,15 @@ def _last(page: ResultPage, shown: int, related: Sequence[Result]) -> str:
     for each in related:
         words = path_in_words(each.hit.path or "")
         path = f" ({printable(shortened(words))})" if words else ""
-        lines.append(f"also: {title_of(each)} [{printable(each.id)}]{path}")
+        lines.append(f"related: {title_of(each)} [{printable(each.id)}]{path}")
     following = _following(page, shown)
     return "\n".join([*lines, *([f"next_cursor: {following}"] if following else [])])
 
 
 def _following(page: ResultPage, shown: int) -> str | None:
     """The cursor of the next page; None after the last one."""
-    after = page.place.offset + shown
-    more = shown < len(page.answer.results) or (shown == page.limit and page.answer.total_matches > after)
+    after = page.place.offset + (end := page.end(shown))
+    more = end < len(page.answer.results) or (end == page.limit and page.answer.total_matches > after)
     if not more or after > MOST_OFFSET:
         return None
     return cursor_of(CursorPlace(page.answer.generation, after), page.given)
@@ -132,18 +152,20 @@ def _structured(
     the numbers of each result."""
     texts = page.channels.structured or page.channels.mirrored
     kept = () if brief else _KEPT
+    items = [whole["results"][group.place] for group in page.groups[: len(entries)]]
     results = [
         {
             **_document(entry.result, entry.text if texts else ""),
             **{key: item[key] for key in kept if item[key] is not None},
             **({"fields": fields} if (not brief or page.names) and (fields := page.fields(entry.result)) else {}),
+            **({"also": ids} if ids else {}),
         }
-        for entry, item in zip(entries, whole["results"], strict=False)
+        for entry, item, ids in zip(entries, items, page.also(entries), strict=True)
     ]
     following = _following(page, len(entries))
     return {
         "results": results,
-        **({"related": [_document(result, "") for result in related]} if related else {}),
+        **({"related": [{"id": one.id, "title": title_of(one)} for one in related]} if related else {}),
         **{key: whole[key] for key in ("notices", "strategies_skipped") if whole.get(key)},
         **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
         "generation": whole["generation"],

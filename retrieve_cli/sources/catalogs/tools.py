@@ -25,8 +25,8 @@ _KEPT: Final = frozenset(KEYS).union(
 """Keys of a definition in a file that mean the same in any record."""
 _LEVELS, _MOST_ARGUMENTS = 3, 200
 """Levels of objects whose arguments are text, and the most arguments that are."""
-_LONGEST_ARGUMENT, _LONGEST_SERVER = 500, 2000
-"""Characters of the description of an argument, and of a server, that are text."""
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_ARGUMENT, _LONGEST_SERVER = 20_000, 200, 500, 2000
+"""Characters that are text: of the description, name, description of an argument, and description of the server."""
 _BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 
 
@@ -56,10 +56,10 @@ class ToolText(Frozen):
         item = {
             "id": f"{server}/{self.name}" if server else self.name,
             "name": self.title or self.name,
-            "description": self.description,
-            "tool_words": self._heading,
+            "description": self.description[:_LONGEST_TEXT],
+            "tool_words": self._heading[:_LONGEST_NAME],
             "tool_arguments": "; ".join(_arguments(_object(self.schema), self.root)),
-            "tool_server": ": ".join(filter(None, (_plain(server), about[:_LONGEST_SERVER].strip()))),
+            "tool_server": ": ".join(filter(None, (_plain(server)[:_LONGEST_NAME], about[:_LONGEST_SERVER].strip()))),
             TOOL: self.name,
             SERVER: server,
             ABOUT_SERVER: about,

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.contracts.layout import Kind
+from retrieve_cli.contracts.tools import is_tool
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.chunking.blocks import TextBlock, inner_starts, item_starts, line_starts, newlines
@@ -247,7 +248,9 @@ def single_chunk(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> 
 def context_of(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
     """Return the context header for the encoder: name and headings, without a name that the text already contains."""
     if record.kind == "catalog":
-        return f"{record.name}: " if index and record.name else ""
+        words = (field.text for field in record.fields if field.name == "name" and is_tool(record.metadata))
+        name = next(words, record.name)
+        return f"{name}: " if index and name else ""
     section = " > ".join(path)
     if section.startswith(record.name) or text.lstrip("# \t").startswith(record.name):
         return section and f"{section}\n"

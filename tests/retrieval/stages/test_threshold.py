@@ -47,6 +47,17 @@ def test_what_stays_is_in_its_old_order_and_passes_every_test(
     assert after.trace["threshold"]["kept"] + sum(cut.values()) == len(before.hits)
 
 
+@given(PAIRS, st.floats(0, 100))
+def test_a_share_is_of_the_first_score_unless_that_is_not_above_0(
+    pairs: list[tuple[float, float | None]], percent: float
+) -> None:
+    before = ranking(pairs)
+    (after,) = Threshold(min_score=f"{percent:g}%")([before])
+    first = before.hits[0].score if before.hits else 0.0
+    least = first * float(f"{percent:g}") / 100
+    assert list(after.hits) == [hit for hit in before.hits if first <= 0 or hit.score >= least]
+
+
 def test_a_similarity_is_that_of_the_retrievers_named_and_of_no_other() -> None:
     before = ranking([(0.9, 0.9)])
     assert [each.hits for each in Threshold(grade=0.5, similar=("words",))([before])] == [()]
