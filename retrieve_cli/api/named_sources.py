@@ -97,6 +97,7 @@ def _of_word(word: str) -> Named:
 
         entry = f"sources: [{{kind: http, url: {quoted(shown(word))}}}]"
         hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"
+        hint += f"; a server of tools: retrieve build --mcp {quote(shown(word))}"
         raise UsageError(f"build reads files and folders, not addresses: {shown(word)}", hint=hint)
     named = _there(Named("docs", Path(word)))
     if named.path.is_file() and names_servers(named.path):

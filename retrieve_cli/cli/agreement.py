@@ -13,6 +13,7 @@ from retrieve_cli.errors import printable, shortened
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import SourceSetting
+    from retrieve_cli.operations.unapproved import UnapprovedTool
 
 _LONGEST = 300
 """Longest value that is shown in full; a longer one is marked as cut."""
@@ -49,6 +50,13 @@ def show(found: Iterable[Trust]) -> None:
             value, target = texts if reach.kind == "server" else (shortened(text, _LONGEST) for text in texts)
             arrow = f" -> {target}" if target else ""
             print(printable(f"  {reach.key} {value}{arrow}: {KINDS[reach.kind]}"), file=sys.stderr)
+
+
+def show_tools(tools: Iterable[UnapprovedTool]) -> None:
+    """Print the differences of tools from what the user approved, escaped as above."""
+    for tool in tools:
+        for line in tool.lines():
+            print(printable(line.encode("unicode_escape").decode()), file=sys.stderr)
 
 
 def ask_for_servers(entries: Iterable[SourceSetting], *, quiet: bool) -> None:

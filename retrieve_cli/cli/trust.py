@@ -8,10 +8,11 @@ from shlex import join
 from typing import Annotated
 
 from retrieve_cli.assemble.trusted import record
-from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, of_servers, show
+from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, of_servers, show, show_tools
 from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.config.trust import COMMAND, Trust
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import RetrieveError, UsageError, printable
 
 
@@ -25,16 +26,19 @@ def trust(
     *,
     shared: Shared,
 ) -> None:
-    """Show what the configuration and the index reach outside of their folder, and the servers of tools that their
-    sources name, or only the servers that files name; and agree to it."""
+    """Show what the configuration and the index reach outside of their folder, the servers of tools that their sources
+    name (or only those that files name), and tools that are new or changed since you agreed; and agree to it."""
+    from retrieve_cli.operations.unapproved import approve, unapproved_tools
     from retrieve_cli.output.formats import document
 
     named = of_servers(SourceSetting("mcp", path=file) for file in files) if files else _of_folder(shared)
     found = [each for each in named if each.reaches]
     new = [each for each in found if not each.agreed]
+    tools = [] if revoke else unapproved_tools(shared.store)
     if shared.format != "json" and not revoke:
         show(new)
-    if new and not (yes or revoke) and shared.format != "json":
+        show_tools(tools)
+    if (new or tools) and not (yes or revoke) and shared.format != "json":
         if not can_ask(quiet=shared.talk.quiet):
             raise UsageError(
                 "there is no terminal to ask on", hint=join([*COMMAND.split(), *map(str, files or ()), "--yes"])
@@ -42,13 +46,19 @@ def trust(
         yes = confirmed()
     for each in found if yes or revoke else ():
         record(each, "forgotten" if revoke else "agreed")
+    if yes:
+        approve(tools)
     if shared.format == "json":
         rows = [{"path": each.name, "trusted": each.agreed, "reaches": each.as_json()} for each in found]
-        print(document({"trust": rows}))
-    elif not found:
+        changes = [{"key": tool.key, "approved": yes, "difference": list(tool.lines())} for tool in tools]
+        print(document({"trust": rows, **({"tools": changes} if changes else {})}))
+    elif not (found or tools):
         print("nothing reaches out of this folder")
     for each in found if shared.format != "json" else ():
         print(printable(f"{each.place}: {'trusted' if each.agreed else 'not trusted'}"))
+    if tools and shared.format != "json":
+        number = count(len(tools), "tool")
+        print(f"{number}: {'approved; run: retrieve sync' if yes else 'not approved'}")
 
 
 def _of_folder(shared: Shared) -> list[Trust]:

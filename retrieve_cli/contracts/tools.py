@@ -42,6 +42,8 @@ class ToolServer(Frozen):
     """Why it can be neither started nor contacted, as a sentence; empty if it can."""
 
 
+_TIME = 25
+"""Characters of a time."""
 _NO_FIELDS = frozenset({DEFINITION, DIGEST, ABOUT_SERVER})
 
 
@@ -55,6 +57,15 @@ def fields_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 def is_tool(metadata: Mapping[str, Json]) -> bool:
     """Return True if metadata belong to the record of a tool."""
     return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata
+
+
+def tool_marks(metadata: Mapping[str, Json]) -> str:
+    """Return marks in words that go before the use of a tool: `changed since approval`; empty without any."""
+    if not is_tool(metadata):
+        return ""
+    words = {"changed": "changed since approval", "new": "new, not approved"}
+    since = f"no answer since {str(metadata[STALE])[:_TIME]}" if metadata.get(STALE) else ""
+    return ", ".join(filter(None, (words.get(str(metadata.get(APPROVAL))), since)))
 
 
 def digest_of(name: str, description: str, schema: Json) -> str:

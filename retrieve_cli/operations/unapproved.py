@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import approvals
+from retrieve_cli.assemble.approvals import is_changed
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, TOOL, is_tool
 from retrieve_cli.errors import IndexMissing
@@ -36,7 +37,7 @@ class UnapprovedTool(NamedTuple):
 
 
 def unapproved_tools(store: Store) -> list[UnapprovedTool]:
-    """Return the tools that are marked, in the order of the index; none without an index."""
+    """Return the marked tools that the user did not approve since, in the order of the index; none without an index."""
     try:
         with open_generation(store) as generation:
             view = of_tenant_or_none(generation, None)
@@ -45,7 +46,8 @@ def unapproved_tools(store: Store) -> list[UnapprovedTool]:
             marked = allowed_by(view, [f"{APPROVAL}=*"])
             rows = [] if marked is None else marked.nonzero()[0].tolist()
             records = [generation.records[row] for row in rows]
-            return [_tool(record, generation.manifest) for record in records if is_tool(record["metadata"])]
+            tools = [_tool(record, generation.manifest) for record in records if is_tool(record["metadata"])]
+            return [tool for tool in tools if not tool.before or is_changed(tool.before, tool.definition)]
     except IndexMissing:
         return []
 
@@ -54,7 +56,7 @@ def place_of(record: Mapping[str, Json], manifest: Manifest) -> str:
     """Return the identity of the server of a tool, as approvals name it."""
     sources = manifest.built.get("sources", ())
     origins = (source["origin"] for source in sources if isinstance(source, dict))
-    origin = next((origin for origin in origins if origin.get("name") == record["source"]), {})
+    origin: Mapping[str, Json] = next((one for one in origins if one.get("name") == record["source"]), {})
     return approvals.server_place(origin, str(record["metadata"].get(SERVER)))
 
 

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from retrieve_cli.contracts import LOWERED, NAMED, VARIANT, Evidence
+from retrieve_cli.contracts.tools import tool_marks
 from retrieve_cli.errors import printable
 from retrieve_cli.search.answer import Answer, Result
 
@@ -47,6 +48,8 @@ def reasons(result: Result, *, rank: int) -> list[Reason]:
         listed.append(Reason(f"topped up: {hit.topped_up}", "hint"))
     if result.freshness != "fresh":
         listed.append(Reason(f"{result.freshness} since the build", "alert"))
+    if marks := tool_marks(result.record["metadata"]):
+        listed.append(Reason(marks, "alert"))
     return listed
 
 

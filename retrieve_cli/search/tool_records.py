@@ -130,13 +130,6 @@ def _listed(names: list[str]) -> str:
     return printable(f"{shown} and {len(names) - _CHOICES} more" if len(names) > _CHOICES else shown)
 
 
-def marks_of(metadata: Mapping[str, Json]) -> str:
-    """Return marks in words that go before the use of a tool: `changed since approval`; empty without any."""
-    words = {"changed": "changed since approval", "new": "new, not approved"}
-    since = f"no answer since {metadata[STALE]}" if metadata.get(STALE) else ""
-    return printable(shortened(", ".join(filter(None, (words.get(str(metadata.get(APPROVAL))), since)))))
-
-
 def schema_key(definition: Mapping[str, Json]) -> str:
     """Return the key of the schema of a tool's arguments; empty without one."""
     return next((key for key in _SCHEMAS if isinstance(definition.get(key), Mapping)), "")

@@ -25,6 +25,7 @@ from retrieve_cli.search.about import about_of
 from retrieve_cli.search.tool_records import ToolRecords
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.mcp import addresses, tools
+from retrieve_cli.server.mcp.calling import call_tool, in_own_thread
 from retrieve_cli.server.mcp.host import BlockingRunner, Host
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, answer_of, channels_of, failed, failure_of
 from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
@@ -152,7 +153,9 @@ class Handlers:
     def _kinds(self, context: Context, offer: tools.Offer) -> list[tools.Kind]:
         host = self._host
         parts = {name: getattr(host, name) is not None for name in ("web", "local")}
-        return tools.listed(host.caller(context).scopes, offer, writes=host.writer is not None, **parts)
+        calls = bool(host.live.settings.mcp.allow)
+        scopes = host.caller(context).scopes
+        return tools.listed(scopes, offer, writes=host.writer is not None, calls=calls, **parts)
 
     async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool: its failures are results that the model reads."""
@@ -169,7 +172,8 @@ class Handlers:
         channels = channels_of(client, context.protocol_version, self._host.texts)
         try:
             run, work = self._work(context, given.name, given.arguments or {}, channels)
-            return answer_of(await run(context, work), channels)
+            outcome = await run(context, work)
+            return outcome if isinstance(outcome, types.CallToolResult) else answer_of(outcome, channels)
         except RetrieveError as error:
             return failed(error)
         except RejectedRequest as error:
@@ -180,7 +184,7 @@ class Handlers:
 
     def _work(
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
-    ) -> tuple[BlockingRunner, Callable[[], ToolOutcome]]:
+    ) -> tuple[BlockingRunner, Callable[[], ToolOutcome | types.CallToolResult]]:
         """The work of a tool, which blocks, and the threads for it."""
         host, caller = self._host, self._host.caller(context)
         tenant = caller.tenant
@@ -190,6 +194,8 @@ class Handlers:
         if name in READING:
             read = partial(search, local=host.local) if name == "search" else READING[name]
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
+        if name == "call_tool":
+            return in_own_thread, partial(call_tool, host.live, arguments, tenant=tenant)
         if name in FINDING:
             return host.run, partial(FINDING[name], host.live, arguments, tenant=tenant)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, TOOL
+from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, TOOL, tool_marks
 from retrieve_cli.errors import RetrieveError, UsageError, escaped_json, printable, quoted, shortened
 from retrieve_cli.output.compact import Count
 from retrieve_cli.output.places import fence_of
 from retrieve_cli.retrieval.queries.filters import Condition
 from retrieve_cli.search.named import named_tools
-from retrieve_cli.search.tool_records import ServerTools, ToolRecords, arguments_line, marks_of, schema_key
+from retrieve_cli.search.tool_records import ServerTools, ToolRecords, arguments_line, schema_key
 from retrieve_cli.server.mcp.addresses import CursorPlace, cursor_of, read_cursor
 from retrieve_cli.server.mcp.outcomes import ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import READ_TOKENS, counter_of, read_arguments, read_budget
@@ -57,7 +57,7 @@ class _Tool(NamedTuple):
         metadata = record["metadata"]
         texts = (record["id"], metadata.get(SERVER) or "", record["description"] or "")
         key, server, about = (printable(" ".join(str(text)[: 4 * _WIDEST].split())) for text in texts)
-        return cls(key, server, about, arguments_line(metadata[DEFINITION]), marks_of(metadata))
+        return cls(key, server, about, arguments_line(metadata[DEFINITION]), tool_marks(metadata))
 
     def cut(self, room: int, names: int) -> _Tool:
         """Return the tool with texts of at most `room` characters, and `names` of its key and its server."""
@@ -154,7 +154,7 @@ def describe_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | N
     count, most = counter_of(index), read_budget(values.get("max_tokens"), default=READ_TOKENS)
     metadata = record["metadata"]
     approval = str(metadata.get(APPROVAL) or "")
-    head = {"key": record["id"], SERVER: metadata.get(SERVER), "approval": approval, "marks": marks_of(metadata)}
+    head = {"key": record["id"], SERVER: metadata.get(SERVER), "approval": approval, "marks": tool_marks(metadata)}
 
     def page(definition: Mapping[str, Json], cut: str) -> tuple[dict[str, Json], str]:
         more = {"definition": definition, "cut": cut}

@@ -40,7 +40,9 @@ _ALIASES: Mapping[str, str] = {
 _TEXT: Mapping[str, Json] = {"type": "string"}
 _TEXTS: Mapping[str, Json] = {"type": "array", "items": _TEXT}
 _CURSOR: Mapping[str, Json] = {"cursor": _TEXT}
-WEB_SCOPE = "web"
+WEB_SCOPE, CALL_SCOPE = "web", "tools:call"
+_WRITES = ("replace", "add")
+"""Hints of tools that change the index."""
 
 
 class Kind(NamedTuple):
@@ -83,11 +85,11 @@ def _kind(
     hints = types.ToolAnnotations(
         read_only_hint=True if hint == "read" else None,
         destructive_hint=False if hint == "add" else None,
-        idempotent_hint=None if hint == "read" else True,
-        open_world_hint=None if scope == WEB_SCOPE else False,
+        idempotent_hint=True if hint in _WRITES else None,
+        open_world_hint=None if scope in (WEB_SCOPE, CALL_SCOPE) else False,
     )
     tool = types.Tool(name=name, description=description, input_schema=_object(given, required), annotations=hints)
-    return Kind(tool, scope, hint != "read", unlisted)
+    return Kind(tool, scope, hint in _WRITES, unlisted)
 
 
 _ADDED: Json = {"type": "array", "items": {"type": "object"}}
@@ -114,6 +116,17 @@ TOOLS: Sequence[Kind] = (
     _kind("search", "list_servers", "List the servers of tools", _CURSOR, unlisted=_SIZE),
 )
 """Tools of an index of tools."""
+CALLING: Sequence[Kind] = (
+    _kind(
+        CALL_SCOPE,
+        "call_tool",
+        "Call a tool",
+        {"key": _TEXT, "arguments": {"type": "object"}},
+        "key",
+        hint="call",
+    ),
+)
+"""The tool that passes calls on: listed only if the configuration allows any."""
 WRITING: Sequence[Kind] = (
     _kind(
         "documents:write",
@@ -148,8 +161,8 @@ WEB_KINDS: Sequence[Kind] = (
     ),
 )
 """Tools that ask others: listed only if the configuration enables web search."""
-KINDS: Sequence[Kind] = (*DOCUMENTS, *TOOLS, *WRITING)
-"""The tools that read the index or write."""
+KINDS: Sequence[Kind] = (*DOCUMENTS, *TOOLS, *CALLING, *WRITING)
+"""The tools that read the index, pass calls on, or write."""
 
 
 class Offer(NamedTuple):
@@ -162,9 +175,18 @@ class Offer(NamedTuple):
     """Name of the index."""
 
 
-def listed(scopes: frozenset[str], offer: Offer, *, writes: bool, web: bool = False, local: bool = False) -> list[Kind]:
+def listed(
+    scopes: frozenset[str],
+    offer: Offer,
+    *,
+    writes: bool,
+    calls: bool = False,
+    web: bool = False,
+    local: bool = False,
+) -> list[Kind]:
     """Return the tools that a caller of these scopes sees, in the same order; `local`: a search takes paths."""
-    kinds = [*(DOCUMENTS if offer.documents else ()), *(TOOLS if offer.tools else ())]
+    found = [*TOOLS, *(CALLING if calls else ())] if offer.tools else []
+    kinds = [*(DOCUMENTS if offer.documents else ()), *found]
     shown = []
     for kind in (*kinds, *WRITING, *(WEB_KINDS if web else ())):
         if kind.scope in scopes and (writes or not kind.writes):
@@ -176,7 +198,8 @@ def listed(scopes: frozenset[str], offer: Offer, *, writes: bool, web: bool = Fa
     return shown
 
 
-_TYPES: Mapping[str, type] = {"string": str, "array": list}
+_IN_WORDS: Mapping[type, str] = {str: "a text", list: "a list", dict: "an object"}
+_TYPES: Mapping[str, type] = {"string": str, "array": list, "object": dict}
 
 
 def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
@@ -199,8 +222,7 @@ def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
             raise UsageError(f"{name} has no argument {quoted(key)}", hint=hint)
         wanted = _TYPES.get(known[argument]["type"], object)
         if argument not in ("cursor", "fields") and value is not None and not isinstance(value, wanted):
-            what = "list" if wanted is list else "text"
-            raise UsageError(f"{argument} is not a {what}: {quoted(value)}", hint="")
+            raise UsageError(f"{argument} is not {_IN_WORDS[wanted]}: {quoted(value)}", hint="")
         if value is not None:
             values[argument] = value
     for argument in schema.get("required", ()):

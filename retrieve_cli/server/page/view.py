@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from retrieve_cli.contracts import Hit, Json
+from retrieve_cli.contracts.tools import tool_marks
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.places import linked, pages, span_of
@@ -201,8 +202,8 @@ def badges_of(value: Mapping[str, Json]) -> list[Badge]:
     found += [Badge(cut(name, 40), "modality") for name in modalities[:_MODALITIES]]
     if (more := len(modalities) - _MODALITIES) > 0:
         found.append(Badge(f"+{more}", "modality"))
-    stale = _FRESHNESS.get(value.get("freshness", ""))
-    return [*found, Badge(stale, "stale")] if stale else found
+    marks = (_FRESHNESS.get(value.get("freshness", "")), tool_marks(value.get("metadata", {})))
+    return [*found, *(Badge(mark, "stale") for mark in marks if mark)]
 
 
 def _why(hit: Hit) -> Iterator[Why]:
