@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.tools import ToolServer
 from retrieve_cli.errors import RetrieveError, SourceFailed, Unavailable, printable, shortened
 from retrieve_cli.frozen import Frozen
@@ -110,12 +111,14 @@ def listings(servers: Sequence[ToolServer], limits: ServerLimits = ServerLimits(
                     answers[number] = await _converse(servers[number], limits, _list)
                 except RetrieveError as error:
                     answers[number] = error
+                progress.advance()
 
         async with anyio.create_task_group() as group:
             for number in range(len(servers)):
                 group.start_soon(ask, number)
 
-    _run(ask_all)
+    with task("asking servers", "servers", len(servers)) as progress:
+        _run(ask_all)
     return answers
 
 
