@@ -125,8 +125,8 @@ def server_of(item: Mapping[str, Json]) -> tuple[str, str]:
 
 def is_definition(item: Json) -> bool:
     """Return True if an object defines a tool: it has a name, and the schema of its arguments."""
-    inner = _inner(item) if isinstance(item, Mapping) else {}
-    if not isinstance(inner.get("name"), str) or TOOL in inner:
+    inner = _inner(item) if isinstance(item, dict) else {}
+    if inner.keys().isdisjoint(_SCHEMAS) or not isinstance(inner.get("name"), str) or TOOL in inner:
         return False
     if any(isinstance(inner.get(key), Mapping) for key in _SCHEMAS[:2]):
         return True
