@@ -25,7 +25,7 @@ _KEPT: Final = frozenset(KEYS).union(
 """Keys of a definition in a file that mean the same in any record."""
 _LEVELS, _MOST_ARGUMENTS = 3, 200
 """Levels of objects whose arguments are text, and the most arguments that are."""
-_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_ARGUMENT, _LONGEST_SERVER = 20_000, 200, 500, 2000
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_ARGUMENT, _LONGEST_SERVER = 20_000, 200, 500, 500
 """Characters that are text: of the description, name, description of an argument, and description of the server."""
 _BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 
