@@ -211,8 +211,9 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
         aside = Path(temporary)
         if shared.store.fetched.is_dir():  # a server that does not answer keeps its last tools
             copytree(shared.store.fetched, aside, dirs_exist_ok=True)
-        plan = sync_of(settings, shared.store, progress, fetched=aside).plan()
-    for line_of_notice in "\n".join(plan.notices).splitlines():
+        sync = sync_of(settings, shared.store, progress, fetched=aside)
+        plan = sync.plan()
+    for line_of_notice in "\n".join([*sync.failures, *plan.notices]).splitlines():
         shared.talk.say(line_of_notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)

@@ -1,6 +1,6 @@
 """Servers of tools as a source: each fetch asks them for their tools, and between fetches the last ones are the source.
 
-A server that fails keeps its last tools, marked with the time of its first failure; `failures` has the reason.
+A server that fails keeps its last tools, marked with the time of its first failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import Fetched, Json
 from retrieve_cli.contracts.terms.figures import count as counted
 from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, STALE, TOOL, ToolServer
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
@@ -54,13 +54,13 @@ class ToolFetcher:
         self._servers = [server for server in configured.servers if self._is_free(server.name)]
         run.servers[target] = self._servers
         taken = {server.name for server in configured.servers} - {server.name for server in self._servers}
-        self.failures: list[str] = []
-        self.notes = [f"skipped the server {shortened(name)}, which is switched off" for name in configured.disabled]
-        self.notes += [f"skipped the server {shortened(name)}: another source has one of this name" for name in taken]
+        self._failures: list[str] = []
+        self._notes = [f"skipped the server {shortened(name)}, which is switched off" for name in configured.disabled]
+        self._notes += [f"skipped the server {shortened(name)}: another source has one of this name" for name in taken]
 
-    def fetch(self, target: Path) -> None:
+    def fetch(self, target: Path) -> Fetched:
         """Update `target`. Raises: SourceFailed: no server has ever answered."""
-        self.failures, last, found = [], _last(target), dict[str, Items]()
+        self._failures, last, found = [], _last(target), dict[str, Items]()
         answers = self._run.answers(target)
         for server, answer in zip(self._servers, answers, strict=True):
             if isinstance(answer, ToolListing):
@@ -70,12 +70,13 @@ class ToolFetcher:
                 name = server.name or next(filter(self._is_free, last), "")
                 found[name] = self._stale(name, answer, last.get(name, []))
         if answers and not any(isinstance(answer, ToolListing) or last for answer in answers):
-            raise SourceFailed("; ".join(self.failures), hint="fix that, and run this again")
+            raise SourceFailed("; ".join(self._failures), hint="fix that, and run this again")
         for name, items in found.items():
             definitions = {item[TOOL]: item[DEFINITION] for item in items}
             marks = self._approvals(name, definitions) if items else {}
             found[name] = [item | ({APPROVAL: marks[item[TOOL]]} if item[TOOL] in marks else {}) for item in items]
         publish(target, (orjson.dumps(item) + b"\n" for name in sorted(found) for item in found[name]))
+        return Fetched(self._failures, self._notes)
 
     def _items(self, server: ToolServer, name: str, listing: ToolListing) -> Iterator[dict[str, Json]]:
         for definition in listing.tools:
@@ -87,7 +88,7 @@ class ToolFetcher:
                 orjson.dumps(item)
                 yield item
             except (UsageError, TypeError) as error:  # a number beyond 64 bits
-                self.failures.append(f"{shortened(name)}: skipped the tool {shortened(tool)}: {error}")
+                self._failures.append(f"{shortened(name)}: skipped the tool {shortened(tool)}: {error}")
 
     def _stale(self, name: str, error: RetrieveError, last: Items) -> Items:
         """Return the last tools of a server that failed, with the time since when it does."""
@@ -95,7 +96,7 @@ class ToolFetcher:
         items = [{STALE: now, **item} for item in last]
         since = f"since {items[0][STALE]}; its last {counted(len(items), 'tool')} stay" if items else "yet"
         hint = f" ({error.hint})" if error.hint else ""
-        self.failures.append(
+        self._failures.append(
             printable(f"{shortened(name) or 'the server'} has not answered {since}: {error.message}{hint}")
         )
         for item in items:
