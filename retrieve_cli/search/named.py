@@ -38,7 +38,7 @@ def named_tools(view: RecordView, text: str) -> tuple[int, ...]:
     """
     rows: dict[int, None] = {}
     column = None
-    for name, is_quoted in dict.fromkeys(_identifiers(text)):
+    for name, is_quoted in islice(dict.fromkeys(_identifiers(text)), _MOST_WORDS):
         if (column := column or view.columns.column(TOOL)) is None:
             return ()
         rows |= dict.fromkeys(_tools_named(view, name, is_quoted=is_quoted))
@@ -47,7 +47,7 @@ def named_tools(view: RecordView, text: str) -> tuple[int, ...]:
 
 def _identifiers(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts of a text that may be names of tools, and whether each is quoted or the whole text."""
-    tokens = list(islice(_TOKEN.finditer(text[:_LONGEST_TEXT]), _MOST_WORDS))
+    tokens = list(_TOKEN.finditer(text[:_LONGEST_TEXT]))
     if len(tokens) == 1 or "/" in text:
         yield text.strip(), True
     for token in tokens:
