@@ -303,6 +303,8 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
         moved = f"restore it, or build from its new place: {subject.command('build', *flags)}"
         listed = f"correct `sources:` in the configuration ({error.hint})"
         fix = listed if subject.settings.sources.list else moved
+        if entry.kind == "mcp":
+            fix = error.hint
         return fail(f"{entry.name}: {error.message}", fix)
     if now == built:
         return ok(f"{entry.name} is as built{fetched}")
