@@ -163,7 +163,9 @@ def test_answers_are_bounded_whatever_the_definitions_are(
         {"name": f"{name.strip() or 'x'}{number}", "description": f"note {about}", "inputSchema": schema}
         for number, (name, about, schema) in enumerate(given_tools)
     ]
-    records = [{**tool_item(each, server="s"), "id": f"s/{number}"} for number, each in enumerate(definitions)]
+    names = [name.strip() or "s" for name, _, _ in given_tools]
+    items = (tool_item(each, server=name, about=name) for each, name in zip(definitions, names, strict=True))
+    records = [{**item, "id": f"s/{number}"} for number, item in enumerate(items)]
     artifacts = built(tmp_path_factory.mktemp("hostile"), records, "--max-fail", "1")
     count = most_tokens()
     for tool, arguments, limit in (
@@ -218,7 +220,7 @@ def test_an_index_says_what_it_is(tools: Path, tmp_path: Path) -> None:
             return str(client.instructions), str(first.description), str(client.server_info.title)
 
     instructions, description, title = anyio.run(read, tools)
-    assert description == "Search 30 tools of 3 servers: files, git, notes"
+    assert description.startswith("Search 30 tools of 3 servers: files, git, notes; ")
     assert instructions.startswith("This index has 30 tools of 3 servers: files, git, notes. Call `search_tools`")
     assert title == "retrieve"
     named = tmp_path / "named"
@@ -229,7 +231,7 @@ def test_an_index_says_what_it_is(tools: Path, tmp_path: Path) -> None:
         patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
         assert main(["sync", "--artifacts", str(artifacts), "-q"]) == 0
     instructions, description, title = anyio.run(read, artifacts)
-    assert (description, title) == ("Search Lab: Tools of our lab", "Lab")
+    assert (description.partition(";")[0], title) == ("Search Lab: Tools of our lab", "Lab")
     assert instructions.startswith("Lab: Tools of our lab. This index has 1 tool of 1 server: git.")
 
 
