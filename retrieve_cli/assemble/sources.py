@@ -315,12 +315,9 @@ def _tools(entry: SourceSetting, settings: Settings, fetched: Path, run: ToolFet
     def approvals(server: str, definitions: Mapping[str, Json]) -> Mapping[str, str]:
         return pinned(server_place(origin, server), definitions)
 
-    fetcher, fields, own = (
-        ToolFetcher(tool_servers(entry), target, run, approvals),
-        field_map(settings, entry),
-        _own(entry),
-    )
-    return RemoteSource(fetcher, target, fields, origin=origin, own=own, name=entry.name, id_prefix=entry.id_prefix)
+    fetcher, fields = ToolFetcher(tool_servers(entry), target, run, approvals), field_map(settings, entry)
+    own, prefix = _own(entry), entry.id_prefix
+    return RemoteSource(fetcher, target, fields, origin=origin, own=own, name=entry.name, id_prefix=prefix)
 
 
 def tool_servers(entry: SourceSetting) -> ConfiguredServers:
@@ -333,8 +330,9 @@ def tool_servers(entry: SourceSetting) -> ConfiguredServers:
 
     if entry.path and not entry.command:
         return agreed_servers(entry.path)
-    name = "" if entry.name == place_name(entry) else entry.name
-    server = typed_server(command=entry.command or "", url=entry.url or "", name=name, folder=entry.path or Path())
+    chosen = entry.name.removeprefix(place_name(entry)).lstrip("-0123456789")  # by the user, and not made of its place
+    name, folder = entry.name if chosen else "", entry.path or Path()
+    server = typed_server(command=entry.command or "", url=entry.url or "", name=name, folder=folder)
     if entry.token_env:
         server = replace(server, headers={"Authorization": f"Bearer ${{{entry.token_env}}}"})
     return ConfiguredServers([server], [])

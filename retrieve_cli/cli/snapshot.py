@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
+from retrieve_cli.contracts.terms.figures import size
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ def create(
     for path in created.removed:
         shared.talk.say(f"deleted {path}: the last {keep} are kept (--keep)")
     report = created.to_json()
-    size = f"generation {created.header.generation}, {_mib(report['bytes'])} MiB"
+    about = f"generation {created.header.generation}, {size(report['bytes'])}"
     existed = " exists already" if created.status == "unchanged" else ""
-    shared.show(report, [f"{created.path}{existed}: {size}"])
+    shared.show(report, [f"{created.path}{existed}: {about}"])
 
 
 @app.command("list")
@@ -75,7 +76,7 @@ def list_(folder: Annotated[Path, argument("[DIR]", "A folder of snapshots.")] =
         print(document({"schema_version": 1, "snapshots": snapshots}))
         return
     rows = map(_cells, snapshots)
-    print_table(shared.console(), ("snapshot", "generation", "date", "MiB"), rows, right=("MiB",))
+    print_table(shared.console(), ("snapshot", "generation", "date", "size"), rows, right=("size",))
 
 
 @app.command()
@@ -107,11 +108,7 @@ def _size(header: SnapshotHeader) -> str:
     return f"{header.records:,} records, {header.chunks:,} chunks"
 
 
-def _mib(size: int) -> str:
-    return f"{size / 2**20:.1f}"
-
-
 def _cells(entry: dict[str, Any]) -> tuple[str, str, str, str]:
     created = str(entry.get("created", ""))[:19]
     generation = str(entry.get("generation", "not a snapshot"))
-    return Path(entry["file"]).name, generation, created, _mib(entry["bytes"])
+    return Path(entry["file"]).name, generation, created, size(entry["bytes"])

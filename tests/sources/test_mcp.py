@@ -308,7 +308,7 @@ def test_a_typed_server_is_agreed_to_and_a_cloned_index_starts_nothing(
     command = written(tmp_path, before=f"open({str(marker)!r}, 'w')\n")
     succeeds(retrieve("build", "--mcp", command, "--mcp", command))
     assert [line["id"] for line in lines_of("server0.py")] == ["raw-server/one"]
-    assert [line["id"] for line in lines_of("server0.py-2")] == ["server0.py-2/one"]
+    assert [line["id"] for line in lines_of("server0.py-2")] == ["raw-server-2/one"]
     marker.unlink()
     succeeds(retrieve("sync"))
     assert marker.exists()
