@@ -184,10 +184,23 @@ def test_answers_are_bounded_whatever_the_definitions_are(
     assert len(called(artifacts, "search_tools", {"task": "note"}).structured_content["tools"]) == 5
 
 
+def test_arguments_are_read_in_the_spellings_of_other_sources() -> None:
+    schema = {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}
+    assert (
+        arguments_line({"type": "function", "function": {"name": "x", "parameters": schema}}) == "city, days?: integer"
+    )
+    assert arguments_line({"name": "x", "input_schema": schema}) == "city, days?: integer"
+    operation = {
+        "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}],
+        "requestBody": {"content": {"application/json": {"schema": schema}}},
+    }
+    assert arguments_line(operation) == "id: integer, city, days?: integer"
+
+
 @given(_ANY | _SCHEMAS)
 def test_arguments_are_one_line_of_any_schema(schema: Any) -> None:
-    line = arguments_line({"inputSchema": schema})
-    assert line.isprintable()
+    for key in ("inputSchema", "function", "parameters", "requestBody"):
+        assert arguments_line({key: schema}).isprintable()
 
 
 def test_a_schema_that_does_not_fit_is_cut_at_whole_arguments(tmp_path: Path) -> None:
