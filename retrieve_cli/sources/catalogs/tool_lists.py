@@ -139,7 +139,7 @@ def _operations(document: Mapping[str, Json]) -> Iterator[dict[str, Json] | str]
                 schema=_inputs(operation, shared, document),
                 root=document,
             )
-            own = {"operation": endpoint, "keywords": strings(operation.get("tags"))}
+            own: dict[str, Json] = {"operation": endpoint, "keywords": strings(operation.get("tags"))}
             own |= {"deprecated": True} if operation.get("deprecated") is True else {}
             try:
                 item = text.item(operation, server=server, about=first(strings(about.get("description"))))

@@ -70,12 +70,12 @@ class ToolText(Frozen):
 
     @property
     def _heading(self) -> str:
-        """The title with the words of the name, unless the title has their letters."""
+        """The title with the words of the name, unless the title has these words, or the same letters."""
         words = _plain(self.name)
-        letters, known = (words_of(text).replace(" ", "") for text in (words, self.title))
-        if letters in known:
-            return self.title
-        return f"{self.title} ({words})" if self.title else words
+        own, titles = words_of(words).split(), words_of(self.title).split()
+        if not self.title or set(own) <= set(titles) or "".join(own) == "".join(titles):
+            return self.title or words
+        return f"{self.title} ({words})"
 
 
 def tool_item(definition: Mapping[str, Json], *, server: str = "", about: str = "") -> dict[str, Json]:
