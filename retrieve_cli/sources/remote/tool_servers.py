@@ -177,7 +177,10 @@ async def _pages(client: Client, talk: _Conversation) -> AsyncIterator[tuple[str
     cursor: str | None = None
     for _ in range(talk.limits.pages):
         page = await _sent(client, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
-        yield cursor, [_without(tool, talk.secrets) for tool in page["tools"]]
+        tools = [_without(tool, talk.secrets) for tool in page["tools"]]
+        if not all(isinstance(tool, dict) for tool in tools):
+            raise SourceFailed("its list of tools has something else than definitions")
+        yield cursor, tools
         cursor = page.get("nextCursor")
         if cursor is None:
             return
