@@ -25,7 +25,6 @@ from retrieve_cli.search.about import about_of
 from retrieve_cli.search.tool_records import ToolRecords
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.mcp import addresses, tools
-from retrieve_cli.server.mcp.calling import call_tool, in_own_thread
 from retrieve_cli.server.mcp.host import BlockingRunner, Host
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, answer_of, channels_of, failed, failure_of
 from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
@@ -195,6 +194,8 @@ class Handlers:
             read = partial(search, local=host.local) if name == "search" else READING[name]
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         if name == "call_tool":
+            from retrieve_cli.server.mcp.calling import call_tool, in_own_thread  # most sessions pass on no call
+
             return in_own_thread, partial(call_tool, host.live, arguments, tenant=tenant)
         if name in FINDING:
             return host.run, partial(FINDING[name], host.live, arguments, tenant=tenant)
