@@ -88,9 +88,8 @@ _PROMPTS: Mapping[str, _Prompt] = {
         "Find the tools in the index that fit this task best:\n\n{}\n\n"
         "Call `search_tools` if it is listed, else `search`, with the task in a few words, and again in other words if "
         "the results do not fit. Use `list_fields` and `filters` for licence, format or platform. Read the best two or "
-        "three with `describe_tool` or `fetch` before you compare them. Name each with its id and url, its use for this "
-        "task, its requirements and its drawbacks. "
-        "State it if none fits.",
+        "three with `describe_tool` or `fetch` before you compare them. Name each with its id and url, its use for "
+        "this task, its requirements and its drawbacks. State it if none fits.",
     ),
     "answer_with_citations": _Prompt(
         "Answer a question from the index, with citations.",
