@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.tools import ToolServer
@@ -39,7 +39,7 @@ _INPUT = "INPUT_"
 """Beginning of the names of environment variables for values that VS Code asks for."""
 _NAMES = {".mcp.json": "claude", ".claude.json": "claude", "claude_desktop_config.json": "desktop"}
 _PROJECT_FOLDERS = (".cursor", ".vscode", ".gemini", ".codex", ".claude")
-_KINDS = {None: "", "stdio": "", "local": "", "http": "http", "streamable-http": "http", "sse": "sse"}
+_KINDS = (None, "stdio", "local", "http", "streamable-http", "sse")
 _FILTERS = (("includeTools", "enabled_tools"), ("excludeTools", "disabled_tools"))
 """Keys of tools that are read, and of tools that are not: of Gemini, of Codex."""
 _SHORTEST_VARIABLE, _SHORTEST_LITERAL = 6, 12
@@ -66,7 +66,7 @@ def is_configuration(path: Path) -> bool:
     try:
         body = files.read_bytes(path, limit=_MOST_BYTES)
         return any(mark in body for mark in _MARKS) and any(table for _, table, _ in _tables(path, _document(body)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 
@@ -77,14 +77,14 @@ def servers_in(path: Path) -> ConfiguredServers:
         UsageError: it cannot be read, or names no server.
     """
     try:
-        document = _document(files.read_bytes(path, limit=_MOST_BYTES))
+        tables = list(_tables(path, _document(files.read_bytes(path, limit=_MOST_BYTES))))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is neither JSON nor TOML: {error}", hint="fix it there") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"cannot read {path} as JSON or TOML: {error}", hint="fix it there") from error
     servers: dict[str, ToolServer] = {}
     disabled: list[str] = []
-    for client, table, off in _tables(path, document):
+    for client, table, off in tables:
         for name, entry in table.items():
             if name in off or _object(entry).get("disabled") is True or _object(entry).get("enabled") is False:
                 disabled.append(name)
@@ -107,10 +107,10 @@ def typed_server(*, command: str = "", url: str = "", name: str = "", folder: Pa
     """
     form = partial(_form, client=_Client("claude", folder))
     try:
-        words = shlex.split(command)
+        words = tuple(map(form, shlex.split(command)))
     except ValueError as error:
         raise UsageError(f"cannot read the command {quoted(command)}: {error}", hint="check its quotes") from error
-    return ToolServer(name, tuple(map(form, words)), folder=_escaped(str(folder.absolute())), url=form(url))
+    return ToolServer(name, words, folder=_escaped(str(folder.absolute())), url=form(url))
 
 
 def resolved(server: ToolServer) -> tuple[ToolServer, list[Secret]]:
@@ -176,7 +176,7 @@ def _tables(path: Path, document: Json) -> Iterator[tuple[_Client, Mapping[str, 
     yield _Client(_client_of(path, table), workspace), table, off
     yield _Client("codex", workspace), _object(outer.get("mcp_servers")), []
     for holder in (outer, choice):
-        inputs = [each for each in holder.get("inputs") or () if isinstance(each, dict) and "default" in each]
+        inputs = [each for each in _list(holder.get("inputs")) if isinstance(each, dict) and "default" in each]
         servers = _object(holder.get("servers"))
         if all(isinstance(entry, dict) and "tools" not in entry for entry in servers.values()):
             defaults = {str(each.get("id")): str(each["default"]) for each in inputs}
@@ -218,7 +218,7 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
     if bool(command) == bool(url) or not isinstance(command or url, str):
         raise ValueError("it needs either `command` or `url`")
     only, without = (tuple(_texts(entry.get(key) or entry.get(other))) for key, other in _FILTERS)
-    about = str(entry.get("description") or "")
+    own: dict[str, Any] = {"description": str(entry.get("description") or ""), "only": only, "without": without}
     if url:
         is_old = client.name == "gemini" and not kind and not entry.get("httpUrl")
         headers = {
@@ -228,16 +228,14 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
         if token := entry.get("bearer_token_env_var"):
             headers["Authorization"] = f"Bearer ${{{token}}}"
         way: Literal["sse", "http"] = "sse" if is_old or kind == "sse" else "http"
-        return ToolServer(
-            name, url=form(url), headers=headers, transport=way, description=about, only=only, without=without
-        )
-    names = [each.get("name") if isinstance(each, dict) else each for each in entry.get("env_vars") or ()]
+        return ToolServer(name, url=form(url), headers=headers, transport=way, **own)
+    names = [each.get("name") if isinstance(each, dict) else each for each in _list(entry.get("env_vars"))]
     environment = {str(each): f"${{{each}}}" for each in names}
     environment |= _env_file(entry["envFile"], client) if entry.get("envFile") else {}
     environment |= {key: form(value) for key, value in _values(entry, "env")}
     folder = str(Path(_escaped(str(client.workspace))) / form(entry.get("cwd") or ""))
-    words = (form(command), *map(form, entry.get("args") or ()))
-    return ToolServer(name, words, environment, folder, description=about, only=only, without=without)
+    words = (form(command), *map(form, _list(entry.get("args"))))
+    return ToolServer(name, words, environment, folder, **own)
 
 
 def _values(entry: Mapping[str, Json], *keys: str) -> Iterator[tuple[str, Json]]:
@@ -253,10 +251,8 @@ def _env_file(name: Json, client: _Client) -> dict[str, str]:
     except OSError:
         raise ValueError(f"its envFile {quoted(str(path))} cannot be read") from None
     pairs = [line.strip().removeprefix("export ").partition("=") for line in text.splitlines()]
-    values = {key.strip(): value.strip() for key, sign, value in pairs if sign and not key.startswith("#")}
-    return {
-        key: _escaped(value.strip(value[:1]) if value[:1] in ("'", '"') else value) for key, value in values.items()
-    }
+    texts = {key.strip(): value.strip() for key, sign, value in pairs if sign and not key.startswith("#")}
+    return {key: _escaped(text.strip(text[:1]) if text[:1] in ("'", '"') else text) for key, text in texts.items()}
 
 
 def _form(text: Json, client: _Client) -> str:
@@ -299,6 +295,13 @@ def _reference(match: re.Match[str], client: _Client) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("$", "$$")
+
+
+def _list(value: Json) -> list[Json]:
+    """Return a list. Raises: ValueError: it is something else."""
+    if not isinstance(value, list | None):
+        raise ValueError(f"{quoted(value)} is not a list")  # noqa: TRY004  as of other values
+    return value or []
 
 
 def _texts(value: Json) -> list[str]:
