@@ -369,7 +369,7 @@ def examine(
     chosen = list(names or table)
     try:
         subject.store.live()
-    except UsageError:  # not a folder, or one with links that nobody agreed to: no other check can be made
+    except UsageError:  # not a folder, or one with links without agreement: no other check can be made
         chosen = ["config", "artifacts"]
     findings = (_run(subject, name, table[name]) for name in chosen)
     return [finding for finding in findings if finding is not None]

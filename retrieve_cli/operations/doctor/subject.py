@@ -50,7 +50,7 @@ class Subject:
 
     @cached_property
     def store(self) -> Store:
-        """Raises: UsageError: the path is not a folder, or has links that nobody agreed to."""
+        """Raises: UsageError: the path is not a folder, or has links without your agreement."""
         return own_store(self.artifacts)
 
     @cached_property
