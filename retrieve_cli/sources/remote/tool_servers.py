@@ -81,7 +81,8 @@ class _Conversation:
         elif isinstance(error, TimeoutError):
             reason = f"it did not answer within {self.limits.seconds:g} s"
         elif isinstance(error, OSError) and is_started:
-            reason = f"cannot start {self._quoted(self.server.command[0])}: {error.strerror or error}"
+            what = str(error.filename or self.server.command[0])  # its program, or the folder that it runs in
+            reason = f"cannot start it: {error.strerror or type(error).__name__}: {self._quoted(what)}"
         elif self.allowance.status >= 400:
             reason = f"it answered with status {self.allowance.status}"
         reason += f"; it printed {self._quoted(tail[-_EXCERPT:])}" if tail else ""
