@@ -215,6 +215,17 @@ def test_a_schema_that_does_not_fit_is_cut_at_whole_arguments(tmp_path: Path) ->
     assert most_tokens()(text_of(answer)) <= 500
 
 
+def test_a_definition_of_megabytes_is_bounded_and_blanks_are_counted(tmp_path: Path) -> None:
+    properties = {f"argument_{number}": {"description": "x y " * 50} for number in range(5000)}
+    wide = {"name": "wide", "description": " \n" * 20_000, "inputSchema": {"properties": properties}}
+    blank = {"name": "blank", "description": "a" + " " * 100_000 + "b", "inputSchema": {"type": "object"}}
+    artifacts = built(tmp_path, [tool_item(wide, server="s"), tool_item(blank, server="s")])
+    for key in ("wide", "blank"):
+        answer = called(artifacts, "describe_tool", {"key": key})
+        assert len(text_of(answer)) < 16 * 2000
+        assert "Cut to fit" in text_of(answer)
+
+
 def test_servers_are_paged(tmp_path: Path) -> None:
     artifacts = built(tmp_path, [_item("tool", f"Tool {number}", f"server {number:03}") for number in range(90)])
     names: list[str] = []
