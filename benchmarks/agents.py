@@ -29,6 +29,7 @@ from benchmarks.tool_definitions import SETS, definitions, key
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
+from retrieve_cli.errors import printable
 from retrieve_cli.evaluation.judgments import Topic, read_beir
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Answer
@@ -59,6 +60,8 @@ class ToolSet(NamedTuple):
     live: LiveIndex
     topics: Sequence[Topic]
     tools: Sequence[Mapping[str, Any]]
+    keys: Mapping[str, str]
+    """The keys by how they are printed, which may escape a character."""
 
     def count(self, text: str) -> int:
         return counter_of(self.live.index)(text)
@@ -66,7 +69,8 @@ class ToolSet(NamedTuple):
     def call(self, task: str, **arguments: Any) -> tuple[list[dict[str, Any]], int]:
         """Return the tools of an answer of `search_tools`, and its tokens."""
         outcome = search_tools(self.live, {"task": task, **arguments}, tenant=None)
-        return list(outcome.structured["tools"]), self.count(outcome.text)
+        found = [{**tool, "key": self.keys.get(tool["key"], tool["key"])} for tool in outcome.structured["tools"]]
+        return found, self.count(outcome.text)
 
     def ids(self, query: str, live: LiveIndex, **choices: Any) -> list[str]:
         (answer,) = live.answer([read_asked({"query": query, "limit": 10, **choices})])
@@ -191,7 +195,13 @@ def opened(name: str, parts: Sequence[str], queries: int) -> ToolSet:
         for topic in judged:
             grades = {key(part, doc): grade for doc, grade in topic.grades.items()}
             topics.append(replace(topic, id=f"{part}:{topic.id}", grades=grades))
-    return ToolSet(name, LiveIndex(Store(artifacts), load(None)), topics, tools)
+    return ToolSet(
+        name,
+        LiveIndex(Store(artifacts), load(None)),
+        topics,
+        tools,
+        {printable(tool["id"]): tool["id"] for tool in tools},
+    )
 
 
 def agents(names: Sequence[str], *, queries: int, alone: bool) -> bool:
