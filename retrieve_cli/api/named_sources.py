@@ -64,9 +64,15 @@ def named_sources(words: Sequence[str], catalogs: Sequence[Path], folders: Seque
 
 
 def servers_of(words: Sequence[str]) -> list[SourceSetting]:
-    """Return the sources of servers of tools, each given by its command or address."""
+    """Return the sources of servers of tools, each given by its command or address.
+
+    Raises:
+        UsageError: one is empty.
+    """
     entries: list[SourceSetting] = []
     for word in words:
+        if not word.strip():
+            raise UsageError("--mcp has no command and no address", hint='for example: --mcp "uvx mcp-server-git"')
         is_address = word.startswith(("http://", "https://"))
         entry = SourceSetting("mcp", **({"url": word} if is_address else {"command": word, "path": Path.cwd()}))
         name, others = place_name(entry), [other.name for other in entries]
@@ -97,6 +103,7 @@ def _of_word(word: str) -> Named:
 
         entry = f"sources: [{{kind: http, url: {quoted(shown(word))}}}]"
         hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"
+        hint += f"; a server of tools: retrieve build --mcp {quote(shown(word))}"
         raise UsageError(f"build reads files and folders, not addresses: {shown(word)}", hint=hint)
     named = _there(Named("docs", Path(word)))
     if named.path.is_file() and names_servers(named.path):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
     from retrieve_cli.sources.remote.client_files import ConfiguredServers
+    from retrieve_cli.sources.remote.mcp import ToolFetchers
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -47,9 +48,13 @@ def sources_of(entries: Sequence[SourceSetting], settings: Settings, *, fetched:
         UsageError: an entry is not valid for its kind.
     """
     settings = replace(settings, sources=replace(settings.sources, list=entries))
-    names: dict[str, Path] = {}
+    if all(entry.kind != "mcp" for entry in entries):
+        return [_source(entry, settings, fetched) for entry in entries]
+    from retrieve_cli.sources.remote.mcp import ToolFetchers
+
+    run = ToolFetchers()
     return [
-        _servers(entry, settings, fetched, names) if entry.kind == "mcp" else _source(entry, settings, fetched)
+        _tools(entry, settings, fetched, run) if entry.kind == "mcp" else _source(entry, settings, fetched)
         for entry in entries
     ]
 
@@ -298,19 +303,19 @@ def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: An
     return RemoteSource(fetcher, target, fields, origin=_origin(entry), own=_own(entry), **names)
 
 
-def _servers(entry: SourceSetting, settings: Settings, fetched: Path, names: dict[str, Path]) -> Source:
-    """Return the source of some servers of tools; `names` has the names of servers of the sources before."""
+def _tools(entry: SourceSetting, settings: Settings, fetched: Path, run: ToolFetchers) -> Source:
+    """Return the source of some servers of tools. Raises: UsageError: the user did not agree to them."""
     from retrieve_cli.assemble.approvals import pinned, server_place
     from retrieve_cli.sources.remote.mcp import ToolFetcher
     from retrieve_cli.sources.remote.source import RemoteSource
 
     entry = replace(entry, name=entry.name or place_name(entry))
-    origin, fields, target = _origin(entry), field_map(settings, entry), fetched / f"{entry.name}.jsonl"
-    fetcher = ToolFetcher(
-        partial(tool_servers, entry),
-        approvals=lambda server, definitions: pinned(server_place(origin, server), definitions),
-        names=names,
-    )
+    origin, target = _origin(entry), fetched / f"{entry.name}.jsonl"
+
+    def approvals(server: str, definitions: Mapping[str, Json]) -> Mapping[str, str]:
+        return pinned(server_place(origin, server), definitions)
+
+    fetcher, fields = ToolFetcher(tool_servers(entry), target, run, approvals), field_map(settings, entry)
     own, prefix = _own(entry), entry.id_prefix
     return RemoteSource(fetcher, target, fields, origin=origin, own=own, name=entry.name, id_prefix=prefix)
 
@@ -325,8 +330,9 @@ def tool_servers(entry: SourceSetting) -> ConfiguredServers:
 
     if entry.path and not entry.command:
         return agreed_servers(entry.path)
-    name = "" if entry.name == place_name(entry) else entry.name
-    server = typed_server(command=entry.command or "", url=entry.url or "", name=name, folder=entry.path or Path())
+    chosen = entry.name.removeprefix(place_name(entry)).lstrip("-0123456789")  # by the user, and not made of its place
+    name, folder = entry.name if chosen else "", entry.path or Path()
+    server = typed_server(command=entry.command or "", url=entry.url or "", name=name, folder=folder)
     if entry.token_env:
         server = replace(server, headers={"Authorization": f"Bearer ${{{entry.token_env}}}"})
     return ConfiguredServers([server], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from retrieve_cli.cli.options import Shared, option, shared
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.server.mcp.host import McpOptions
@@ -67,7 +67,8 @@ def mcp(
     from retrieve_cli.api.live import LiveIndex
 
     try:
-        from retrieve_cli.server.mcp.stdio import serve_stdio
+        with _classes_on_demand():
+            from retrieve_cli.server.mcp.stdio import serve_stdio
     except ImportError as error:
         message = f"MCP needs the package mcp; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
@@ -91,6 +92,19 @@ def _pass_on(settings: Settings, flags: Mapping[str, object]) -> None:
         raise UsageError(f"{flag} does not go with --server URL", hint="remove it: the server decides")
     _end_at_once()
     pass_on(ServerClient(settings.query, connections=THREADS), sys.stdin.buffer, sys.stdout.buffer)
+
+
+@contextmanager
+def _classes_on_demand() -> Iterator[None]:
+    """Import the SDK without the validators of its 550 classes, of which a session uses a few dozen: pydantic makes
+    them at their first use. They are a third of the time to the first answer."""
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True
+    try:
+        yield
+    finally:
+        del BaseModel.model_config["defer_build"]
 
 
 def _end_at_once() -> None:

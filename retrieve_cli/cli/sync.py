@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import join
+from shutil import copytree
 from string import hexdigits
 from typing import TYPE_CHECKING, Annotated
 
@@ -206,9 +207,13 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from retrieve_cli.cli.progress import progress_for
 
     _ask_for_servers(shared, settings)
-    with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
-        plan = sync_of(settings, shared.store, progress, fetched=Path(aside)).plan()
-    for line_of_notice in "\n".join(plan.notices).splitlines():
+    with TemporaryDirectory() as temporary, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
+        aside = Path(temporary)
+        if shared.store.fetched.is_dir():  # a server that does not answer keeps its last tools
+            copytree(shared.store.fetched, aside, dirs_exist_ok=True)
+        sync = sync_of(settings, shared.store, progress, fetched=aside)
+        plan = sync.plan()
+    for line_of_notice in "\n".join([*sync.failures, *plan.notices]).splitlines():
         shared.talk.say(line_of_notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)

@@ -36,7 +36,7 @@ from retrieve_cli.contracts.records import (
     Countable as Countable,
     DocumentFile as DocumentFile,
     DocumentReader as DocumentReader,
-    Failing as Failing,
+    Fetched as Fetched,
     Field as Field,
     Filed as Filed,
     Foldered as Foldered,

@@ -205,6 +205,13 @@ class DocumentReader(Protocol):
         """
 
 
+class Fetched(NamedTuple):
+    """Sentences on the parts of a source that a fetch could not read, whose last state stays, and that it skipped."""
+
+    failures: Sequence[str]
+    notes: Sequence[str]
+
+
 class Source(Protocol):
     """Source of records, read one item at a time; it never holds more than one of them in memory."""
 
@@ -221,7 +228,7 @@ class Source(Protocol):
     def origin(self) -> Mapping[str, Json]:
         """Entry for `sources:` in the configuration that finds it again; with absolute paths, without secrets."""
 
-    def fetch(self) -> None:
+    def fetch(self) -> Fetched | None:
         """Fetch a remote source into a local file; a local source has nothing to do.
 
         Raises:
@@ -263,19 +270,6 @@ class Mixed(Protocol):
     @property
     def kinds(self) -> Sequence[SourceKind]:
         """Kinds of its records: its own, and `docs` if it holds documents now."""
-
-
-@runtime_checkable
-class Failing(Protocol):
-    """A source of several parts, each of which may fail alone."""
-
-    @property
-    def failures(self) -> Sequence[str]:
-        """Sentences on parts that the last fetch could not read; their last state is kept."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences on parts that the last fetch skipped."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retrieve_cli.contracts import Countable, Failing, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Countable, Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import Exit, RetrieveError, SourceFailed, printable, shortened
@@ -132,11 +132,10 @@ def fetch_all(sources: Iterable[Source], say: Callable[[str], None]) -> list[str
     """
     failures: list[str] = []
     for source in sources:
-        source.fetch()
-        if isinstance(source, Failing):
-            failures += source.failures
-            for sentence in source.notes:
-                say(f"note: {printable(sentence)}")
+        if fetched := source.fetch():
+            failures += [f"{source.name}: {sentence}" for sentence in fetched.failures]
+            for sentence in fetched.notes:
+                say(printable(f"{source.name}: {sentence}"))
     return failures
 
 

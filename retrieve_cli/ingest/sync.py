@@ -89,7 +89,8 @@ class Sync:
         self._parts = parts()
         self._stamps: list[list[int] | None] = []
         self._folders: list[Mapping[str, Json]] = []
-        self._failures: list[str] = []
+        self.failures: list[str] = []
+        """Sentences on parts of the sources that the plan could not read."""
         self._seen = False
         """True if the current generation was not read again."""
         self._scanned: list[Source] = []
@@ -97,7 +98,7 @@ class Sync:
 
     def plan(self) -> Plan:
         """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
-        self._failures = fetch_all(self._sources, self._progress.say)
+        self.failures = fetch_all(self._sources, self._progress.say)
         check_inbox(self._store, self._last())
         current = self._current
         rejected = sum(source.refused for source in current.manifest.sources) if current else 0
@@ -156,7 +157,7 @@ class Sync:
             )
             report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
         seconds = round(time.monotonic() - begun, 3)
-        return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self._failures)
+        return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self.failures)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""

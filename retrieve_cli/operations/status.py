@@ -178,12 +178,12 @@ def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
         found[name] = {
             "facts": dict(chosen.describe()),
             "capabilities": chosen.capabilities._asdict(),
-            "fault": _fault(chosen, store, current) if current else "",
+            "fault": engine_fault(chosen, store, current) if current else "",
             "generations": [
                 {
                     **staged._asdict(),
                     "current": staged.generation == current,
-                    "verified": staged.complete and not _fault(chosen, store, staged.generation),
+                    "verified": staged.complete and not engine_fault(chosen, store, staged.generation),
                 }
                 for staged in chosen.generations()
             ],
@@ -191,7 +191,7 @@ def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
     return found
 
 
-def _fault(chosen: Engine, store: Store, generation: str) -> str:
+def engine_fault(chosen: Engine, store: Store, generation: str) -> str:
     """Return the parts of a generation, as recorded when it was sent, that an engine lacks; empty if it has all."""
     from retrieve_cli.assemble.engines import lost
     from retrieve_cli.storage import engine_record

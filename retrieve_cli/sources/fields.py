@@ -20,8 +20,9 @@ from retrieve_cli.storage.manifest import sha1
 
 _TOOL_WORDS: Final = "tool_words"
 """Key of the words of a tool's name, which are its name in the text."""
-TOOL_TEXTS: Mapping[str, float] = {"tool_arguments": 1.0, "tool_server": 1.0}
-"""Texts of a tool's record, with their weights; `sources/catalogs/tools.py` makes them."""
+TOOL_TEXTS: Mapping[str, float] = {"tool_server": 1.0, "tool_arguments": 0.5}
+"""Texts of a tool's record, with their weights; `sources/catalogs/tools.py` makes them. Arguments are last, since they
+may be longer than what an encoder reads."""
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "identifier", "@id"),
     "name": ("name", "title"),

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 from engines.injected import Small, use
 from engines.sqlite_engine import create_database
-from samples import TOOLS, Program, succeeds, write_catalog
+from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import Unavailable
-
-OTHER = "0123456789ab"
 
 
 @pytest.fixture
@@ -90,17 +87,6 @@ def test_parameters_that_changed_since_are_a_warning(
     assert small.live() == built
     use(Small(tmp_path / "server.db", pages=1), monkeypatch)
     assert_finding(look(), "warn", PUSH, "other parameters than are configured (pages)")
-
-
-def test_what_a_crash_left_is_named_with_the_command_that_removes_it(
-    small: Small, built: str, look: Look, retrieve: Program
-) -> None:
-    small.stage(OTHER, [Part("dense", "chunk", 3, 2)]).close()
-    fix = f"retrieve engines drop {OTHER}"
-    assert_finding(look(), "warn", fix, f"1 incomplete generation ({OTHER})")
-    succeeds(retrieve(*fix.split()[1:]))
-    assert look()["status"] == "ok"
-    assert small.live() == built
 
 
 def test_an_engine_that_cannot_be_reached_fails(

@@ -1,11 +1,11 @@
-"""Snapshots that are damaged, cut short, or made to do harm: refused with exit 5, and nothing is left of them."""
+"""Snapshots that are damaged, cut short, or made to do harm: rejected with exit 5, and nothing is left of them."""
 
 import hashlib
 import io
 import json
 import tarfile
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from retrieve_cli.storage.manifest import FileEntry, Manifest
 
 Members = list[tuple[bytes, bytes]]
 """The block before each member, and its content."""
-Refused = Callable[..., str]
+Rejected = Callable[..., str]
+HEADER, MANIFEST, FILE = "snapshot.json", "generation/manifest.json", "generation/bm25.pkl"
 
 
 @pytest.fixture
@@ -29,25 +30,21 @@ def snapshot(index: Path, retrieve: Program) -> Path:
     return Path("good.tar.zst").resolve()
 
 
-def members(file: Path) -> Members:
-    with zstandard.open(file, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        return [(block(info.name, info.size), archive.extractfile(info).read()) for info in archive]  # type: ignore[union-attr]
-
-
 @pytest.fixture
 def parts(snapshot: Path) -> Members:
     """The members of that snapshot."""
-    return members(snapshot)
+    with zstandard.open(snapshot, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        return [(block(info.name, info.size), archive.extractfile(info).read()) for info in archive]  # type: ignore[union-attr]
 
 
 def name_of(head: bytes) -> str:
     return tarfile.TarInfo.frombuf(head, "utf-8", "strict").name
 
 
-def block(name: str, size: int = 0, *, kind: bytes = tarfile.REGTYPE, linkname: str = "") -> bytes:
-    """The block before a member."""
+def block(name: str, size: int = 0, *, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """The block before a member; a link leads out of the folder."""
     info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.size = kind, linkname, size
+    info.type, info.linkname, info.size = kind, "../outside", size
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
 
 
@@ -61,14 +58,42 @@ def packed(parts: Members, **parameters: int) -> bytes:
     return out.getvalue()
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of the index, its cache of lines and its times apart."""
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+def changed(parts: Members, name: str, content: bytes) -> Members:
+    """The members with another content of one of them, or with one more."""
+    new = block(name, len(content)), content
+    return [new if name_of(old[0]) == name else old for old in parts] + [new] * (name not in described(parts))
+
+
+def described(parts: Members) -> dict[str, bytes]:
+    return {name_of(head): content for head, content in parts}
+
+
+def signed(parts: Members, **header: object) -> Members:
+    """The members under a description with their sizes and digests, and with other values."""
+    entries = {name: entry_of(content) for name, content in described(parts[1:]).items()}
+    listed = {name: {"sha1": entry.sha1, "bytes": entry.bytes} for name, entry in entries.items()}
+    value = {**json.loads(parts[0][1]), "members": listed, **header}
+    return changed(parts, HEADER, json.dumps(value).encode())
+
+
+def entry_of(content: bytes, rows: int | None = None) -> FileEntry:
+    return FileEntry(hashlib.sha1(content).hexdigest(), len(content), rows)
+
+
+def manifest_of(parts: Members) -> Manifest:
+    return Manifest.of_text(described(parts)[MANIFEST].decode(), "")
+
+
+def forged(parts: Members, files: Mapping[str, FileEntry]) -> Members:
+    """The members with a manifest that lists other files and carries its own id, and a description that agrees."""
+    manifest = replace(manifest_of(parts), files={**manifest_of(parts).files, **files})
+    parts = changed(parts, MANIFEST, json.dumps(manifest.to_json()).encode())
+    return signed(parts, generation=manifest.id)
 
 
 @pytest.fixture
-def refused(index: Path, retrieve: Program) -> Refused:
-    """Holds the program to its word: exit 5, the index as it was, nothing where there was nothing; the message."""
+def rejected(index: Path, retrieve: Program) -> Rejected:
+    """Restores a snapshot: exit 5, the index as it was, nothing where there was nothing; returns the message."""
 
     def restored(content: bytes, *, verified: bool = False) -> str:
         bad = Path("bad.tar.zst")
@@ -87,14 +112,18 @@ def refused(index: Path, retrieve: Program) -> Refused:
     return restored
 
 
-def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(parts: Members, retrieve: Program) -> None:
-    """What follows is refused for what was changed, not for how it was packed."""
-    Path("again.tar.zst").write_bytes(packed(parts))
-    assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", "new").code == 0
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def test_a_repacked_snapshot_is_sound(parts: Members, retrieve: Program) -> None:
+    """What follows is rejected for what was changed, not for how it was packed."""
+    for number, content in enumerate((packed(parts), packed(signed(parts)), packed(forged(parts, {})))):
+        Path("again.tar.zst").write_bytes(content)
+        assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", f"new{number}").code == 0
 
 
 def unpacked(content: bytes) -> bytes | None:
-    """What a snapshot decompresses to; None if it does not."""
     try:
         return zstandard.ZstdDecompressor().decompressobj().decompress(content)
     except zstandard.ZstdError:
@@ -103,9 +132,7 @@ def unpacked(content: bytes) -> bytes | None:
 
 def test_a_flipped_bit_that_changes_anything_is_noticed(snapshot: Path, retrieve: Program) -> None:
     content = snapshot.read_bytes()
-    meant = unpacked(content)
-    noticed = 0
-    bad = Path("bad.tar.zst")
+    whole, noticed, bad = unpacked(content), 0, Path("bad.tar.zst")
     for place in {*range(24), *range(24, len(content), 311), *range(len(content) - 12, len(content))}:
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
@@ -113,160 +140,127 @@ def test_a_flipped_bit_that_changes_anything_is_noticed(snapshot: Path, retrieve
         code = retrieve("snapshot", "verify", bad).code
         noticed += code == 5
         # Zstandard has bits without a meaning: with another value of one of them the content is the same.
-        assert code == 5 or unpacked(bytes(damaged)) == meant, place
+        assert code == 5 or unpacked(bytes(damaged)) == whole, place
     assert noticed > 30
 
 
-def test_a_snapshot_that_is_cut_short_anywhere_is_refused(snapshot: Path, retrieve: Program) -> None:
+def test_a_snapshot_that_is_cut_short_is_rejected(snapshot: Path, retrieve: Program) -> None:
     content = snapshot.read_bytes()
-    bad = Path("bad.tar.zst")
-    for size in {*range(8), *range(8, len(content), 997), *range(len(content) - 6, len(content))}:
+    bad, checksum = Path("bad.tar.zst"), len(content) - 4
+    for size in {*range(8), *range(8, checksum, 997), checksum - 1, checksum}:
         bad.write_bytes(content[:size])
         assert retrieve("snapshot", "verify", bad).code == 5, size
 
 
-def test_a_damaged_snapshot_leaves_nothing(snapshot: Path, refused: Refused) -> None:
-    content = bytearray(snapshot.read_bytes())
-    for behind in (b"\0", zstandard.compress(b"more")):
-        assert "after its end" in refused(bytes(content) + behind)
-    content[len(content) * 3 // 4] ^= 4
-    refused(bytes(content))
-    refused(b"PK\x03\x04" * 100)
+def test_data_behind_the_end_is_rejected(snapshot: Path, parts: Members, rejected: Rejected) -> None:
+    for more in (b"\0", zstandard.compress(b"more"), zstandard.compress(bytes(1 << 20))):
+        rejected(snapshot.read_bytes() + more)
+    assert "after its end" in rejected(packed([*parts, (bytes(1024), b""), parts[-1]]))
+    rejected(b"PK\x03\x04" * 100)
 
 
-FILE = "generation/bm25.pkl"
-NO_FILES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
-TOO_LARGE = (tarfile.GNUTYPE_SPARSE, tarfile.GNUTYPE_LONGNAME)
+HEADS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE)
+NOT_FILES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.BLKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "message"),
     [
         *((block(name), name) for name in ("/etc/outside", "../outside", "generation/../../outside")),
-        *((block(f"generation/{name}"), "twice, or does not belong") for name in ("more.pkl", "manifest.json")),
-        *((block(FILE, kind=kind, linkname="../outside"), "not a plain file") for kind in NO_FILES),
-        *((block(FILE, 1 << 33, kind=kind), "not a sound snapshot") for kind in TOO_LARGE),
+        (block("generation/more.pkl"), "is in the place of"),
+        *((block(FILE, kind=kind), "not a plain file") for kind in NOT_FILES),
+        *((block(FILE, 1 << 33, kind=kind), "not a plain file") for kind in HEADS),
         (block(FILE, 1 << 40), " bytes, not "),
-        (b"\xff" * 512, "cut short"),
+        (b"\xff" * 512, "cannot be unpacked"),
+        (bytes(512), "cannot be unpacked"),
     ],
 )
-def test_a_member_that_does_not_belong_there_is_refused(
-    parts: Members, refused: Refused, head: bytes, said: str
+def test_a_member_that_does_not_belong_there_is_rejected(
+    parts: Members, rejected: Rejected, head: bytes, message: str
 ) -> None:
-    assert said in refused(packed([*parts[:2], (head, b""), *parts[2:]]))
+    assert message in rejected(packed([*parts[:2], (head, b""), *parts[2:]]))
+
+
+def test_members_are_there_once_in_the_described_order(parts: Members, rejected: Rejected) -> None:
+    twice, missing = [*parts[:4], *parts[3:]], [*parts[:3], *parts[4:]]
+    for wrong in (twice, missing, [*parts[:2], *reversed(parts[2:])], parts[1:]):
+        assert "is in the place of" in rejected(packed(wrong))
+    assert "cannot be unpacked" in rejected(packed(parts[:-1]))
+
+
+def test_a_file_of_another_length_or_content_is_rejected(parts: Members, rejected: Rejected) -> None:
+    content = described(parts)["generation/chunks.jsonl"]
+    for other, message in ((content + b"x", " bytes, not "), (content[:-2] + b"x\n", "has SHA-1")):
+        wrong = changed(parts, "generation/chunks.jsonl", other)
+        assert message in rejected(packed(wrong))
+        assert "disagree" in rejected(packed(signed(wrong)), verified=True)
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    "header",
     [
-        (lambda parts: [*parts[:4], parts[3], *parts[4:]], "twice"),
-        (lambda parts: [*parts[:3], *parts[4:]], "cut short"),
-        (lambda parts: parts[1:], "in the place of snapshot.json"),
-        (lambda parts: [parts[0], *parts[2:]], "in the place of generation/manifest.json"),
-        (lambda parts: parts[:1], "cut short"),
+        {"format": "retrieve snapshot 99"},
+        {"records": "many"},
+        {"members": []},
+        {"members": {"config.yaml": {"sha1": "0" * 40, "bytes": -512}}},
+        *({"members": {name: {"sha1": "0" * 40, "bytes": 0}}} for name in ("../out", "generation/../x", "inbox/x")),
+        *({"members": {name: {"sha1": "0" * 40, "bytes": 0}}} for name in ("/out", "generation/.x", "generation/a\nb")),
     ],
 )
-def test_members_are_there_once_and_the_description_comes_first(
-    parts: Members, refused: Refused, edit: Callable[[Members], Members], said: str
+def test_a_description_that_lies_is_rejected(parts: Members, rejected: Rejected, header: dict[str, object]) -> None:
+    assert "snapshot.json" in rejected(packed(signed(parts, **header)))
+
+
+def test_a_description_that_is_not_json_or_too_large_is_rejected(parts: Members, rejected: Rejected) -> None:
+    for text in (b"", b"[" * 100_000, b"\xff", b"{}"):
+        assert "snapshot.json is damaged" in rejected(packed(changed(parts, HEADER, text)))
+    assert "snapshot.json has" in rejected(packed([(block(HEADER, 1 << 40), b""), *parts[1:]]))
+    assert "cannot be unpacked" in rejected(packed(parts, window_log=27))
+
+
+@pytest.mark.parametrize("name", ["../outside", "/out", ".hidden", "a\nb", "manifest.json", "SHA1SUMS"])
+def test_a_manifest_that_names_other_places_is_rejected(parts: Members, rejected: Rejected, name: str) -> None:
+    rejected(packed(forged(parts, {name: entry_of(b"")})), verified=True)
+
+
+def test_an_altered_manifest_is_rejected(parts: Members, rejected: Rejected) -> None:
+    text = described(parts)[MANIFEST].replace(b'"lucene"', b'"okapi"')
+    assert text != described(parts)[MANIFEST]
+    assert "was altered" in rejected(packed(signed(changed(parts, MANIFEST, text))), verified=True)
+    assert "disagree" in rejected(packed(signed(parts, generation="0123456789ab")), verified=True)
+
+
+def test_a_bomb_is_rejected_before_it_fills_the_disk_or_the_memory(
+    parts: Members, index: Path, retrieve: Program
 ) -> None:
-    assert said in refused(packed(edit(parts)))
-
-
-def changed(parts: Members, name: str, content: bytes) -> Members:
-    """The members with another content of one of them."""
-    return [(block(name, len(content)), content) if name_of(head) == name else (head, old) for head, old in parts]
-
-
-def test_a_file_of_another_length_or_content_is_refused(parts: Members, refused: Refused) -> None:
-    content = {name_of(head): content for head, content in parts}["generation/chunks.jsonl"]
-    longer = packed(changed(parts, "generation/chunks.jsonl", content + b"x"))
-    assert " bytes, not " in refused(longer)
-    other = packed(changed(parts, "generation/chunks.jsonl", content[:-2] + b"x\n"))
-    assert "has SHA-1" in refused(other)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"schema_version": 99},
-        {"generation": "0123456789ab"},
-        {"index_bytes": 1 << 60},
-        {"members": {"../outside": {"sha1": "0" * 40, "bytes": 0}}},
-        {"members": {"inbox/files/../../outside": {"sha1": "0" * 40, "bytes": 0}}},
-        {"members": {"config.yaml": {"sha1": "short", "bytes": -1}}},
-    ],
-)
-def test_a_header_that_lies_is_refused(parts: Members, refused: Refused, changes: dict[str, object]) -> None:
-    header = {**json.loads(parts[0][1]), **changes}
-    refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())))
-
-
-def test_what_would_take_much_memory_is_refused(parts: Members, refused: Refused) -> None:
-    assert "in the place of" in refused(packed([(block("snapshot.json", 1 << 40), b""), *parts[1:]]))
-    assert "cannot be unpacked" in refused(packed(parts, window_log=27))
-
-
-def forged(parts: Members, **files: FileEntry) -> Members:
-    """The members with a manifest that lists other files and carries its own id, and a header that agrees."""
-    manifest = Manifest.of_text(parts[1][1].decode(), "manifest")
-    manifest = replace(manifest, files={**manifest.files, **files})
-    size = sum(entry.bytes for entry in manifest.files.values())
-    header = {**json.loads(parts[0][1]), "generation": manifest.id, "index_bytes": size}
-    parts = changed(parts, "snapshot.json", json.dumps(header).encode())
-    return changed(parts, "generation/manifest.json", json.dumps(manifest.to_json()).encode())
-
-
-def entry_of(content: bytes, rows: int | None = None) -> FileEntry:
-    return FileEntry(hashlib.sha1(content).hexdigest(), len(content), rows)
-
-
-@pytest.mark.parametrize("name", ["../outside", "/out", ".hidden", "a\nb", "manifest.json"])
-def test_a_manifest_that_names_other_places_is_refused(parts: Members, refused: Refused, name: str) -> None:
-    refused(packed(forged(parts, **{name: entry_of(b"")})))
-
-
-def test_an_altered_manifest_is_refused(parts: Members, refused: Refused) -> None:
-    text = parts[1][1].replace(b'"lucene"', b'"okapi"')
-    assert text != parts[1][1]
-    assert "was altered" in refused(packed(changed(parts, "generation/manifest.json", text)))
-
-
-def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
-    snapshot: Path, index: Path, retrieve: Program
-) -> None:
-    """A manifest may claim petabytes; that many zeros are a small file."""
-    parts = forged(members(snapshot), **{"aaa.bin": FileEntry("0" * 40, 1 << 50, None)})
-    parts = [*parts[:2], (block("generation/aaa.bin", 1 << 50), bytes(1 << 26)), *parts[2:]]
+    """A description may claim petabytes; that many zeros are a small file."""
+    name = "generation/aaa.bin"
+    parts = [*parts, (block(name), b"")]
+    members = json.loads(signed(parts)[0][1])["members"]
+    members[name]["bytes"] = 1 << 50
+    parts = [*signed(parts, members=members)[:-1], (block(name, 1 << 50), bytes(1 << 26))]
     Path("bomb.tar.zst").write_bytes(packed(parts))
     before = tree(index)
     tracemalloc.start()
     done = retrieve("snapshot", "restore", "bomb.tar.zst")
     assert (done.code, "are free" in done.err) == (1, True), done.err
+    assert retrieve("snapshot", "verify", "bomb.tar.zst").code == 5
     assert tracemalloc.get_traced_memory()[1] < 150 << 20
     tracemalloc.stop()
     assert tree(index) == before
-    assert retrieve("snapshot", "verify", "bomb.tar.zst").code == 5
 
 
 @pytest.mark.parametrize("name", ["chunks.jsonl", "offsets.pkl", "bm25.pkl", "dense.faiss"])
-def test_what_is_whole_and_no_index_is_not_published(parts: Members, refused: Refused, name: str) -> None:
+def test_files_that_are_whole_and_not_an_index_are_not_published(parts: Members, rejected: Rejected, name: str) -> None:
     content = b"nonsense" * 100
-    rows = Manifest.of_text(parts[1][1].decode(), "").files[name].rows
-    parts = changed(forged(parts, **{name: entry_of(content, rows)}), f"generation/{name}", content)
-    refused(packed(parts), verified=True)
+    parts = changed(parts, f"generation/{name}", content)
+    entry = entry_of(content, manifest_of(parts).files[name].rows)
+    rejected(packed(forged(parts, {name: entry})), verified=True)
 
 
-def with_member(parts: Members, name: str, content: bytes) -> Members:
-    """The members and another one, which the header lists."""
-    header = json.loads(parts[0][1])
-    header["members"][name] = {"sha1": hashlib.sha1(content).hexdigest(), "bytes": len(content), "rows": None}
-    parts = changed(parts, "snapshot.json", json.dumps(header).encode())
-    return [*parts, (block(name, len(content)), content)]
-
-
-def test_a_calibration_or_an_inbox_that_is_none_is_not_taken_over(parts: Members, refused: Refused) -> None:
+def test_a_calibration_or_an_inbox_that_is_damaged_is_not_taken_over(parts: Members, rejected: Rejected) -> None:
     for content in (b"{}", b"[" * 100_000, b"\xff"):
-        bad = packed(with_member(parts, "calibration.json", content))
-        assert "calibration.json" in refused(bad, verified=True)
+        bad = packed(signed(changed(parts, "calibration.json", content)))
+        assert "calibration.json" in rejected(bad, verified=True)
     for content in (b"{}\n", b"\xff\n", b"SQLite format 3\0" * 500):
-        refused(packed(with_member(parts, "inbox.db", content)), verified=True)
+        rejected(packed(signed(changed(parts, "inbox.db", content))), verified=True)

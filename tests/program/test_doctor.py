@@ -19,11 +19,12 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.operations.doctor.checks import examine, languages, of_languages
+from retrieve_cli.frozen import replace
+from retrieve_cli.operations.doctor.checks import examine, languages
 from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
-NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
+NAMES = "config artifacts index settings lock disk model gpu packages sources sandbox".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
 
 
@@ -232,7 +233,7 @@ def test_a_flipped_bit_or_a_file_that_is_gone_is_found_and_a_sync_mends_it(
     assert name in finding["message"]
     assert finding["fix"] == "retrieve sync"
     doctor.follow(finding["fix"])
-    assert doctor.after(doctor.only("generations", "warn")["fix"]) == {}
+    assert doctor.after(doctor.only("disk", "warn")["fix"]) == {}
 
 
 def truncate(manifest: Path) -> None:
@@ -262,7 +263,7 @@ def test_a_manifest_that_cannot_be_read_is_mended(
     finding = doctor()["index"]
     assert "manifest.json" in finding["message"]
     assert finding["fix"] == ("retrieve sync" if listed else "retrieve build --catalog FILE")
-    assert doctor.after(finding["fix"].replace("FILE", str(catalog))) == {"generations": "warn"}
+    assert doctor.after(finding["fix"].replace("FILE", str(catalog))) == {"disk": "warn"}
 
 
 def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(index: Path, older: str, doctor: Doctor) -> None:
@@ -300,27 +301,6 @@ def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
     assert doctor.after(finding["fix"]) == {}
 
 
-def test_leftovers_of_a_dead_writer_are_removed_by_the_next_sync_and_those_of_one_at_work_are_none(
-    index: Path, doctor: Doctor
-) -> None:
-    with Store(index).writer(), Store(index).scratch():
-        assert statuses(doctor()) == {}
-    (index / "generations" / ".scratch-1-2").mkdir()
-    finding = doctor.only("generations", "warn")
-    assert "1 scratch folder of a writer that died" in finding["message"]
-    assert doctor.after(finding["fix"]) == {}
-
-
-def test_what_was_set_aside_is_named_with_the_command_that_removes_it(index: Path, doctor: Doctor) -> None:
-    total = sum(path.stat().st_size for path in live(index).iterdir())
-    assert doctor()["generations"]["message"] == f"1 kept, {total / 1024:.1f} KiB"
-    aside = index / "generations" / "0123456789ab.damaged-17"
-    shutil.copytree(live(index), aside)
-    finding = doctor.only("generations", "warn")
-    assert finding["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
-    assert doctor.after(finding["fix"]) == {}
-
-
 def test_a_writer_at_work_is_named_and_the_lock_file_of_a_dead_one_is_free(index: Path, doctor: Doctor) -> None:
     with Store(index).writer():
         at_work = doctor()["lock"]
@@ -341,7 +321,7 @@ def test_room_is_held_to_what_a_sync_needs(
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     finding = doctor()["disk"]
     assert finding["status"] == status
-    assert status == "ok" or "a sync needs 64.0 MiB" in finding["message"]
+    assert status == "ok" or "a sync needs 67.1 MB" in finding["message"]
 
 
 @pytest.fixture
@@ -421,11 +401,10 @@ FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
 
 
 def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Doctor, absent: set[str]) -> None:
-    absent |= FAISS | {"urllib3", "pyoxigraph", "torch", "onnx", "openvino", "spacy"}
+    absent |= FAISS | {"pyoxigraph", "torch", "openvino", "spacy"}
     finding = doctor()["packages"]
     assert finding["status"] == "ok"
-    assert "faiss-cpu is not installed, needed for dense.index: hnsw" in finding["message"]
-    assert f"typer {metadata.version('typer')}" in finding["message"]
+    assert finding["message"].startswith("retrieve ")
 
 
 @pytest.mark.parametrize(
@@ -438,8 +417,7 @@ def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Do
             {"torch", "transformers", "sentence-transformers"},
             "torch transformers sentence-transformers",
         ),
-        ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
-        ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
+        ("GRAPH__FILES", "[terms.obo]", {"obonet", "pyoxigraph"}, "obonet"),
     ],
 )
 def test_a_package_that_the_configuration_needs_may_not(
@@ -509,20 +487,9 @@ def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(server: str,
         findings = doctor()
         assert statuses(findings) == {}
         copy = Path("artifacts/sources/hub.jsonl")
-        assert findings["sources"]["message"] == f"hub is as built ({copy}, less than an hour old)"
+        assert findings["sources"]["message"].startswith(f"hub is as built ({copy}, of 20")
         os.utime(copy, (0, 0))
-        assert "days old" in doctor()["sources"]["message"]
-
-
-def test_the_cache_tells_its_size_and_whether_it_can_be_read(index: Path, doctor: Doctor) -> None:
-    [file] = (index / "cache").glob("*.embeddings/*")
-    finding = doctor()["cache"]
-    assert f"1 file, {file.stat().st_size / 1024:.1f} KiB" in finding["message"]
-    assert "every vector of the current index can be read" in finding["message"]
-    flip(file)
-    finding = doctor()["cache"]
-    assert finding["status"] == "ok"
-    assert "5 of 5 vectors of the current index cannot be read there" in finding["message"]
+        assert "of 1970-01-01 00:00 UTC" in doctor()["sources"]["message"]
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), OSError(5, "Input/output error", "disk")])
@@ -555,32 +522,18 @@ def test_a_kernel_that_leaves_parsers_the_network_is_named(index: Path, doctor: 
     assert "grants no namespace" in doctor.only("sandbox", "warn")["message"]
 
 
-@pytest.mark.parametrize(
-    ("encoder", "rows", "status", "expected"),
-    [
-        ("sentence-transformers/all-MiniLM-L6-v2", {"en": 5, "de": 5}, "warn", "50% German, 50% English"),
-        ("intfloat/multilingual-e5-small", {"ru": 6, "de": 4}, "ok", "60% Russian, 40% German"),
-        ("all-MiniLM-L6-v2", {"en": 995, "de": 5}, "", ""),
-        ("all-MiniLM-L6-v2", {"zxx": 5, "en": 1}, "", ""),
-    ],
-)
-def test_languages_that_the_encoder_was_not_trained_for_are_named(
-    encoder: str, rows: dict[str, int], status: str, expected: str
-) -> None:
-    found = of_languages(encoder, rows)
-    assert (found.status if found else "") == status
-    assert expected in (found.message if found else "")
-
-
-def test_the_languages_of_an_index_are_counted(retrieve: Program) -> None:
+def test_records_in_languages_that_the_encoder_was_not_trained_for_are_a_warning(retrieve: Program) -> None:
     texts = [
         "Das ist für die Lunge und wird mit dem Bild des Patienten aufgerufen",
         "это для исследования лёгких и сердца",
+        "This is for the lungs and the heart of the patient",
     ]
-    write_catalog(
-        Path("tools.jsonl"), [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
-    )
-    assert retrieve("build", "tools.jsonl").code == 0
-    found = languages(Subject(Path("artifacts"), None, Settings()))
-    assert found is not None
-    assert (found.status, found.message) == ("ok", "records in 50% German, 50% Russian")
+    tools = [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
+    assert retrieve("build", write_catalog(Path("tools.jsonl"), tools)).code == 0
+    subject = Subject(Path("artifacts"), None, Settings())
+    assert languages(subject) is None  # nothing is known of this encoder
+    subject.encoder_card = replace(subject.encoder_card, name="sentence-transformers/all-MiniLM-L6-v2")
+    finding = languages(subject)
+    assert finding is not None
+    assert finding.status == "warn"
+    assert "67% of the records are in other languages (de, ru)" in finding.message

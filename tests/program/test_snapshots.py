@@ -3,18 +3,21 @@
 import hashlib
 import json
 import os
+import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 from program.asking import answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
+from told_servers import Answer, Server, running
 
 from retrieve_cli.storage.inbox import Change, Inbox
 from retrieve_cli.storage.inbox_files import Upload
 
 QUERIES = ("segment lungs", "brain [INCLUDE:align]", "count cells in microscopy", "format:DICOM tools")
-SECRETS = ("hunter2", "sig=topsecret", "s3cr3t")
 
 
 def answers(retrieve: Program, artifacts: Path) -> list[Any]:
@@ -169,10 +172,6 @@ def test_a_restore_keeps_what_was_posted_since_and_refuses_to_lose_documents_of_
 
 
 def test_an_archive_is_read_by_the_usual_tools(index: Path, retrieve: Program, tmp_path: Path) -> None:
-    import tarfile
-
-    import zstandard
-
     file = created(retrieve)["file"]
     with zstandard.open(file, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         archive.extractall(tmp_path / "out", filter="data")
@@ -183,54 +182,19 @@ def test_an_archive_is_read_by_the_usual_tools(index: Path, retrieve: Program, t
         assert hashlib.sha1((tmp_path / "out" / "generation" / name).read_bytes()).hexdigest() == entry["sha1"]
 
 
-def test_no_secret_is_in_a_snapshot(catalog: Path, retrieve: Program, tmp_path: Path) -> None:
-    Path("config.yaml").write_text(
-        f"# the old one was https://me:hunter2@example.org/\nsources:\n- {{kind: catalog, path: {catalog}}}\n"
-        "search: {k: 4}\nrerank:\n  base_url: https://example.org/v1?sig=topsecret\n  api_key_env: RERANK_KEY\n"
-    )
-    assert retrieve("build").code == 0
+def test_no_secret_and_no_configuration_is_in_a_snapshot(catalog: Path, retrieve: Program) -> None:
+    for place in running(SimpleNamespace(server=Server(lambda _: Answer(catalog.read_bytes())))):
+        url = f"http://127.0.0.1:{place.server.server_port}/tools.jsonl?sig=topsecret"
+        Path("config.yaml").write_text(
+            f"sources: [{{kind: http, url: '{url}'}}]\n"
+            "rerank: {base_url: 'https://example.org/v1?sig=hunter2', api_key_env: RERANK_KEY}\n"
+        )
+        assert retrieve("build").code == 0
     file = created(retrieve)["file"]
-    other = tmp_path / "other.yaml"
-    reported(retrieve, "restore", file, "--artifacts", "b", "--write-config", other)
-    import zstandard
-
     with zstandard.open(file, "rb") as stream:
         content = stream.read()
-    assert not any(secret.encode() in content for secret in SECRETS)
-    text = other.read_text()
-    assert "k: 4" in text
-    assert "api_key_env: RERANK_KEY" in text
-    assert retrieve("query", "brain", "--artifacts", "b", "--config", other, "--no-rerank").code == 0
-
-
-def test_keys_of_plug_ins_and_addresses_anywhere_are_taken_out(tmp_path: Path) -> None:
-    from retrieve_cli.operations.snapshots.create import config_text, without_secrets
-
-    (tmp_path / "c.yaml").write_text(
-        "plugins:\n  mine: {api_key: s3cr3t, address: 'https://me:hunter2@example.org/', size: 3}\n"
-        "  other: {max_tokens: 9, tokenizer: words, deep: [{password: s3cr3t}]}\n"
-        'sources:\n- {kind: http, url: "https:\\u002f/example.org/c?sig=topsecret"}\n'
-    )
-    text = config_text(tmp_path / "c.yaml").decode()
-    assert not any(secret in text for secret in SECRETS)
-    assert "size: 3" in text
-    assert "tokenizer: words" in text
-    origin = {"origin": {"kind": "http", "url": "https://example.org/c?sig=topsecret", "path": "/data/a?b"}}
-    assert without_secrets(origin)["origin"] == {**origin["origin"], "url": "https://example.org/c?…"}
-
-
-def test_a_configuration_without_secrets_is_kept_as_it_was_written(index: Path, retrieve: Program) -> None:
-    text = "# Few answers, from both retrievers.\nsearch:\n  k: 3   # not ten\n"
-    Path("config.yaml").write_text(text)
-    file = created(retrieve)["file"]
-    Path("config.yaml").unlink()
-    done = retrieve("snapshot", "restore", file)
-    assert "--write-config" in done.err
-    assert not Path("config.yaml").exists()  # it is data from somewhere: nobody is configured by it unasked
-    assert retrieve("snapshot", "restore", file, "--write-config", "config.yaml").code == 0
-    assert Path("config.yaml").read_text() == text
-    assert "exists already" in refused(retrieve, "snapshot", "restore", file, "--write-config", "config.yaml")
-    assert "note" not in retrieve("snapshot", "restore", file).err
+    assert b"tools.jsonl?\\u2026" in content
+    assert not any(secret in content for secret in (b"topsecret", b"hunter2", b"RERANK_KEY"))
 
 
 def test_nothing_is_overwritten_without_force(index: Path, retrieve: Program) -> None:
@@ -249,7 +213,7 @@ def test_an_older_generation_is_chosen_by_its_id(index: Path, catalog: Path, ret
     snapshot = created(retrieve, "--generation", old[:6])
     assert snapshot["generation"] == old
     assert retrieve("snapshot", "create", "--generation", "ffff").code == 2
-    assert reported(retrieve, "restore", snapshot["file"])["status"] == "current"
+    reported(retrieve, "restore", snapshot["file"])
     assert (index / "current").read_text().strip() == old
 
 
@@ -260,7 +224,7 @@ def test_a_damaged_generation_is_replaced_by_its_sound_snapshot(index: Path, ret
     assert retrieve("inspect", "verify").code == 5
     assert retrieve("snapshot", "create", "other.tar.zst").code == 5
     assert not Path("other.tar.zst").exists()
-    assert reported(retrieve, "restore", snapshot["file"])["status"] == "published"
+    reported(retrieve, "restore", snapshot["file"])
     assert retrieve("inspect", "verify").code == 0
 
 
@@ -292,7 +256,7 @@ def test_snapshots_of_another_index_are_not_deleted(index: Path, retrieve: Progr
     assert Path(other["file"]).exists()
 
 
-def test_list_names_snapshots_and_generations_with_sizes_and_dates(index: Path, retrieve: Program) -> None:
+def test_list_names_snapshots_with_sizes_and_dates(index: Path, retrieve: Program) -> None:
     snapshot = created(retrieve)
     Path("broken.tar.zst").write_bytes(b"what is this")
     found = reported(retrieve, "list")
@@ -300,8 +264,6 @@ def test_list_names_snapshots_and_generations_with_sizes_and_dates(index: Path, 
     assert (sound["file"], sound["bytes"]) == (snapshot["file"], Path(snapshot["file"]).stat().st_size)
     assert (sound["generation"], sound["records"]) == (snapshot["generation"], 5)
     assert "not a sound snapshot" in broken["fault"]
-    (generation,) = found["generations"]
-    assert generation["current"]
     shown = retrieve("snapshot", "list").out
     assert snapshot["file"] in shown
     assert snapshot["created"][:10] in shown

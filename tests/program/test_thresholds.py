@@ -190,30 +190,6 @@ def test_without_a_reranker_the_grade_of_design_c_decides(post: Any) -> None:
     assert post({**body, "grade": 0.99})["results"] == []
 
 
-def test_doctor_notices_thresholds_that_leave_nothing(
-    sample_index: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("encoder", kind="auto")
-    configure("rerank", backend="none")
-
-    def noticed() -> list[Any]:
-        checks = retrieve("doctor", "--artifacts", sample_index, "--json").json["checks"]
-        return [check for check in checks if check["name"] == "thresholds"]
-
-    assert noticed() == []
-    configure("search", grade=0.2)
-    assert [check["status"] for check in noticed()] == ["ok"]
-    configure("search", grade=0.95)
-    (check,) = noticed()
-    assert check["status"] == "warn"
-    assert "search.grade 0.95" in check["message"]
-    assert check["fix"] == "set search.grade: null in config.yaml"
-    configure("search", grade=0.1, min_score=1e6)
-    assert [check["fix"] for check in noticed()] == ["set search.min_score: null in config.yaml"], (
-        "the one that removes"
-    )
-
-
 def test_a_page_after_the_last_result_is_not_said_to_be_emptied_by_a_threshold(
     sample_index: Path, retrieve: Program, configure: Configure
 ) -> None:

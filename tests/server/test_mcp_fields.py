@@ -12,7 +12,7 @@ from servers import built
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}}}
 TOOLS: list[dict[str, Any]] = [
     {"id": "1", "name": "gzip", "description": "compresses files", "version": "1.12", "price": 9.5,
-     "inputSchema": SCHEMA, "maker": {"name": "GNU", "city": "Boston"}, "license": "GPL-3.0"},
+     "arguments": SCHEMA, "maker": {"name": "GNU", "city": "Boston"}, "license": "GPL-3.0"},
     {"id": "2", "name": "tar", "description": "archives files", "notes": "long " * 4000, "version": "1.35"},
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ def fields_of(answer: Any) -> list[dict[str, Any]]:
 def test_a_search_returns_the_fields_of_each_record_within_bounds(tools: Path, texts: str) -> None:
     answer = called(tools, "search", {"query": "files"}, texts=texts)
     gzip, tar = fields_of(answer)
-    assert (gzip["version"], gzip["price"], gzip["license"], gzip["inputSchema"]) == ("1.12", 9.5, "GPL-3.0", SCHEMA)
+    assert (gzip["version"], gzip["price"], gzip["license"], gzip["arguments"]) == ("1.12", 9.5, "GPL-3.0", SCHEMA)
     assert tar["version"] == "1.35"
     assert len(json.dumps(tar)) < 400
     if texts == "content":
@@ -51,7 +51,7 @@ def test_fields_that_are_chosen_are_returned_and_no_others(tools: Path, fields: 
 
 def test_a_record_is_read_with_its_fields_by_its_name(tools: Path) -> None:
     answer = called(tools, "fetch", {"id": "gzip"}, texts="content")
-    assert answer.structured_content["metadata"]["inputSchema"] == SCHEMA
+    assert answer.structured_content["metadata"]["arguments"] == SCHEMA
     assert "price: 9.5" in text_of(answer)
     assert called(tools, "fetch", {"id": "tar", "max_tokens": 200}).structured_content["metadata"]["version"] == "1.35"
 

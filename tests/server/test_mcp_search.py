@@ -10,9 +10,12 @@ from hypothesis import given, settings, strategies as st
 from mcp_clients import called, connected, text_of
 from servers import built
 
+from retrieve_cli.assemble import tokenizers
 from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.contracts import Hit
 from retrieve_cli.frozen import replace
+from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
+from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.output.near_duplicates import folded
 from retrieve_cli.search.answer import Result
 from retrieve_cli.server.mcp.outcomes import BOTH, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
@@ -23,6 +26,21 @@ _WORDS = "segments registers counts scans volumes cells lungs brain tissue image
 
 count = most_tokens()
 """The tokens of a text as the server counts them for an index without a model's tokenizer."""
+
+
+_SCRIPTS = st.text(st.characters(codec="utf-8") | st.sampled_from('ab _{}",ä語😀ไЯह'), max_size=60)
+
+
+_TOKENIZER = ModelTokenizer.read(locate(DEFAULT_MODEL).path / "tokenizer.json", lowercase=True)
+
+
+@given(_SCRIPTS)
+def test_no_tokenizer_makes_more_tokens_of_a_text_than_the_bound(text: str) -> None:
+    bound = len(text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers, "_default", lambda: None)
+        assert most_tokens()(text) == bound
+    assert _TOKENIZER.count(text) <= count(text) <= bound
 
 
 @pytest.fixture

@@ -99,6 +99,13 @@ def test_the_list_of_tools_is_short_and_the_same_each_time(index: Path) -> None:
     assert first == second
 
 
+def test_the_definitions_of_an_index_of_both_kinds_are_short() -> None:
+    both = Offer(_SIZES["documents"].documents, _SIZES["tools"].tools)
+    offered = listed(frozenset(SCOPES), both, writes=False, local=True)
+    every = [kind.tool.model_dump(mode="json", by_alias=True, exclude_none=True) for kind in offered]
+    assert len(json.dumps({"tools": every}, separators=(",", ":"))) <= 4 * _LISTED_TOKENS  # 530 of o200k_base
+
+
 @pytest.mark.parametrize("offer", _SIZES.values(), ids=_SIZES)
 def test_the_definitions_of_tools_are_short(offer: Offer) -> None:
     offered = listed(frozenset(SCOPES), offer, writes=False, local=True)

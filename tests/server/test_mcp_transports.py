@@ -60,7 +60,7 @@ def test_older_revisions_are_spoken_with_what_they_know(artifacts: Path, version
     asked = (call(1, "search", query="lungs"), {"id": 2, "method": "tools/list"})
     first, answer, tools = session(process_of(artifacts), version, *asked)
     assert first["result"]["protocolVersion"] == version
-    assert "5 records" in first["result"]["instructions"]
+    assert "5 tools" in first["result"]["instructions"]
     structured = version >= "2025-06-18"
     assert ("structuredContent" in answer["result"]) is structured
     kinds = {"text", "resource_link"} if structured else {"text"}
@@ -152,7 +152,7 @@ def test_http_answers_both_kinds_of_revisions_and_keeps_no_session(server: Serve
         async with Client(f"{server.url}/mcp", mode=mode) as client:
             answer = await client.call_tool("search", {"query": "lungs"})
             assert answer.structured_content["results"][0]["id"] == "lungs#0"
-            assert "5 records" in str(client.instructions)
+            assert "5 tools" in str(client.instructions)
             return str(client.protocol_version)
 
     assert anyio.run(ask, "auto") == "2026-07-28"

@@ -42,31 +42,6 @@ def test_keys_that_are_missing_or_blank_are_named_with_the_variables(monkeypatch
     assert "TAVILY_API_KEY" in found(monkeypatch, providers=("tavily", "pubmed")).message
 
 
-SERVERS = {
-    "ok": "https://mirror.example.org http://127.0.0.1:8080 http://localhost:8080 http://[::1]:8080",
-    "fail": """http://mirror.example.org http://10.0.0.1 http://127.0.0.1.example.org http://localhost.example.org
-    ftp://mirror.example.org http://[::1 https://mirror.example.org/arxiv""",
-}
-
-
-@pytest.mark.parametrize(
-    ("other", "status"), [(other, status) for status, others in SERVERS.items() for other in others.split()]
-)
-def test_another_server_is_asked_over_https_unless_it_is_this_machine(
-    other: str, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check = found(monkeypatch, providers=("arxiv",), endpoints={"https://export.arxiv.org": other})
-    assert check.status == status
-    assert ("https" in check.fix) == (status == "fail")
-
-
-def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoints = {"https://export.arxiv.org": "http://reader:quetzal@mirror.example.org"}
-    check = found(monkeypatch, providers=("arxiv",), endpoints=endpoints)
-    assert "mirror.example.org" in check.message
-    assert "quetzal" not in f"{check.message} {check.fix}"
-
-
 @pytest.mark.usefixtures("installed")
 def test_a_plug_in_that_cannot_be_loaded_is_a_failure_and_the_others_are_still_checked(
     monkeypatch: pytest.MonkeyPatch,

@@ -12,6 +12,7 @@ from retrieve_cli.api.contents import Chunks
 from retrieve_cli.api.neighbourhood import Link, links_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
+from retrieve_cli.contracts.tools import fields_in
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
@@ -227,7 +228,7 @@ def _from(here: str, first: int) -> str:
 def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, WebLink | None]]]]:
     """Yield the fields that have values, each with its texts and links; metadata fields by their path."""
     own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
-    nested = {**record.get("supporting_data", {}), **record["metadata"]}
+    nested = {**record.get("supporting_data", {}), **fields_in(record["metadata"])}
     for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
         if count == _FIELDS:
             return

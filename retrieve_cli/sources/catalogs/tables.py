@@ -31,7 +31,7 @@ from retrieve_cli.sources.catalogs.linked_catalog import graph_of_document, look
 from retrieve_cli.sources.catalogs.shapes import is_around_records, records_in
 from retrieve_cli.sources.catalogs.table_bounds import TableBounds
 from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of, objects_of
-from retrieve_cli.sources.catalogs.tool_lists import items_in
+from retrieve_cli.sources.catalogs.tool_lists import LISTS, items_in
 from retrieve_cli.sources.digests import BOM
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files, yaml_text
@@ -258,8 +258,9 @@ def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
     if head.startswith(b"["):
         yield from _lines(entries_of(file, path))
         return
-    values = objects_of(file, path)
-    if len(values) == 1 and (items := items_in(values[0])) is not None:
+    content = file.read(files.LINE + 1)
+    values, marked = objects_of(io.BytesIO(content), path), any(mark in content for mark in LISTS)
+    if marked and len(values) == 1 and (items := items_in(values[0])) is not None:
         yield from rows_of(items)
         return
     if len(values) > 1 and not is_around_records(values[0]):

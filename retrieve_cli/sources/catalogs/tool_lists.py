@@ -66,23 +66,25 @@ def _lists(value: Mapping[str, Json], server: str, about: str, levels: int) -> I
     """Yield the lists of tools in an object; `server` and `about` come from the objects around it."""
     if is_tool(value) or is_definition(value):  # whose schema may look like a list of tools
         return
+    inner = {key: part for key, part in value.items() if isinstance(part, dict) or dict in map(type, _list(part))}
+    if not inner:
+        return
     named, described = server_of(value)
     server = named or first(strings(value.get("name"))) or server
     texts = [described, *(first(strings(value.get(key))) for key in ("description", "instructions"))]
     about = "\n".join(dict.fromkeys(filter(None, texts))) or about
-    own = {key: tools for key, part in value.items() if (tools := _tools(part))}
+    own = {key: tools for key, part in inner.items() if (tools := _tools(part))}
     for key, tools in own.items():
         yield _ToolList(tools, server if len(own) == 1 else key, about)
-    for key, part in value.items() if levels else ():
+    for key, part in inner.items() if levels else ():
         if key in own:
             continue
         is_server = key not in _ENVELOPES and "tools" in _object(part)
-        parts = (
-            [(one, "", "") for one in part] if isinstance(part, list) else [(part, key if is_server else server, about)]
-        )
-        for one, *around in parts:
-            if isinstance(one, Mapping):
-                yield from _lists(one, *around, levels - 1)
+        if isinstance(part, dict):
+            yield from _lists(part, key if is_server else server, about, levels - 1)
+        for one in _list(part):
+            if isinstance(one, dict):
+                yield from _lists(one, "", "", levels - 1)
 
 
 def _tools(value: Json) -> list[Json]:
@@ -137,7 +139,7 @@ def _operations(document: Mapping[str, Json]) -> Iterator[dict[str, Json] | str]
                 schema=_inputs(operation, shared, document),
                 root=document,
             )
-            own = {"operation": endpoint, "keywords": strings(operation.get("tags"))}
+            own: dict[str, Json] = {"operation": endpoint, "keywords": strings(operation.get("tags"))}
             own |= {"deprecated": True} if operation.get("deprecated") is True else {}
             try:
                 item = text.item(operation, server=server, about=first(strings(about.get("description"))))

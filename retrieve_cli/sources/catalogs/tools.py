@@ -25,7 +25,7 @@ _KEPT: Final = frozenset(KEYS).union(
 """Keys of a definition in a file that mean the same in any record."""
 _LEVELS, _MOST_ARGUMENTS = 3, 200
 """Levels of objects whose arguments are text, and the most arguments that are."""
-_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_ARGUMENT, _LONGEST_SERVER = 20_000, 200, 500, 2000
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_ARGUMENT, _LONGEST_SERVER = 20_000, 200, 500, 500
 """Characters that are text: of the description, name, description of an argument, and description of the server."""
 _BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 
@@ -70,12 +70,12 @@ class ToolText(Frozen):
 
     @property
     def _heading(self) -> str:
-        """The title with the words of the name, unless the title has their letters."""
+        """The title with the words of the name, unless the title has these words, or the same letters."""
         words = _plain(self.name)
-        letters, known = (words_of(text).replace(" ", "") for text in (words, self.title))
-        if letters in known:
-            return self.title
-        return f"{self.title} ({words})" if self.title else words
+        own, titles = words_of(words).split(), words_of(self.title).split()
+        if not self.title or set(own) <= set(titles) or "".join(own) == "".join(titles):
+            return self.title or words
+        return f"{self.title} ({words})"
 
 
 def tool_item(definition: Mapping[str, Json], *, server: str = "", about: str = "") -> dict[str, Json]:
@@ -125,8 +125,8 @@ def server_of(item: Mapping[str, Json]) -> tuple[str, str]:
 
 def is_definition(item: Json) -> bool:
     """Return True if an object defines a tool: it has a name, and the schema of its arguments."""
-    inner = _inner(item) if isinstance(item, Mapping) else {}
-    if not isinstance(inner.get("name"), str) or TOOL in inner:
+    inner = _inner(item) if isinstance(item, dict) else {}
+    if inner.keys().isdisjoint(_SCHEMAS) or not isinstance(inner.get("name"), str) or TOOL in inner:
         return False
     if any(isinstance(inner.get(key), Mapping) for key in _SCHEMAS[:2]):
         return True

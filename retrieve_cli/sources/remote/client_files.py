@@ -37,6 +37,7 @@ _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*+)(?::-([^{}]*+))?\}")
 """A variable, or a dollar sign, in a value of a `ToolServer`."""
 _INPUT = "INPUT_"
 """Beginning of the names of environment variables for values that VS Code asks for."""
+_NAMES = {".mcp.json": "claude", ".claude.json": "claude", "claude_desktop_config.json": "desktop"}
 _PROJECT_FOLDERS = (".cursor", ".vscode", ".gemini", ".codex", ".claude")
 _KINDS = {None: "", "stdio": "", "local": "", "http": "http", "streamable-http": "http", "sse": "sse"}
 _FILTERS = (("includeTools", "enabled_tools"), ("excludeTools", "disabled_tools"))
@@ -190,8 +191,8 @@ def _client_of(path: Path, table: Mapping[str, Json]) -> str:
     """Return the client that wrote a table `mcpServers`, which four of them have."""
     keys = {key for entry in table.values() for key in _object(entry)}
     folder, text = path.absolute().parent.name, str(table)
-    if path.name == "claude_desktop_config.json":
-        return "desktop"
+    if path.name in _NAMES:
+        return _NAMES[path.name]
     if folder == ".gemini" or keys & {"httpUrl", "includeTools", "excludeTools", "trust"}:
         return "gemini"
     marked = "envFile" in keys or any(mark in text for mark in ("${env:", "${workspaceFolder", "${userHome}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -64,9 +64,6 @@ class _Memory(Frozen):
 
 class HttpFetcher:
     """Fetcher for one address; it does not download again what the server reports as unchanged."""
-
-    failures: Sequence[str] = ()
-    notes: Sequence[str] = ()
 
     def __init__(
         self,

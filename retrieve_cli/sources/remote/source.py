@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrieve_cli.contracts import Item, Json, Notice, Refused
+from retrieve_cli.contracts import Fetched, Item, Json, Notice, Refused
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.sources.fields import FieldMap
@@ -16,15 +16,7 @@ from retrieve_cli.sources.remote.transfer import sweep
 class Fetcher(Protocol):
     """Fetcher that writes a catalog to `target`, in JSON Lines, with its SHA-1 beside it."""
 
-    @property
-    def failures(self) -> Sequence[str]:
-        """Sentences on parts that the last fetch could not read."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences on parts that it skipped."""
-
-    def fetch(self, target: Path) -> None:
+    def fetch(self, target: Path) -> Fetched | None:
         """Update `target`. Raises: SourceFailed; the existing file then stays unchanged."""
 
 
@@ -42,22 +34,14 @@ class RemoteSource(CatalogSource):
     def origin(self) -> Mapping[str, Json]:
         return {**self._fetched_from, "name": self.name}
 
-    @property
-    def failures(self) -> Sequence[str]:
-        return [f"{self.name}: {sentence}" for sentence in self._fetcher.failures]
-
-    @property
-    def notes(self) -> Sequence[str]:
-        return [f"{self.name}: {sentence}" for sentence in self._fetcher.notes]
-
     def check(self) -> None:
         """Do nothing: it is not fetched yet."""
 
-    def fetch(self) -> None:
+    def fetch(self) -> Fetched | None:
         """Fetch the catalog. Raises: SourceFailed if the endpoint does not answer, or not with records."""
         sweep(self.path.parent)
         try:
-            self._fetcher.fetch(self.path)
+            return self._fetcher.fetch(self.path)
         except RetrieveError as error:
             raise type(error)(f"{self.name}: {error.message}", hint=error.hint) from error
 

@@ -140,9 +140,6 @@ _NO_POST = (405, 415)
 class SparqlFetcher:
     """Fetcher that sends a query to an endpoint and replaces the file by the answer."""
 
-    failures: Sequence[str] = ()
-    notes: Sequence[str] = ()
-
     def __init__(
         self,
         endpoint: str,

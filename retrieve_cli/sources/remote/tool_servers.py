@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.tools import ToolServer
 from retrieve_cli.errors import RetrieveError, SourceFailed, Unavailable, printable, shortened
 from retrieve_cli.frozen import Frozen
@@ -33,10 +34,8 @@ _AT_ONCE = 16
 """Servers that are asked at the same time."""
 _GRACE_S = 1.0
 """Seconds that a started server has to end after its input, and then to end when a signal asks it to."""
-_KEPT, _EXCERPT = 2048, 300
-"""Last bytes of the standard error of a server that are kept, and characters of a text that an error quotes."""
-_LONGEST_ABOUT = 4000
-"""Characters of the description of a server."""
+_KEPT, _EXCERPT, _LONGEST_ABOUT = 2048, 300, 4000
+"""Last bytes of a standard error that are kept; characters of a text that an error quotes, and of a description."""
 
 
 class ServerLimits(Frozen):
@@ -75,20 +74,18 @@ class _Conversation:
             error = error.exceptions[0]
         if isinstance(error, RetrieveError):
             return error
+        is_started, tail = bool(self.server.command), self.complaints.decode("utf-8", "replace").strip()
+        reason = f"it failed: {self._quoted(str(error) or type(error).__name__)}"
         if self.allowance.left < 0:
             reason = f"it sent more than {self.limits.max_bytes:,} bytes"
         elif isinstance(error, TimeoutError):
             reason = f"it did not answer within {self.limits.seconds:g} s"
-        elif isinstance(error, OSError) and self.server.command:
-            program = shortened(hide(self.server.command[0], self.secrets))
-            reason = f"cannot start {program}: {error.strerror or type(error).__name__}"
+        elif isinstance(error, OSError) and is_started:
+            reason = f"cannot start {self._quoted(self.server.command[0])}: {error.strerror or error}"
         elif self.allowance.status >= 400:
             reason = f"it answered with status {self.allowance.status}"
-        else:
-            reason = f"it failed: {self._quoted(str(error) or type(error).__name__)}"
-        if tail := self.complaints.decode("utf-8", "replace").strip():
-            reason += f"; it printed {self._quoted(tail[-_EXCERPT:])}"
-        hint = "run its command in a terminal" if self.server.command else "check its address and credentials"
+        reason += f"; it printed {self._quoted(tail[-_EXCERPT:])}" if tail else ""
+        hint = "run its command in a terminal" if is_started else "check its address and credentials"
         return SourceFailed(printable(reason), hint=hint)
 
     def _quoted(self, text: str) -> str:
@@ -114,12 +111,14 @@ def listings(servers: Sequence[ToolServer], limits: ServerLimits = ServerLimits(
                     answers[number] = await _converse(servers[number], limits, _list)
                 except RetrieveError as error:
                     answers[number] = error
+                progress.advance()
 
         async with anyio.create_task_group() as group:
             for number in range(len(servers)):
                 group.start_soon(ask, number)
 
-    _run(ask_all)
+    with task("asking servers", "servers", len(servers)) as progress:
+        _run(ask_all)
     return answers
 
 
@@ -143,7 +142,6 @@ def call(
 
     async def ask(client: Client, talk: _Conversation) -> dict[str, Json]:
         from mcp_types import CallToolRequest, CallToolRequestParams, PaginatedRequestParams
-        from pydantic import TypeAdapter
 
         async for cursor, page in _pages(client, talk):
             for definition in page:
@@ -152,9 +150,8 @@ def call(
                 check(definition)
                 if "x-mcp-header" in str(definition):  # the SDK makes headers of arguments of tools that it listed
                     await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-                request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
-                adapter: Any = TypeAdapter(dict[str, Any])
-                return dict(await client.session.send_request(request, adapter))
+                parameters = CallToolRequestParams(name=tool, arguments=dict(arguments))
+                return await _sent(client, CallToolRequest(params=parameters))
         raise SourceFailed(f"it does not list {shortened(tool)} now", hint="run: retrieve sync")
 
     return _run(partial(_converse, server, limits, ask))
@@ -169,19 +166,17 @@ async def _list(client: Client, talk: _Conversation) -> ToolListing:
     info = client.server_info
     texts = [info and info.title, info and info.description, talk.server.description, client.instructions]
     about = "\n".join(dict.fromkeys(text.strip()[:_LONGEST_ABOUT] for text in texts if text and text.strip()))
-    return ToolListing(info.name if info else "", hide(about, talk.secrets)[:_LONGEST_ABOUT], tools)
+    name, about = (hide(text, talk.secrets) for text in (info.name if info else "", about))
+    return ToolListing(name, about[:_LONGEST_ABOUT], tools)
 
 
 async def _pages(client: Client, talk: _Conversation) -> AsyncIterator[tuple[str | None, list[dict[str, Json]]]]:
     """Yield the pages of the list of tools, each behind its cursor."""
     from mcp_types import ListToolsRequest, PaginatedRequestParams
-    from pydantic import TypeAdapter
 
     cursor: str | None = None
-    adapter: Any = TypeAdapter(dict[str, Any])
     for _ in range(talk.limits.pages):
-        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-        page = await client.session.send_request(request, adapter)
+        page = await _sent(client, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
         yield cursor, [_without(tool, talk.secrets) for tool in page["tools"]]
         cursor = page.get("nextCursor")
         if cursor is None:
@@ -189,13 +184,19 @@ async def _pages(client: Client, talk: _Conversation) -> AsyncIterator[tuple[str
     raise SourceFailed(f"its list of tools has more than {talk.limits.pages:,} pages")
 
 
+async def _sent(client: Client, request: Any) -> dict[str, Json]:
+    """Return the answer to a request with all of its keys: types of the SDK drop those that they do not have."""
+    from pydantic import TypeAdapter
+
+    adapter: Any = TypeAdapter(dict[str, Any])
+    return dict(await client.session.send_request(request, adapter))
+
+
 def _without(value: Json, secrets: Sequence[Secret]) -> Json:
     """Return a value of JSON without secrets, which a server may repeat."""
-    if not secrets:
-        return value
-    if isinstance(value, dict):
+    if isinstance(value, dict) and secrets:
         return {hide(key, secrets): _without(inner, secrets) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list) and secrets:
         return [_without(inner, secrets) for inner in value]
     return hide(value, secrets) if isinstance(value, str) else value
 
@@ -227,17 +228,13 @@ async def _contacted(talk: _Conversation) -> AsyncIterator[Any]:
 
     from retrieve_cli.http.bounded import bounded_client
 
-    server, limits = talk.server, talk.limits
-    check_url(server.url, ADDRESS)
-    client = bounded_client(server.headers, allowance=talk.allowance, seconds=limits.seconds)
-    if server.transport == "sse":
-        made: Any = lambda **_: client  # noqa: E731  as its type is not public
-        async with sse_client(server.url, httpx_client_factory=made) as streams:
+    url, limits = talk.server.url, talk.limits
+    check_url(url, ADDRESS)
+    async with bounded_client(talk.server.headers, allowance=talk.allowance, seconds=limits.seconds) as client:
+        made: Any = lambda **_: nullcontext(client)  # noqa: E731  the type of such a function is not public
+        newer = streamable_http_client(url, http_client=client, max_sse_event_size=limits.max_bytes)
+        async with sse_client(url, httpx_client_factory=made) if talk.server.transport == "sse" else newer as streams:
             yield streams
-        return
-    http = streamable_http_client(server.url, http_client=client, max_sse_event_size=limits.max_bytes)
-    async with client, http as streams:
-        yield streams
 
 
 @asynccontextmanager
