@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Json
 
-ACTIONS = ("show", "get", "defaults", "path", "set")
+ACTIONS = ("show", "defaults", "set")
 _COLUMN = 34
 """Column at which the origin of a value is written."""
 _EXAMPLE = "for example: retrieve config set search.k 20"
@@ -32,9 +32,8 @@ def config(
 ) -> None:
     """Show the configuration, or the lines that change it.
 
-    show prints the settings that hold and where each that is not a default comes from; get KEY prints one value;
-    defaults prints the commented file with every key; path names the file that is read; set KEY VALUE checks the value
-    and prints the lines to put into that file.
+    show [KEY] prints the settings that hold and where each that is not a default comes from; defaults prints the
+    commented file with every key; set KEY VALUE checks the value and prints the lines to put into the file.
     """
     if action not in ACTIONS:
         from retrieve_cli.config.values import unknown
@@ -44,20 +43,15 @@ def config(
         raise UsageError(f"`retrieve config {action}` takes no value", hint=_EXAMPLE)
     if action == "show":
         _show(key, shared, changed_only=changed)
-    elif action == "get":
-        _get(key, shared)
-    elif action == "defaults":
-        _defaults(key, shared)
-    elif action == "path":
-        from retrieve_cli.config.loading import file_of
-
-        file = file_of(shared.config)
-        path = None if file is None else str(file)
-        shared.show({"path": path, "exists": file is not None and file.exists()}, [] if path is None else [path])
-        if path is None:
-            shared.talk.say("no configuration file is read (write one: retrieve init)")
-    else:
+    elif action == "set":
         _set(key, value, shared)
+    elif key is not None:
+        raise UsageError("`retrieve config defaults` takes no key", hint=f"retrieve config show {key}")
+    else:
+        from retrieve_cli.config.settings import Settings
+        from retrieve_cli.config.starters import defaults
+
+        shared.show(values_of(Settings()), defaults().splitlines())
 
 
 def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
@@ -163,41 +157,6 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
     near = alike or [full for full in [nearest(key, known)] if full is not None]
     hint = f"did you mean {' or '.join(f'`{full}`' for full in near)}?" if near else "list them: retrieve config"
     return UsageError(f"there is no key {quoted(key)}", hint=hint)
-
-
-def _get(key: str | None, shared: Shared) -> None:
-    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints.
-
-    Raises:
-        UsageError: no key is given, or it does not exist.
-    """
-    from retrieve_cli.config.loading import load
-
-    if key is None:
-        raise UsageError("`retrieve config get` takes a key", hint="for example: retrieve config get search.k")
-    settings = load(shared.config)
-    values, names = values_of(settings), _keys(settings, key)
-    if names != [key]:
-        _show(key, shared, changed_only=False)
-    else:
-        value = values[key]
-        shared.show({"key": key, "value": value}, [value if isinstance(value, str) else as_yaml(value)])
-
-
-def _defaults(key: str | None, shared: Shared) -> None:
-    from retrieve_cli.config.settings import Settings
-    from retrieve_cli.config.starters import defaults
-
-    if shared.format == "json":
-        from retrieve_cli.output.formats import document
-
-        values = values_of(Settings())
-        print(document({name: values[name] for name in _keys(Settings(), key)}))
-    elif key is None:
-        print(defaults(), end="")
-    else:
-        values = values_of(Settings())
-        print(*_lines(_keys(Settings(), key), values, values, {}), sep="\n")
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:

@@ -228,29 +228,24 @@ def run(id_: Id, *, shared: Shared) -> None:
 
 
 @app.command()
-@shared("text", "json", "prometheus")
+@shared("text", "json")
 def queries(
     since: Annotated[str | None, option("--since", "Only queries since then, in UTC: 2026-01-31.", "DATE")] = None,
     most: Annotated[int, option("-n --limit", "Number of most frequent queries to show.", "N")] = 10,
     *,
     shared: Shared,
 ) -> None:
-    """Summarise the query log: number, latency and scores by day; frequent queries, and those without results.
-
-    --format prometheus is for a textfile collector; retrieve serve has the same numbers at /metrics.
-    """
+    """Summarise the query log: number, latency and scores by day; frequent queries, and those without results."""
     from retrieve_cli.contracts.terms import figures
-    from retrieve_cli.operations.query_log import moment, query_metrics, read_log
-    from retrieve_cli.output import formats, journal, prometheus
+    from retrieve_cli.operations.query_log import moment, read_log
+    from retrieve_cli.output import formats, journal
 
     if most < 0:
         raise UsageError(f"-n is {most}; it takes a whole number from 0", hint="-n 10")
     shared.settings()
     path = shared.store.runs / journal.QUERIES
     log = read_log(path, None if since is None else moment(since))
-    if shared.format == "prometheus":
-        print(prometheus.exposition(query_metrics(log)), end="")
-    elif shared.format == "json":
+    if shared.format == "json":
         print(formats.document({"log": str(path), **log.to_json(most)}))
     else:
         from retrieve_cli.output.console_tables import print_queries

@@ -21,7 +21,6 @@ from retrieve_cli.config.loading import changed_keys, load
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, printable, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.output.journal import QUERIES
 from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.pool import Pool
 from retrieve_cli.server.http.service import ROOT, Service
@@ -295,7 +294,7 @@ class ServerParts(NamedTuple):
         """Return the metrics of this process, which adds up with the other workers."""
         from retrieve_cli.server.http.metrics import Metrics
 
-        return Metrics(query_log=self.shared.store.runs / QUERIES)
+        return Metrics()
 
 
 def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None:

@@ -23,15 +23,13 @@ File = Annotated[Path, argument("FILE", "A snapshot, .tar.zst.")]
 @app.command()
 @shared("text", "json")
 def create(
-    file: Annotated[Path | None, argument("[FILE]", "Output file.  [default: GENERATION-MARK.tar.zst here]")] = None,
-    to: Annotated[Path | None, option("--to", "Folder for it, under its own name.", "DIR")] = None,
+    place: Annotated[Path, argument("[PLACE]", "Output file, or a folder for GENERATION-MARK.tar.zst.")] = Path(),
     generation: Annotated[
-        str | None,
-        option("--generation", "The generation to keep; by default the current one.", "ID"),
+        str | None, option("--generation", "The generation to keep; by default the current one.", "ID")
     ] = None,
     keep: Annotated[
         int | None,
-        option("--keep", "Then delete all but the last N snapshots of this index there.", "N", min=1),
+        option("--keep", "Then delete all but the last N snapshots of this index in the folder.", "N", min=1),
     ] = None,
     force: Annotated[bool, option("--force", "Replace an existing file.")] = False,
     *,
@@ -39,20 +37,16 @@ def create(
 ) -> None:
     """Write a generation, the inbox and the calibration into one compressed file.
 
-    An existing equal snapshot is verified and kept, so that a timer may run this. Configuration,
-    keys and models are not included; models are named by their digests.
+    In a folder, an existing equal snapshot is verified and kept, so that a timer may run this. Configuration, keys and
+    models are not included; models are named by their digests.
     """
     from retrieve_cli.operations.snapshots import create as creating
 
-    if file is not None and (to is not None or keep is not None):
-        flag = "--to" if to is not None else "--keep"
-        raise UsageError(f"{flag} cannot be combined with FILE", hint="leave out FILE")
-    if to is not None and not to.is_dir():
-        raise UsageError(f"there is no folder {to}", hint=f"make it: mkdir -p {to}")
+    if keep is not None and not place.is_dir():
+        raise UsageError(f"--keep takes a folder, and {place} is not one", hint=f"make it: mkdir -p {place}")
     shared.settings()
-    target = file or to or Path()
     with progress_for(shared.talk, sys.stderr):
-        created = creating.create(shared.store, target, generation=generation, force=force)
+        created = creating.create(shared.store, place, generation=generation, force=force)
     if keep is not None:
         created = creating.remove_old(created, keep)
     for path in created.removed:

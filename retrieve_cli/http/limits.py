@@ -54,7 +54,7 @@ class ByteAllowance:
     """Bytes that a server may still send, in all of its answers together."""
 
     def __init__(self, most: int) -> None:
-        self.most = self.left = most
+        self.left = most
         self.status = 0
         """Status of the last answer over HTTP."""
 

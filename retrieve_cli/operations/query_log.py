@@ -6,20 +6,18 @@ digits, and at most `_TEXTS` different texts. Damaged lines are counted, and the
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.output.prometheus import Metric, MetricSample
 from retrieve_cli.untrusted import files
 
 SCHEMA_VERSION = 1
@@ -152,50 +150,23 @@ class QueryLog:
         }
 
 
-class Follower:
-    """Incremental reader of a log; one that was replaced or truncated is read from its beginning."""
-
-    def __init__(self, path: Path, since: datetime | None = None) -> None:
-        self._path = path
-        self._since = since
-        self._file: tuple[int, int] | None = None
-        self._offset = 0
-        self.log = QueryLog(since)
-
-    def read(self, most: int | None = None) -> QueryLog:
-        """Count the new complete lines, at least one and about `most` bytes of them.
-
-        Raises:
-            OSError: it is missing or cannot be read.
-        """
-        with files.open_regular(self._path) as file:
-            found = os.fstat(file.fileno())
-            if self._file != (found.st_dev, found.st_ino) or found.st_size < self._offset:
-                self._file, self._offset = (found.st_dev, found.st_ino), 0
-                self.log = QueryLog(self._since)
-            file.seek(self._offset)
-            end = found.st_size if most is None else min(found.st_size, self._offset + most)
-            while file.tell() < end and (line := file.readline(_LINE)):
-                if most is not None and not line.endswith(b"\n") and len(line) < _LINE:
-                    break  # it is being written: the next call reads it
-                self._offset = file.tell()
-                self.log.add(line)
-        return self.log
-
-
 def read_log(path: Path, since: datetime | None = None) -> QueryLog:
     """Return the statistics of the whole log, since some time.
 
     Raises:
         UsageError: it is missing or cannot be read.
     """
+    log = QueryLog(since)
     try:
-        return Follower(path, since).read()
+        with files.open_regular(path) as file:
+            while line := file.readline(_LINE):
+                log.add(line)
     except FileNotFoundError as error:
         hint = "set log.queries: true in config.yaml to log queries from now on"
         raise UsageError(f"there is no query log at {path}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path and its permissions") from error
+    return log
 
 
 def moment(text: str) -> datetime:
@@ -257,40 +228,3 @@ def _most(texts: Counter[str], most: int) -> list[dict[str, Json]]:
     """Return the most frequent texts, in alphabetical order if equally frequent."""
     first = sorted(texts.items(), key=lambda entry: (-entry[1], entry[0]))[:most]
     return [{"query": text, "count": count} for text, count in first]
-
-
-# ------------------------------------------------------------------------------------------------ metrics
-
-_COUNTS = {
-    "retrieve_queries_total": ("queries", "Queries in the log."),
-    "retrieve_queries_empty_total": ("empty", "Queries without results."),
-    "retrieve_queries_relaxed_total": ("relaxed", "Queries that were retried with fewer terms."),
-    "retrieve_queries_reranked_total": ("reranked", "Queries whose candidates were reranked."),
-    "retrieve_queries_few_candidates_total": ("few", "Queries with fewer candidates than log.min_candidates."),
-}
-_MEANS = {
-    "retrieve_query_top_score": ("top_score", "Mean of the best score of a query."),
-    "retrieve_query_avg_score": ("avg_score", "Mean over queries of the mean score of their results."),
-    "retrieve_query_mean_similarity": ("mean_similarity", "Mean over queries of their results' mean similarity."),
-    "retrieve_query_top_score_change": ("top_score_change", "Mean change of the best score by reranking."),
-}
-
-
-def query_metrics(log: QueryLog) -> list[Metric]:
-    """Return the metrics of a log: numbers only, without texts, tenants or ids."""
-    tally = log.all
-    counts = [_single(name, "counter", text, getattr(tally, key)) for name, (key, text) in _COUNTS.items()]
-    means = [_single(name, "gauge", text, tally.mean(key)) for name, (key, text) in _MEANS.items()]
-    damaged = _single("retrieve_query_log_damaged_lines", "gauge", "Damaged lines of the log.", log.damages)
-    found = {share: tally.latency(share) for share in SHARES}
-    durations = [
-        *(MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None),
-        MetricSample(tally.total_ms / 1000, suffix="_sum"),
-        MetricSample(tally.queries, suffix="_count"),
-    ]
-    summary = Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", durations)
-    return [*counts, summary, *means, damaged]
-
-
-def _single(name: str, kind: Literal["counter", "gauge"], text: str, value: float | None) -> Metric:
-    return Metric(name, kind, text, [] if value is None else [MetricSample(value)])

@@ -70,8 +70,8 @@ def _made(generation: Generation, tenant: str | None = None) -> Made:
     number = int(tools.rows.sum())
     found = ""
     if number:
-        servers = sorted(tools.servers(), key=lambda server: -server.tools)
-        named = [server.name for server in servers if server.name]
+        servers = sorted(tools.servers(), key=lambda server: -server["tools"])
+        named = [server["name"] for server in servers if server["name"]]
         of = f" of {count(len(named), 'server')}" if named else ""
         found = _phrase(f"{count(number, 'tool')}{of}", iter(named))
     others = tools.view.without(tools.rows) if number else tools.view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 _ARGUMENTS, _CHOICES, _LONGEST = 40, 6, 60
 """Most arguments of a line, most values or names that are listed, and most characters of each."""
-
-
-class ServerTools(NamedTuple):
-    """A server with its tools."""
-
-    name: str
-    description: str
-    tools: int
-    changed: int
-    new: int
-    stale: str
-    """Time since when it has not answered."""
-
-    @property
-    def marks(self) -> str:
-        """Its tools that are not approved, and since when it has not answered, in words."""
-        counts = [f"{getattr(self, name)} {name}" for name in ("changed", "new") if getattr(self, name)]
-        return ", ".join([*counts, *([f"no answer since {self.stale}"] if self.stale else [])])
 
 
 class ToolRecords:
@@ -59,27 +41,18 @@ class ToolRecords:
         """Return the rows of the tools that a key names: by id, else by name, which several servers may have.
 
         Raises:
-            NotFound: no tool is meant; the hint has the nearest key or name.
+            NotFound: no tool is meant; the hint has the nearest.
         """
         row = self.generation.row_of(key, visible=self.view.rows)
-        rows = [] if row is None else [row]
-        for field in (TOOL, "name"):
-            column = self.view.columns.column(field)
-            rows = rows or ([] if column is None else column.records_with(key))
-            rows = [row for row in rows if self.rows[row]]
-        if rows:
+        rows = self._with(TOOL, key).nonzero()[0].tolist() if row is None else [row]
+        if rows := [row for row in rows if self.rows[row]]:
             return rows
         keys = [self.generation.record_id(row) for row in self.rows.nonzero()[0].tolist()]
         near = nearest(key, keys) or nearest(key, self._values(TOOL))
         raise NotFound(f"there is no tool {quoted(key)}", hint=f"did you mean {printable(near)}?" if near else "")
 
     def one(self, key: str) -> int:
-        """Return the row of the only tool that a key names.
-
-        Raises:
-            NotFound: no tool is meant.
-            UsageError: several tools have the name.
-        """
+        """Return the row of the only tool that a key names. Raises: NotFound, UsageError: none is meant, or several."""
         rows = self.find(key)
         if len(rows) > 1:
             hint = f"give the key of one: {_listed([self.generation.record_id(row) for row in rows])}"
@@ -95,21 +68,19 @@ class ToolRecords:
             raise UsageError(f"there is no server {quoted(name)}", hint=hint)
         return rows
 
-    def servers(self) -> list[ServerTools]:
-        """Return the servers in order of their names, first the tools without one."""
-        without = self.rows & ~self._with(SERVER)
-        masks = [("", without)] if without.any() else []
-        masks += [(name, self.view.columns.having(SERVER, name) & self.rows) for name in self._values(SERVER)]
-        masks = [(name, rows) for name, rows in masks if rows.any()]
-        changed, new = self._with(APPROVAL, "changed"), self._with(APPROVAL, "new")
-        stale = self._with(STALE)
+    def servers(self) -> list[dict[str, Json]]:
+        """Return name, number of tools, marks and description of each server, in order of their names."""
+        masks = {"": self.rows & ~self._with(SERVER)}
+        masks |= {name: self.view.columns.having(SERVER, name) & self.rows for name in self._values(SERVER)}
+        marked = {mark: self._with(APPROVAL, mark) for mark in ("changed", "new")}
         servers = []
-        for name, rows in masks:
-            first = self.generation.records[int(rows.argmax())]["metadata"]
-            late = rows & stale
-            since = self.generation.records[int(late.argmax())]["metadata"][STALE] if late.any() else ""
-            sizes = (int(each.sum()) for each in (rows, rows & changed, rows & new))
-            servers.append(ServerTools(name, str(first.get(ABOUT_SERVER) or ""), *sizes, shortened(str(since))))
+        for name, rows in masks.items():
+            if rows.any():
+                first = self.generation.records[int(rows.argmax())]["metadata"]
+                counts = [f"{(rows & each).sum()} {mark}" for mark, each in marked.items() if (rows & each).any()]
+                late = [f"no answer since {first[STALE]}"] if first.get(STALE) else []
+                texts = {"marks": ", ".join([*counts, *late]), "description": str(first.get(ABOUT_SERVER) or "")}
+                servers.append({"name": name, "tools": int(rows.sum()), **texts})
         return servers
 
     def _with(self, field: str, value: str | None = None) -> Mask:
@@ -130,14 +101,31 @@ def _listed(names: list[str]) -> str:
     return printable(f"{shown} and {len(names) - _CHOICES} more" if len(names) > _CHOICES else shown)
 
 
-def schema_key(definition: Mapping[str, Json]) -> str:
-    """Return the key of the schema of a tool's arguments; empty without one."""
-    return next((key for key in _SCHEMAS if isinstance(definition.get(key), Mapping)), "")
+def schema_of(definition: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the schema of the arguments of a tool; of an operation of OpenAPI, parameters and fields of its body."""
+    inner = definition["function"] if isinstance(definition.get("function"), Mapping) else definition
+    schemas = [inner[key] for key in _SCHEMAS if isinstance(inner.get(key), Mapping)]
+    parameters, body = inner.get("parameters"), inner.get("requestBody")
+    listed = [one for one in parameters if isinstance(one, Mapping)] if isinstance(parameters, list) else []
+    content = body.get("content") if isinstance(body, Mapping) else None
+    for each in content.values() if isinstance(content, Mapping) else ():
+        schemas += [each["schema"]] if isinstance(each, Mapping) and isinstance(each.get("schema"), Mapping) else []
+    schema = schemas[0] if schemas else {}
+    if not listed:
+        return schema
+    own = schema.get("properties")
+    properties = {str(one.get("name")): one.get("schema", one) for one in listed}
+    needed = schema.get("required")
+    required = [str(one.get("name")) for one in listed if one.get("required") is True]
+    return {
+        "properties": {**properties, **(own if isinstance(own, Mapping) else {})},
+        "required": [*required, *(needed if isinstance(needed, list) else [])],
+    }
 
 
 def arguments_line(definition: Mapping[str, Json]) -> str:
     """Return the arguments of a tool in one line, required ones first: `repo_path, max_count?: integer = 10`."""
-    schema = definition.get(schema_key(definition), {})
+    schema = schema_of(definition)
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):
         return ""

@@ -74,7 +74,7 @@ def test_an_environment_variable_that_cannot_be_is_named(
 
 
 ODD: tuple[Any, ...] = (None, -1, "x", [[1]], [{"a": [1]}], {"a": {"b": [1]}})
-KINDS = ("catalog", "docs", "http", "sparql", "inbox")
+KINDS = ("catalog", "docs", "http", "sparql", "mcp", "inbox")
 
 
 def odd_settings() -> Iterator[dict[str, Any]]:

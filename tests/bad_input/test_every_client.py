@@ -63,6 +63,7 @@ CLIENTS: Mapping[str, Client] = {
     "qdrant.url": Client(("engines", "status"), engine("qdrant")),
     "opensearch.url": Client(("engines", "status"), engine("opensearch")),
     "sources.url": Client(("build",), source("http", "url")),
+    "sources.url of mcp": Client(("build",), source("mcp", "url")),
     "sources.endpoint": Client(("build",), source("sparql", "endpoint", query="all.rq")),
     **{
         f"web.endpoints of {name}": Client(

@@ -201,10 +201,15 @@ def test_a_file_of_another_length_or_content_is_rejected(parts: Members, rejecte
     [
         {"format": "retrieve snapshot 99"},
         {"records": "many"},
+        *({"generation": name} for name in ("", "../../outside", "0123456789ab\n")),
+        {"created": "now" * 99},
         {"members": []},
-        {"members": {"config.yaml": {"sha1": "0" * 40, "bytes": -512}}},
-        *({"members": {name: {"sha1": "0" * 40, "bytes": 0}}} for name in ("../out", "generation/../x", "inbox/x")),
-        *({"members": {name: {"sha1": "0" * 40, "bytes": 0}}} for name in ("/out", "generation/.x", "generation/a\nb")),
+        {"members": {}},
+        {"members": {MANIFEST: {"sha1": "0" * 40, "bytes": -512}}},
+        *(
+            {"members": {name: {"sha1": "0" * 40, "bytes": 0} for name in (MANIFEST, other)}}
+            for other in ("../out", "generation/../x", "inbox/x", "/out", "generation/.x", "generation/a\nb")
+        ),
     ],
 )
 def test_a_description_that_lies_is_rejected(parts: Members, rejected: Rejected, header: dict[str, object]) -> None:

@@ -32,6 +32,9 @@ SOURCES: Sequence[Mapping[str, Any]] = (
     {"kind": "docs", "path": "link"},
     {"kind": "http", "url": "http://127.0.0.1:9/x.jsonl", "token_env": VARIABLE},
     {"kind": "sparql", "endpoint": "http://127.0.0.1:9/sparql", "query": f"../{SECRET}/file"},
+    {"kind": "mcp", "path": ".mcp.json"},
+    {"kind": "mcp", "url": "http://127.0.0.1:9/mcp", "token_env": VARIABLE},
+    {"kind": "mcp", "command": f"cat ../{SECRET}/file"},
     {"kind": PLUGIN, "name": "x"},
 )
 COMMANDS: Sequence[Sequence[str]] = (
@@ -158,6 +161,8 @@ def template(folder: Path) -> Path:
     (secret / "file").write_text("secret\n")
     (clone / "link").symlink_to(secret)
     write_catalog(clone / "tools.jsonl", TOOLS)
+    servers = {"a": {"command": "cat", "args": [str(secret / "file")]}, "b": {"url": "http://127.0.0.1:9/mcp"}}
+    (clone / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (clone / "gold.jsonl").write_text('{"query": "brain", "relevant": ["brain"]}\n')
     (clone / "models" / "evil").mkdir(parents=True)
     (clone / "models" / "evil" / "config.json").write_text("{}")

@@ -109,7 +109,7 @@ def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program)
 
 
 def test_every_object_that_a_command_prints_names_the_version_of_its_schema(index: Path, retrieve: Program) -> None:
-    for command in ("config", "config path", "doctor", "trust", "sync --dry-run", "inspect status",
+    for command in ("config", "doctor", "trust", "sync --dry-run", "inspect status",
                     "inspect records", "inspect record brain", "inspect verify", "keys list", "models list",
                     "snapshot list", "query brain"):  # fmt: skip
         assert retrieve(*command.split(), "--json").json["schema_version"] == 1, command

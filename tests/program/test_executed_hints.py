@@ -155,7 +155,6 @@ PROVOKERS = (
     Provoker("inspect graph", dangling, repairs=False),
     Provoker("inspect history", after_build("sync", "--rollback", "0123456789ab"), repairs=False),
     Provoker("inspect run", after_build("query", "brain", "--save-run"), repairs=False),
-    Provoker("init", after_build("config", "path"), repairs=False),
 )
 
 

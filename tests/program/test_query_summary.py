@@ -1,7 +1,6 @@
-"""`retrieve inspect queries`, and the same numbers as Prometheus reads them."""
+"""`retrieve inspect queries`: statistics of the query log."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,7 @@ import pytest
 from program.asking import Configure, refused
 from samples import Program
 
-from retrieve_cli.operations.query_log import Follower, QueryLog
-
-SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')
+from retrieve_cli.operations.query_log import QueryLog
 
 
 def line(text: str = "brain", at: str = "2026-03-01T10:00:00+00:00", **more: Any) -> bytes:
@@ -52,20 +49,6 @@ def logged(*lines: bytes) -> QueryLog:
     for each in lines:
         log.add(each)
     return log
-
-
-def numbers(text: str) -> dict[str, float]:
-    """The samples of an exposition; every other line is a comment."""
-    found = {}
-    for row in text.splitlines():
-        if not row.startswith(("# HELP ", "# TYPE ")):
-            match = SAMPLE.fullmatch(row)
-            assert match is not None, row
-            found[match[1] + (match[2] or "")] = float(match[3])
-    return found
-
-
-# ----------------------------------------------------------------------------------------------- summary
 
 
 def test_queries_that_were_logged_are_summed_up(
@@ -131,52 +114,3 @@ def test_what_cannot_be_meant_is_refused(retrieve: Program, words: list[str], me
     if words:
         written(line())
     assert message in refused(retrieve, "inspect", "queries", *words)
-
-
-# --------------------------------------------------------------------------------------------- prometheus
-
-
-def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
-    secret = "who earns what"
-    written(line(secret), line(secret, results=[], top_score=None, retries=2, total_ms=30), line(secret, warning="few"))
-    done = retrieve("inspect", "queries", "--format", "prometheus")
-    found = numbers(done.out)
-    assert secret not in done.out
-    assert found == {
-        "retrieve_queries_total": 3,
-        "retrieve_queries_empty_total": 1,
-        "retrieve_queries_relaxed_total": 1,
-        "retrieve_queries_reranked_total": 3,
-        "retrieve_queries_few_candidates_total": 1,
-        'retrieve_query_duration_seconds{quantile="0.5"}': 0.01,
-        'retrieve_query_duration_seconds{quantile="0.95"}': 0.03,
-        "retrieve_query_duration_seconds_sum": pytest.approx(0.05),
-        "retrieve_query_duration_seconds_count": 3,
-        "retrieve_query_top_score": 2,
-        "retrieve_query_avg_score": 1,
-        "retrieve_query_mean_similarity": 0.5,
-        "retrieve_query_top_score_change": 0.25,
-        "retrieve_query_log_damaged_lines": 0,
-    }
-
-
-# ------------------------------------------------------------------------------------------------- following
-
-
-def test_a_log_is_read_on_from_where_it_was_read_to_or_from_its_beginning_where_it_was_replaced() -> None:
-    log = Path("log")
-    log.write_bytes(line() * 3)
-    follower = Follower(log)
-    assert follower.read(10**6).all.queries == 3
-    with log.open("ab") as file:
-        file.write(line()[:20])
-        file.flush()
-        assert follower.read(10**6).all.queries == 3  # half a line is not read yet
-        file.write(line()[20:])
-    assert follower.read(10**6).all.queries == 4
-    assert follower.log.damages == 0
-    log.write_bytes(line())
-    assert follower.read().all.queries == 1
-    log.with_name("new").write_bytes(line() * 5)
-    log.with_name("new").replace(log)
-    assert follower.read().all.queries == 5

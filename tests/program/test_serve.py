@@ -41,12 +41,11 @@ PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segm
 
 
 def encoder_app(
-    encoder: Any, scorer: Any, name: str, callers: Callers | None = None, *, query_log: Path | None = None,
+    encoder: Any, scorer: Any, name: str, callers: Callers | None = None, *,
     limits: Limits | None = None, **prefixes: str,
 ) -> Any:  # fmt: skip
     """A server of these models alone."""
-    metrics = Metrics(query_log=query_log)
-    return models_app(ModelParts(encoder, name, scorer, **prefixes), callers, limits=limits, metrics=metrics)
+    return models_app(ModelParts(encoder, name, scorer, **prefixes), callers, limits=limits, metrics=Metrics())
 
 
 @pytest.fixture(autouse=True)
@@ -293,35 +292,6 @@ def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -
     assert 'retrieve_http_requests_total{route="/v1/embeddings",status="400"} 1.0\n' in text
     assert 'retrieve_http_requests_total{route="other",status="404"} 3.0\n' in text
     assert "secret" not in text
-    assert "retrieve_quer" not in text
-
-
-def test_metrics_have_the_numbers_of_the_log_of_queries_as_it_grows(tmp_path: Path) -> None:
-    log = tmp_path / "queries.jsonl"
-    entry = {
-        "at": "2026-03-01T10:00:00+00:00",
-        "query": "who earns what",
-        "results": [],
-        "reranked": False,
-        "total_ms": 10.0,
-    }
-    line = json.dumps(entry) + "\n"
-
-    def total(address: str) -> list[str]:
-        text = get(f"{address}/metrics").data.decode()
-        assert "who earns" not in text
-        return [row for row in text.splitlines() if row.startswith(("retrieve_queries_total", "retrieve_query_log_up"))]
-
-    with serving(encoder_app(HashedEncoder(64), None, "hashed-64", query_log=log)) as address:
-        assert total(address) == []
-        log.write_text(line * 2)
-        assert total(address) == ["retrieve_query_log_up 1", "retrieve_queries_total 2"]
-        with log.open("a") as file:
-            file.write(line)
-        assert total(address) == ["retrieve_query_log_up 1", "retrieve_queries_total 3"]
-        log.unlink()
-        log.mkdir()
-        assert total(address) == ["retrieve_query_log_up 0"]
 
 
 # ------------------------------------------------------------------------------------------ the command

@@ -232,7 +232,7 @@ def test_a_timer_writes_what_is_new_and_deletes_the_oldest(
     index: Path, catalog: Path, retrieve: Program, tmp_path: Path
 ) -> None:
     folder = tmp_path / "backups"
-    assert retrieve("snapshot", "create", "--to", folder).code == 2
+    assert retrieve("snapshot", "create", folder, "--keep", 2).code == 2
     folder.mkdir()
     (folder / "notes.tar.zst").write_bytes(b"not ours")
     (folder / "0123456789ab-cdef01.tar.zst").write_bytes(b"not ours either")
@@ -240,8 +240,8 @@ def test_a_timer_writes_what_is_new_and_deletes_the_oldest(
     for number in range(4):
         renamed(catalog, number)
         retrieve("sync")
-        first = created(retrieve, "--to", folder, "--keep", 2)
-        again = created(retrieve, "--to", folder, "--keep", 2)
+        first = created(retrieve, folder, "--keep", 2)
+        again = created(retrieve, folder, "--keep", 2)
         assert (first["status"], again["status"], again["removed"]) == ("written", "unchanged", [])
         files.append(first["file"])
     assert first["removed"] == [files[1]]

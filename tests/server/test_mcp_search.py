@@ -95,6 +95,8 @@ def test_every_result_is_named_before_the_text_of_any_is_long(many: Path) -> Non
 
 def test_without_a_budget_an_answer_has_at_most_900_tokens(many: Path) -> None:
     assert 700 < count(text_of(called(many, "search", {"query": "lungs"}, texts="content"))) <= 900
+    both = called(many, "search", {"query": "lungs"}, texts="both").structured_content
+    assert 700 < count(json.dumps(both, ensure_ascii=False, separators=(",", ":"))) <= 900
 
 
 def test_the_cursor_leads_through_all_results_and_repeats_none(many: Path) -> None:

@@ -163,7 +163,9 @@ def test_answers_are_bounded_whatever_the_definitions_are(
         {"name": f"{name.strip() or 'x'}{number}", "description": f"note {about}", "inputSchema": schema}
         for number, (name, about, schema) in enumerate(given_tools)
     ]
-    records = [{**tool_item(each, server="s"), "id": f"s/{number}"} for number, each in enumerate(definitions)]
+    names = [name.strip() or "s" for name, _, _ in given_tools]
+    items = (tool_item(each, server=name, about=name) for each, name in zip(definitions, names, strict=True))
+    records = [{**item, "id": f"s/{number}"} for number, item in enumerate(items)]
     artifacts = built(tmp_path_factory.mktemp("hostile"), records, "--max-fail", "1")
     count = most_tokens()
     for tool, arguments, limit in (
@@ -182,10 +184,23 @@ def test_answers_are_bounded_whatever_the_definitions_are(
     assert len(called(artifacts, "search_tools", {"task": "note"}).structured_content["tools"]) == 5
 
 
+def test_arguments_are_read_in_the_spellings_of_other_sources() -> None:
+    schema = {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}
+    assert (
+        arguments_line({"type": "function", "function": {"name": "x", "parameters": schema}}) == "city, days?: integer"
+    )
+    assert arguments_line({"name": "x", "input_schema": schema}) == "city, days?: integer"
+    operation = {
+        "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}],
+        "requestBody": {"content": {"application/json": {"schema": schema}}},
+    }
+    assert arguments_line(operation) == "id: integer, city, days?: integer"
+
+
 @given(_ANY | _SCHEMAS)
 def test_arguments_are_one_line_of_any_schema(schema: Any) -> None:
-    line = arguments_line({"inputSchema": schema})
-    assert line.isprintable()
+    for key in ("inputSchema", "function", "parameters", "requestBody"):
+        assert arguments_line({key: schema}).isprintable()
 
 
 def test_a_schema_that_does_not_fit_is_cut_at_whole_arguments(tmp_path: Path) -> None:
@@ -218,7 +233,7 @@ def test_an_index_says_what_it_is(tools: Path, tmp_path: Path) -> None:
             return str(client.instructions), str(first.description), str(client.server_info.title)
 
     instructions, description, title = anyio.run(read, tools)
-    assert description == "Search 30 tools of 3 servers: files, git, notes"
+    assert description.startswith("Search 30 tools of 3 servers: files, git, notes; ")
     assert instructions.startswith("This index has 30 tools of 3 servers: files, git, notes. Call `search_tools`")
     assert title == "retrieve"
     named = tmp_path / "named"
@@ -229,7 +244,7 @@ def test_an_index_says_what_it_is(tools: Path, tmp_path: Path) -> None:
         patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
         assert main(["sync", "--artifacts", str(artifacts), "-q"]) == 0
     instructions, description, title = anyio.run(read, artifacts)
-    assert (description, title) == ("Search Lab: Tools of our lab", "Lab")
+    assert (description.partition(";")[0], title) == ("Search Lab: Tools of our lab", "Lab")
     assert instructions.startswith("Lab: Tools of our lab. This index has 1 tool of 1 server: git.")
 
 

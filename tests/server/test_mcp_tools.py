@@ -14,7 +14,7 @@ from servers import built
 
 from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.server.http.callers import SCOPES
-from retrieve_cli.server.mcp.tools import KINDS, Offer, listed
+from retrieve_cli.server.mcp.tools import CALLING, KINDS, Offer, listed
 
 _LISTED_TOKENS = 600
 _SIZES = {
@@ -117,8 +117,8 @@ def test_each_tool_has_schemas_and_says_by_its_hints_what_it_does(index: Path) -
     for kind in KINDS:
         hints = kind.tool.annotations
         assert hints is not None
-        assert hints.open_world_hint is False
-        assert bool(hints.read_only_hint) is not kind.writes
+        assert hints.open_world_hint is (None if kind in CALLING else False)
+        assert bool(hints.read_only_hint) is (kind not in CALLING and not kind.writes)
         Draft202012Validator.check_schema(kind.tool.input_schema)
 
 

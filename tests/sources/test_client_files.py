@@ -1,7 +1,14 @@
 """Configurations of clients that name servers of tools: six of them, and the agreement to what they start."""
 
+import copy
 import json
 import os
+import random
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +18,7 @@ from samples import Program, fails, succeeds
 from retrieve_cli.assemble.trusted import trust_of_servers
 from retrieve_cli.contracts.tools import ToolServer
 from retrieve_cli.errors import SourceFailed, UsageError
-from retrieve_cli.sources.remote.client_files import is_configuration, resolved, servers_in
+from retrieve_cli.sources.remote.client_files import described, is_configuration, resolved, servers_in
 
 SECRET = "marked-s3cret-value"
 
@@ -219,6 +226,49 @@ def test_other_files_are_no_configurations(tmp_path: Path) -> None:
         assert not is_configuration(tmp_path / name), name
     with pytest.raises(UsageError, match="0 servers of tools"):
         servers_in(tmp_path / "d.json")
+
+
+ODD: list[Any] = [
+    None,
+    0,
+    1.5,
+    True,
+    "",
+    "x",
+    "${",
+    "${A:-${B}",
+    "\0",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    "${input:",
+    ["a", None],
+    "/*",
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every value within a value of JSON."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+def test_any_value_anywhere_is_read_or_rejected_in_words(tmp_path: Path) -> None:
+    draw, path = random.Random(58), tmp_path / "mcp.json"
+    documents = [CLAUDE, CURSOR, GEMINI, PROJECTS, tomllib.loads(CODEX)]
+    for _ in range(300):
+        document = copy.deepcopy(draw.choice(documents))
+        for _ in range(2):
+            *above, last = draw.choice(list(places(document)))
+            reduce(getitem, above, document)[last] = copy.deepcopy(draw.choice(ODD))
+        path.write_text(json.dumps(document))
+        with suppress(UsageError):
+            for server in servers_in(path).servers:
+                assert described(server) or server.problem
+                with suppress(SourceFailed):
+                    resolved(server)
 
 
 # ------------------------------------------------------------------------------------------------------ agreement

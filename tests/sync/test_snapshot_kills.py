@@ -79,17 +79,17 @@ def test_a_snapshot_killed_before_any_of_its_steps(
 ) -> None:
     folder = tmp_path / "snapshots"
     folder.mkdir()
-    kinds = forks.start("snapshot", "create", "--to", folder).counted.kinds
+    kinds = forks.start("snapshot", "create", folder).counted.kinds
     (whole,) = folder.iterdir()
     before = {path: path.read_bytes() for path in artifacts.rglob("*") if path.is_file()}
     for step in chosen(kinds):
         whole.unlink(missing_ok=True)
         fault = Fault(step=step)
-        assert forks.start("snapshot", "create", "--to", folder, fault=fault).wait() == -signal.SIGKILL
+        assert forks.start("snapshot", "create", folder, fault=fault).wait() == -signal.SIGKILL
         if whole.exists():  # all of it or nothing
             assert retrieve("snapshot", "verify", whole).code == 0
         assert {path: path.read_bytes() for path in artifacts.rglob("*") if path.is_file()} == before
-        assert retrieve("snapshot", "create", "--to", folder).code == 0
+        assert retrieve("snapshot", "create", folder).code == 0
         assert list(folder.iterdir()) == [whole]
 
 
@@ -103,9 +103,7 @@ def test_asked_to_end_a_restore_leaves_nothing(
     asked = forks.start("snapshot", "restore", snapshot, "--artifacts", tmp_path / "new", fault=fault)
     assert asked.wait() == code, asked.err
     assert not (tmp_path / "new").exists()
-    asked = forks.start(
-        "snapshot", "create", "--to", tmp_path, fault=Fault(step=1, within=".snapshot.new", number=number)
-    )
+    asked = forks.start("snapshot", "create", tmp_path, fault=Fault(step=1, within=".snapshot.new", number=number))
     assert asked.wait() == code, asked.err
     assert [path.name for path in tmp_path.glob("*.tar.zst*")] == [snapshot.name]
     assert not list(tmp_path.glob(".*.new"))

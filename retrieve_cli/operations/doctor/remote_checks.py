@@ -54,11 +54,14 @@ def _faults_of(manifest: Manifest, subject: Subject, chosen: Engine) -> Iterator
     from retrieve_cli.storage import engine_record
 
     placed = engines.places(subject.settings, manifest.recipe.retrievers)
-    if chosen.name not in placed.values():
+    parts = [part for part, place in placed.items() if place == chosen.name]
+    if not parts:
         return
     push, store = subject.command("engines", "push"), subject.store
     fault = engine_fault(chosen, store, manifest.id)
     sent = engine_record.read(store.generations / manifest.id).get(chosen.name)
+    if lacking := [part for part in parts if sent and sent.part(part) is None]:
+        fault = f"the index of {', '.join(lacking)} in generation {manifest.id} was not sent to it"
     keys = sorted({*sent.card, *chosen.card}) if sent else ()
     changed = [key for key in keys if sent and sent.card.get(key) != chosen.card.get(key)]
     if fault:

@@ -41,7 +41,7 @@ _MEMBER = re.compile(r"generation/[A-Za-z0-9_][A-Za-z0-9_.-]*|calibration\.json|
 DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 _WINDOW = 1 << 23
 """The most unpacked bytes that the unpacker keeps (RFC 8878 asks decoders for 8 MB)."""
-_PIECE = 1 << 20
+_PIECE, _LONGEST = 1 << 20, 40
 
 
 class BadSnapshot(ValueError):
@@ -161,6 +161,9 @@ def _header(stream: BinaryIO) -> SnapshotHeader:
         header = msgspec.json.decode(text, type=SnapshotHeader)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadSnapshot(f"{HEADER} is damaged ({shortened(str(error))})") from error
+    named = re.fullmatch("[0-9a-f]{12}", header.generation) and len(header.created) <= _LONGEST
+    if not named or MANIFEST not in header.members:
+        raise BadSnapshot(f"{HEADER} describes no generation")
     for name, entry in header.members.items():
         if not _MEMBER.fullmatch(name) or entry.bytes < 0:
             raise BadSnapshot(f"{HEADER} has a member {quoted(name)} of {entry.bytes} bytes")

@@ -201,5 +201,5 @@ def _in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
                 raise
         durable.sync(path.parent)
     except OSError as error:
-        hint = "free disk space, fix the permissions, or name another folder: --to DIR"
+        hint = "free disk space, fix the permissions, or name another folder"
         raise RetrieveError(f"cannot write {path}: {error.strerror}", hint=hint) from error

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import TEXT, operation
+from retrieve_cli.server.http.metrics import CONTENT_TYPE
 from retrieve_cli.server.http.state import State
 
 _EVERY_S = 5.0

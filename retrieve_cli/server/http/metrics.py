@@ -1,4 +1,4 @@
-"""Metrics of the server, and of the log of queries beside it, as Prometheus reads them.
+"""Metrics of the server, as Prometheus reads them.
 
 Labels are the server's own routes, stages, reasons and status codes, and the id of the generation that answers: nothing
 of a request gets into one.
@@ -12,18 +12,17 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 
-from retrieve_cli.operations.query_log import Follower, query_metrics
-from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -34,18 +33,17 @@ prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the folder that the processes of a server share."""
 OTHER = "other"
-_PIECE = 64 << 20
-"""Bytes of a log that one scrape reads on; the rest is for the next one."""
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAST_SYNC = "retrieve_last_successful_sync_timestamp_seconds"
 SYNCED = ("published", "unchanged", "partial")
 """Statuses of a sync that succeeded."""
 
 
-class Metrics:
-    """Counts the work of a server, over all its processes if they share a folder; follows a log of queries."""
+class Metrics(Collector):
+    """Counts the work of a server, over all its processes if they share a folder."""
 
-    def __init__(self, *, query_log: Path | None = None) -> None:
+    def __init__(self) -> None:
         self._registry = own = CollectorRegistry()
         counter = prometheus_client.Counter
         self._requests = counter(
@@ -69,8 +67,6 @@ class Metrics:
         )
         self._syncs = counter("retrieve_syncs", "Syncs of the server, by status.", ["status"], registry=own)
         self._last_sync: Gauge | None = None  # made at the first success: a gauge that exists has a value
-        self._follower = None if query_log is None else Follower(query_log)
-        self._reading = Lock()
         self._generation: tuple[str, int, float | None] | None = None
 
     def began(self) -> None:
@@ -110,9 +106,26 @@ class Metrics:
 
     def exposition(self) -> str:
         """Return the text of all metrics. It reads files: not for the thread of the server."""
-        version = Metric("retrieve_info", "gauge", "The version.", [MetricSample(1, {"version": __version__})])
-        counted = generate_latest(self._counted()).decode()
-        return exposition([version]) + counted + exposition([*self._index(), *self._queries()])
+        facts = CollectorRegistry()
+        facts.register(self)
+        return (generate_latest(facts) + generate_latest(self._counted())).decode()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield facts of this process, which are not added up."""
+
+        def fact(name: str, text: str, value: float, **labels: str) -> GaugeMetricFamily:
+            family = GaugeMetricFamily(f"retrieve_{name}", text, labels=list(labels))
+            family.add_metric(list(labels.values()), value)
+            return family
+
+        yield fact("info", "The version.", 1, version=__version__)
+        if self._generation is not None:
+            name, sequence, built = self._generation
+            yield fact("generation_info", "The generation that answers.", 1, generation=name)
+            yield fact("generation_sequence", "Its number in the index's history.", sequence)
+            if built is not None:
+                age = round(time.time() - built, 3)
+                yield fact("generation_age_seconds", "Time since it was built.", age)
 
     def _counted(self) -> CollectorRegistry:
         """Return the numbers of all processes."""
@@ -129,28 +142,3 @@ class Metrics:
         together = CollectorRegistry()
         MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
         return together
-
-    def _index(self) -> list[Metric]:
-        if self._generation is None:
-            return []
-        generation, sequence, built = self._generation
-        named = MetricSample(1, {"generation": generation})
-        age = [] if built is None else [MetricSample(round(time.time() - built, 3))]
-        return [
-            Metric("retrieve_generation_info", "gauge", "The generation that answers.", [named]),
-            Metric(
-                "retrieve_generation_sequence", "gauge", "Its number in the index's history.", [MetricSample(sequence)]
-            ),
-            Metric("retrieve_generation_age_seconds", "gauge", "Time since it was built.", age),
-        ]
-
-    def _queries(self) -> list[Metric]:
-        if self._follower is None:
-            return []
-        readable = Metric("retrieve_query_log_up", "gauge", "1 if the log of queries could be read.", [MetricSample(1)])
-        try:
-            with self._reading:
-                return [readable, *query_metrics(self._follower.read(_PIECE))]
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            return [] if missing else [readable._replace(samples=[MetricSample(0)])]

@@ -18,14 +18,13 @@ from starlette.responses import Response
 
 from retrieve_cli.contracts import Json, PairScorer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.server.http import requests
 from retrieve_cli.server.http.admission import Queue, departure, read_body
 from retrieve_cli.server.http.answers import failure_handlers, finite, response
 from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.description import operation
 from retrieve_cli.server.http.embed import Embed, embeddings
-from retrieve_cli.server.http.metrics import Metrics
+from retrieve_cli.server.http.metrics import CONTENT_TYPE, Metrics
 from retrieve_cli.server.http.model_parts import POSTS, ModelParts, Post, info, listing
 from retrieve_cli.server.http.observing import AccessLog, Observing
 from retrieve_cli.server.http.requests import Limits, RejectedRequest, Work

@@ -110,9 +110,11 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     def in_structure(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
-    layout: Callable[..., str] = in_content if page.channels.content else in_structure
+    longer = page.channels.structured or not page.channels.content  # of two channels with texts, JSON is
+    layout: Callable[..., str] = in_structure if longer else in_content
     results = [group.result for group in page.groups]
-    brief = 2 * count(layout([CompactEntry(result) for result in results])) > most
+    heads = in_content if page.channels.content else in_structure
+    brief = 2 * count(heads([CompactEntry(result) for result in results])) > most
     entries = fitted(results, partial(layout, brief=brief), partial(filled, answer), most=most, count=count)
     links = [RecordLink(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""

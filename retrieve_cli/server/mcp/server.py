@@ -22,10 +22,8 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError, printable, quoted, shortened
 from retrieve_cli.search.about import about_of
-from retrieve_cli.search.tool_records import ToolRecords
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.mcp import addresses, tools
-from retrieve_cli.server.mcp.calling import call_tool, in_own_thread
 from retrieve_cli.server.mcp.host import BlockingRunner, Host
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, answer_of, channels_of, failed, failure_of
 from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
@@ -88,10 +86,10 @@ _PROMPTS: Mapping[str, _Prompt] = {
         "task",
         "What the tool is for: input, output, platform.",
         "Find the tools in the index that fit this task best:\n\n{}\n\n"
-        "Call `search` with the task in a few words, and again in other words if the results do not fit. "
-        "Use `list_fields` and `filters` for licence, format or platform. `fetch` the best two or three before you "
-        "compare them. Name each with its id and url, its use for this task, its requirements and its drawbacks. "
-        "State it if none fits.",
+        "Call `search_tools` if it is listed, else `search`, with the task in a few words, and again in other words if "
+        "the results do not fit. Use `list_fields` and `filters` for licence, format or platform. Read the best two or "
+        "three with `describe_tool` or `fetch` before you compare them. Name each with its id and url, its use for "
+        "this task, its requirements and its drawbacks. State it if none fits.",
     ),
     "answer_with_citations": _Prompt(
         "Answer a question from the index, with citations.",
@@ -140,14 +138,18 @@ class Handlers:
             return result
         caller = self._host.caller(ctx)
         web = self._host.web is not None and caller.may(tools.WEB_SCOPE)
-        text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
-        offer = await self._host.run(ctx, partial(offer_of, self._host.live, caller.tenant))
-        return {**(_titled(result, offer.name) if offer.name else result), "instructions": text}
+        live, tenant = self._host.live, caller.tenant
+        read = partial(instructions, live, tenant, web=web)
+        text, name = await self._host.run(ctx, lambda: (read(), offer_of(live, tenant).name))
+        return {**(_titled(result, name) if name else result), "instructions": text}
 
     async def list_tools(self, context: Context, _: Paging) -> types.ListToolsResult:
         """List the tools that the caller may call."""
         live, tenant = self._host.live, self._host.caller(context).tenant
-        offer = await self._host.run(context, partial(offer_of, live, tenant))
+        try:
+            offer = await self._host.run(context, partial(offer_of, live, tenant))
+        except RejectedRequest as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context, offer)])
 
     def _kinds(self, context: Context, offer: tools.Offer) -> list[tools.Kind]:
@@ -195,6 +197,8 @@ class Handlers:
             read = partial(search, local=host.local) if name == "search" else READING[name]
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         if name == "call_tool":
+            from retrieve_cli.server.mcp.calling import call_tool, in_own_thread  # most sessions pass on no call
+
             return in_own_thread, partial(call_tool, host.live, arguments, tenant=tenant)
         if name in FINDING:
             return host.run, partial(FINDING[name], host.live, arguments, tenant=tenant)
@@ -284,15 +288,12 @@ def offer_of(live: LiveIndex, tenant: str | None) -> tools.Offer:
     """Return the offer of the index to a caller; without an index, that it has documents."""
     try:
         with live.index.reading() as generation:
-            about, rows = about_of(generation, tenant), ToolRecords(generation, tenant)
-            number = int(rows.rows.sum())
-            has_others = rows.view.size > number or not number
+            about = about_of(generation, tenant)
     except RetrieveError:
         return tools.Offer()
     title = f"{about.name}: " if about.name else ""
-    documents = f"Search {title}{about.given or about.made.records}" if has_others else ""
-    found = f"Search {title}{about.given or about.made.tools}" if number else ""
-    return tools.Offer(documents, found, about.name)
+    phrases = [f"Search {title}{about.given or made}" if made else "" for made in about.made]
+    return tools.Offer(*phrases, name=about.name)
 
 
 def instructions(live: LiveIndex, tenant: str | None, *, web: bool = False) -> str:

@@ -10,8 +10,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.live import LiveIndex
@@ -22,7 +21,7 @@ from retrieve_cli.output.compact import Count
 from retrieve_cli.output.places import fence_of
 from retrieve_cli.retrieval.queries.filters import Condition
 from retrieve_cli.search.named import named_tools
-from retrieve_cli.search.tool_records import ServerTools, ToolRecords, arguments_line, schema_key
+from retrieve_cli.search.tool_records import ToolRecords, arguments_line, schema_of
 from retrieve_cli.server.mcp.addresses import CursorPlace, cursor_of, read_cursor
 from retrieve_cli.server.mcp.outcomes import ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import READ_TOKENS, counter_of, read_arguments, read_budget
@@ -33,40 +32,18 @@ _MOST_NAMED = 20
 """Most tools that are results because the task names them, if the limit is less."""
 _WIDEST = 240
 """Most characters of a key, a description and arguments."""
-_NAME = 24
-"""Characters of a key that is too long for an answer."""
-_OPTIONAL = ("outputSchema", "output_schema", "_meta", "icons", "$defs", "annotations")
-"""Keys that a definition which does not fit loses first."""
+_NAME, _LETTERS = 24, 4
+"""Characters of a key that is too long for an answer, and of a token on average."""
 _APPROVALS: Mapping[str, str] = {
     "changed": "Its definition has changed since the user approved it; `retrieve trust` shows the difference.",
     "new": "The user has not approved it yet; `retrieve trust` shows it.",
 }
 
 
-class _Tool(NamedTuple):
-    """A tool of an answer."""
-
-    key: str
-    server: str
-    description: str
-    arguments: str
-    marks: str
-
-    @classmethod
-    def of(cls, record: Mapping[str, Json]) -> _Tool:
-        metadata = record["metadata"]
-        texts = (record["id"], metadata.get(SERVER) or "", record["description"] or "")
-        key, server, about = (printable(" ".join(str(text)[: 4 * _WIDEST].split())) for text in texts)
-        return cls(key, server, about, arguments_line(metadata[DEFINITION]), tool_marks(metadata))
-
-    def cut(self, room: int, names: int) -> _Tool:
-        """Return the tool with texts of at most `room` characters, and `names` of its key and its server."""
-        names_cut = (shortened(name, names) for name in (self.key, self.server))
-        texts = (shortened(text, room) for text in (self.description, self.arguments))
-        return _Tool(*names_cut, *texts, self.marks)
-
-    def to_json(self) -> dict[str, Json]:
-        return {key: value for key, value in self._asdict().items() if value}
+_Tool = Mapping[str, str]
+"""A tool of an answer: key, server, marks, description, arguments; without those that are empty."""
+_Page = Callable[[Sequence[_Tool]], tuple[dict[str, Json], str]]
+"""Structured content and text of an answer."""
 
 
 def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
@@ -98,12 +75,12 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
     (answer,) = live.answer([asked._replace(generation=index.generation)])
     if isinstance(answer, RetrieveError):
         raise answer
-    found = [_Tool.of(result.record) for result in answer.results]
+    found = [_tool(result.record) for result in answer.results]
     notices = [printable(shortened(notice)) for notice in answer.notices[:1]]
 
     def page(shown: Sequence[_Tool]) -> tuple[dict[str, Json], str]:
         first = f"{len(shown)} of {total:,} tool{'' if total == 1 else 's'}"
-        structured = {"total": total, "tools": [tool.to_json() for tool in shown]}
+        structured = {"total": total, "tools": list(shown)}
         more = {"notices": notices} if notices else {}
         return {**structured, **more}, "\n".join([first, *notices, *_lines(shown)])
 
@@ -113,32 +90,62 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
     return ToolOutcome(structured, text, summary, answers=[answer])
 
 
-def _lines(tools: Sequence[_Tool]) -> list[str]:
-    lines = []
+def _tool(record: Mapping[str, Json]) -> _Tool:
+    metadata = record["metadata"]
+    texts = {
+        "key": record["id"],
+        "server": metadata.get(SERVER),
+        "marks": tool_marks(metadata),
+        "description": record["description"],
+        "arguments": arguments_line(metadata[DEFINITION]),
+    }
+    return {name: _line(str(text)) for name, text in texts.items() if text}
+
+
+def _line(text: str, room: int = _WIDEST) -> str:
+    return printable(shortened(text, room))
+
+
+def _lines(tools: Sequence[_Tool]) -> Iterator[str]:
     for number, tool in enumerate(tools, 1):
-        marks = f" ({tool.marks})" if tool.marks else ""
-        lines.append(f"{number}. {tool.key}{marks}{f': {tool.description}' if tool.description else ''}")
-        lines += [f"   {tool.arguments}"] if tool.arguments else []
-    return lines
+        yield f"{number}. {_head(tool['key'], tool)}{_after(': ', tool)}"
+        if "arguments" in tool:
+            yield f"   {tool['arguments']}"
 
 
-_Page = Callable[[Sequence[_Tool]], tuple[dict[str, Json], str]]
+def _head(text: str, row: Mapping[str, Json]) -> str:
+    return f"{text} ({row['marks']})" if row.get("marks") else text
+
+
+def _after(mark: str, row: Mapping[str, Json]) -> str:
+    return f"{mark}{row['description']}" if row.get("description") else ""
 
 
 def _fitted(tools: Sequence[_Tool], page: _Page, *, most: int, count: Count) -> list[_Tool]:
     """Return the tools with texts as long as fit into `most` tokens, in both channels; the first of them if not all
     fit. A key is cut only if no tool fits otherwise."""
 
-    def too_long(number: int, room: int, names: int) -> bool:
-        structured, text = page([tool.cut(room, names) for tool in tools[:number]])
-        return max(count(text), count(compact_json(structured))) > most
+    def cut(number: int, room: int, names: int) -> list[_Tool]:
+        rooms = {"key": names, "server": names, "description": room, "arguments": room}
+        return [{name: _line(text, rooms.get(name, _WIDEST)) for name, text in tool.items()} for tool in tools[:number]]
 
-    for names in (_WIDEST, _NAME):
-        number = bisect_left(range(1, len(tools) + 1), x=True, key=lambda number: too_long(number, 1, names))
-        if number:
-            room = bisect_left(range(1, _WIDEST), x=True, key=lambda room: too_long(number, room, names))
-            return [tool.cut(room, names) for tool in tools[:number]]
-    return []
+    def fits(number: int, room: int, names: int) -> bool:
+        return _tokens(page(cut(number, room, names)), count) <= most
+
+    names = next((names for names in (_WIDEST, _NAME) if fits(1, 1, names)), None)
+    if not tools or names is None:
+        return []
+    number = _last(len(tools), lambda number: fits(number, 1, names))
+    return cut(number, _last(_WIDEST, lambda room: fits(number, room, names)), names)
+
+
+def _last(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the greatest number up to `most` that fits, as all smaller ones do; 0 if none does."""
+    return bisect_left(range(1, most + 1), x=True, key=lambda number: not fits(number))
+
+
+def _tokens(page: tuple[dict[str, Json], str], count: Count) -> int:
+    return max(count(page[1]), count(compact_json(page[0])))
 
 
 def describe_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
@@ -156,55 +163,45 @@ def describe_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | N
     approval = str(metadata.get(APPROVAL) or "")
     head = {"key": record["id"], SERVER: metadata.get(SERVER), "approval": approval, "marks": tool_marks(metadata)}
 
-    def page(definition: Mapping[str, Json], cut: str) -> tuple[dict[str, Json], str]:
-        more = {"definition": definition, "cut": cut}
-        structured = {key: value for key, value in {**head, **more}.items() if value}
-        body = escaped_json(compact_json(definition))
-        marks = f" ({head['marks']})" if head["marks"] else ""
-        lines = [f"{printable(shortened(record['id'], _WIDEST))}{marks}", _APPROVALS.get(approval, ""), cut]
-        fence = fence_of(body)
-        return structured, "\n".join([*filter(None, lines), fence, body, fence])
+    definition = metadata[DEFINITION]
 
-    def fits(definition: Mapping[str, Json], cut: str) -> bool:
-        structured, text = page(definition, cut)
-        return max(count(text), count(compact_json(structured))) <= most
+    def page(number: int | None = None) -> tuple[dict[str, Json], str]:
+        shown, said = (definition, "") if number is None else _cut(record, most, number)
+        structured = {key: value for key, value in {**head, "definition": shown, "cut": said}.items() if value}
+        body = escaped_json(compact_json(shown))
+        lines = [
+            _head(_line(record["id"]), head),
+            _APPROVALS.get(approval, ""),
+            said,
+            fence := fence_of(body),
+            body,
+            fence,
+        ]
+        return structured, "\n".join(filter(None, lines))
 
-    structured, text = page(*_cut(metadata[DEFINITION], fits))
+    number = None
+    if _tokens(page(), count) > most:
+        number = _last(len(_properties(definition)) + 1, lambda number: _tokens(page(number - 1), count) <= most) - 1
+    if number == -1:
+        raise UsageError("nothing of the definition fits", hint="raise max_tokens")
+    structured, text = page(number)
     return ToolOutcome(structured, text, text.partition("\n")[0])
 
 
-def _cut(
-    definition: Mapping[str, Json], fits: Callable[[Mapping[str, Json], str], bool]
-) -> tuple[Mapping[str, Json], str]:
-    """Return as much of a definition as fits, and a sentence on the rest: whole arguments, in their order.
+def _properties(definition: Mapping[str, Json]) -> list[tuple[str, Json]]:
+    properties = schema_of(definition).get("properties")
+    return [*properties.items()] if isinstance(properties, Mapping) else []
 
-    Raises:
-        UsageError: not even the name fits.
-    """
-    if fits(definition, ""):
-        return definition, ""
-    short = {key: value for key, value in definition.items() if key not in _OPTIONAL}
-    key = schema_key(definition)
-    properties = short[key].get("properties") if key else None
-    listed = [*properties.items()] if isinstance(properties, Mapping) else []
 
-    def first(number: int) -> tuple[Mapping[str, Json], str]:
-        said = f"Cut to fit: {number} of {len(listed)} arguments, and no {', '.join(_OPTIONAL[:1])}; raise max_tokens."
-        schema = {**short[key], "properties": dict(listed[:number])} if listed else {}
-        return {**short, **({key: schema} if listed else {})}, said
-
-    number = bisect_left(range(len(listed) + 1), x=True, key=lambda number: not fits(*first(number)))
-    if number:
-        return first(number - 1)
-    name = {"name": definition.get("name")}
-    about = str(definition.get("description") or "")
-    said = "Cut to fit: the beginning of its description, and no arguments; raise max_tokens."
-    length = bisect_left(
-        range(len(about) + 1), x=True, key=lambda size: not fits({**name, "description": about[:size]}, said)
-    )
-    if not length:
-        raise UsageError("nothing of the definition fits", hint="raise max_tokens")
-    return {**name, "description": about[: length - 1]}, said
+def _cut(record: Mapping[str, Json], most: int, number: int) -> tuple[dict[str, Json], str]:
+    """Return the definition of a tool with the first arguments, each whole, and a sentence on the rest."""
+    definition = record["metadata"][DEFINITION]
+    texts = {"name": record["metadata"][TOOL], "description": record["description"]}
+    short = {key: str(text or "")[: most // _LETTERS] for key, text in texts.items()}
+    properties = _properties(definition)
+    schema = {**schema_of(definition), "properties": dict(properties[:number])}
+    said = f"Cut to fit: {number} of {len(properties)} arguments and no other keys; raise max_tokens."
+    return {**short, **({"inputSchema": schema} if number else {})}, said
 
 
 def list_servers(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
@@ -219,36 +216,28 @@ def list_servers(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
     index = live.at(place.generation)
     with index.reading() as generation:
         servers = ToolRecords(generation, tenant).servers()
-    total, rest = sum(server.tools for server in servers), servers[place.offset :]
+    total, rest = sum(server["tools"] for server in servers), servers[place.offset :]
     count = counter_of(index)
 
-    def page(shown: Sequence[ServerTools], room: int = _WIDEST // 2) -> tuple[dict[str, Json], str]:
-        after = place.offset + len(shown)
+    def page(number: int, room: int = _WIDEST // 2) -> tuple[dict[str, Json], str]:
+        after = place.offset + number
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(servers) else None
-        rows = [_server_json(server, room) for server in shown]
-        lines = [f"{len(shown)} of {len(servers):,} servers, {total:,} tools in all", *map(_server_line, rows)]
+        rows = [_server(row, room) for row in rest[:number]]
         more = {"next_cursor": following} if following else {}
-        text = "\n".join([*lines, *([f"next_cursor: {following}"] if following else [])])
-        return {"total": len(servers), "tools": total, "servers": rows, **more}, text
+        lines = [f"{number} of {len(servers):,} servers, {total:,} tools in all", *map(_server_line, rows)]
+        lines += [f"next_cursor: {following}"] if following else []
+        return {"total": len(servers), "tools": total, "servers": rows, **more}, "\n".join(lines)
 
-    def fits(number: int) -> bool:
-        structured, text = page(rest[:number])
-        return max(count(text), count(compact_json(structured))) <= most
-
-    shown = bisect_left(range(1, len(rest) + 1), x=True, key=lambda number: not fits(number))
-    structured, text = page(rest[:shown]) if shown else page(rest[:1], 1)
+    shown = _last(len(rest), lambda number: _tokens(page(number), count) <= most)
+    structured, text = page(shown) if shown else page(min(len(rest), 1), 1)
     return ToolOutcome(structured, text, f"{len(structured['servers'])} servers in structuredContent")
 
 
-def _server_json(server: ServerTools, room: int) -> dict[str, Json]:
-    texts = (printable(shortened(text, room)) for text in (server.name, server.description, server.marks))
-    name, about, marks = texts
-    row = {"name": name or "(none)", "tools": server.tools, "marks": marks, "description": about}
-    return {key: value for key, value in row.items() if value}
+def _server(row: Mapping[str, Json], room: int) -> dict[str, Json]:
+    texts = {key: _line(row[key], room) for key in ("marks", "description") if row[key]}
+    return {"name": _line(row["name"] or "(none)", room), "tools": row["tools"], **texts}
 
 
 def _server_line(row: Mapping[str, Json]) -> str:
-    marks = f" ({row['marks']})" if "marks" in row else ""
-    return f"{row['name']}: {row['tools']} tool{'' if row['tools'] == 1 else 's'}{marks}" + (
-        f" - {row['description']}" if "description" in row else ""
-    )
+    tools = f"{row['name']}: {row['tools']} tool{'' if row['tools'] == 1 else 's'}"
+    return f"{_head(tools, row)}{_after(' - ', row)}"

@@ -107,7 +107,7 @@ TOOLS: Sequence[Kind] = (
     _kind(
         "search",
         "search_tools",
-        "{about}",
+        "{about}; exclude: keys you have seen; like: a key",
         {"task": _TEXT, "limit": _WHOLE, "server": _TEXT, "exclude": _TEXTS, "like": _TEXT},
         "task",
         unlisted=_SIZE,

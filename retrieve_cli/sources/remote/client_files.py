@@ -39,7 +39,7 @@ _INPUT = "INPUT_"
 """Beginning of the names of environment variables for values that VS Code asks for."""
 _NAMES = {".mcp.json": "claude", ".claude.json": "claude", "claude_desktop_config.json": "desktop"}
 _PROJECT_FOLDERS = (".cursor", ".vscode", ".gemini", ".codex", ".claude")
-_KINDS = {None: "", "stdio": "", "local": "", "http": "http", "streamable-http": "http", "sse": "sse"}
+_KINDS = (None, "stdio", "local", "http", "streamable-http", "sse")
 _FILTERS = (("includeTools", "enabled_tools"), ("excludeTools", "disabled_tools"))
 """Keys of tools that are read, and of tools that are not: of Gemini, of Codex."""
 _SHORTEST_VARIABLE, _SHORTEST_LITERAL = 6, 12
@@ -66,7 +66,7 @@ def is_configuration(path: Path) -> bool:
     try:
         body = files.read_bytes(path, limit=_MOST_BYTES)
         return any(mark in body for mark in _MARKS) and any(table for _, table, _ in _tables(path, _document(body)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 
@@ -77,14 +77,14 @@ def servers_in(path: Path) -> ConfiguredServers:
         UsageError: it cannot be read, or names no server.
     """
     try:
-        document = _document(files.read_bytes(path, limit=_MOST_BYTES))
+        tables = list(_tables(path, _document(files.read_bytes(path, limit=_MOST_BYTES))))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is neither JSON nor TOML: {error}", hint="fix it there") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"cannot read {path} as JSON or TOML: {error}", hint="fix it there") from error
     servers: dict[str, ToolServer] = {}
     disabled: list[str] = []
-    for client, table, off in _tables(path, document):
+    for client, table, off in tables:
         for name, entry in table.items():
             if name in off or _object(entry).get("disabled") is True or _object(entry).get("enabled") is False:
                 disabled.append(name)
@@ -176,7 +176,7 @@ def _tables(path: Path, document: Json) -> Iterator[tuple[_Client, Mapping[str, 
     yield _Client(_client_of(path, table), workspace), table, off
     yield _Client("codex", workspace), _object(outer.get("mcp_servers")), []
     for holder in (outer, choice):
-        inputs = [each for each in holder.get("inputs") or () if isinstance(each, dict) and "default" in each]
+        inputs = [each for each in _list(holder.get("inputs")) if isinstance(each, dict) and "default" in each]
         servers = _object(holder.get("servers"))
         if all(isinstance(entry, dict) and "tools" not in entry for entry in servers.values()):
             defaults = {str(each.get("id")): str(each["default"]) for each in inputs}
@@ -231,12 +231,12 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
         return ToolServer(
             name, url=form(url), headers=headers, transport=way, description=about, only=only, without=without
         )
-    names = [each.get("name") if isinstance(each, dict) else each for each in entry.get("env_vars") or ()]
+    names = [each.get("name") if isinstance(each, dict) else each for each in _list(entry.get("env_vars"))]
     environment = {str(each): f"${{{each}}}" for each in names}
     environment |= _env_file(entry["envFile"], client) if entry.get("envFile") else {}
     environment |= {key: form(value) for key, value in _values(entry, "env")}
     folder = str(Path(_escaped(str(client.workspace))) / form(entry.get("cwd") or ""))
-    words = (form(command), *map(form, entry.get("args") or ()))
+    words = (form(command), *map(form, _list(entry.get("args"))))
     return ToolServer(name, words, environment, folder, description=about, only=only, without=without)
 
 
@@ -299,6 +299,13 @@ def _reference(match: re.Match[str], client: _Client) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("$", "$$")
+
+
+def _list(value: Json) -> list[Json]:
+    """Return a list. Raises: ValueError: it is something else."""
+    if not isinstance(value, list | None):
+        raise ValueError(f"{quoted(value)} is not a list")  # noqa: TRY004  as of other values
+    return value or []
 
 
 def _texts(value: Json) -> list[str]:

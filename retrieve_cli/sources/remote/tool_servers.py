@@ -81,7 +81,8 @@ class _Conversation:
         elif isinstance(error, TimeoutError):
             reason = f"it did not answer within {self.limits.seconds:g} s"
         elif isinstance(error, OSError) and is_started:
-            reason = f"cannot start {self._quoted(self.server.command[0])}: {error.strerror or error}"
+            what = str(error.filename or self.server.command[0])  # its program, or the folder that it runs in
+            reason = f"cannot start it: {error.strerror or type(error).__name__}: {self._quoted(what)}"
         elif self.allowance.status >= 400:
             reason = f"it answered with status {self.allowance.status}"
         reason += f"; it printed {self._quoted(tail[-_EXCERPT:])}" if tail else ""
@@ -177,7 +178,10 @@ async def _pages(client: Client, talk: _Conversation) -> AsyncIterator[tuple[str
     cursor: str | None = None
     for _ in range(talk.limits.pages):
         page = await _sent(client, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
-        yield cursor, [_without(tool, talk.secrets) for tool in page["tools"]]
+        tools = [_without(tool, talk.secrets) for tool in page["tools"]]
+        if not all(isinstance(tool, dict) for tool in tools):
+            raise SourceFailed("its list of tools has something else than definitions")
+        yield cursor, tools
         cursor = page.get("nextCursor")
         if cursor is None:
             return
