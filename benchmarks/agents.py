@@ -180,9 +180,8 @@ def opened(name: str, parts: Sequence[str], queries: int) -> ToolSet:
     tools = [tool for part in parts for tool in definitions(part)]
     WORK.mkdir(parents=True, exist_ok=True)
     source.write_text("".join(json.dumps(tool) + "\n" for tool in tools), "utf-8")
-    shutil.rmtree(artifacts, ignore_errors=True)
     cache = WORK / f"agents-{POOLED}" / "cache"
-    if cache.is_dir():
+    if cache.is_dir() and not artifacts.exists():
         shutil.copytree(cache, artifacts / "cache")
     run((*RETRIEVE, "build", "--catalog", str(source), "--artifacts", str(artifacts)), environment=ENVIRONMENT)
     topics = []

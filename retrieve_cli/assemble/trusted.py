@@ -123,8 +123,8 @@ def agreed_servers(path: Path) -> ConfiguredServers:
     trust, configured = trust_of_servers(path)
     if not trust.agreed:
         named = [f"{reach.key.removeprefix('server ')} ({shortened(reach.value)})" for reach in trust.reaches]
-        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        message = f"{path} names servers of tools that you did not agree to: {'; '.join(named[:_NAMED])}{more}"
+        listed = "; ".join([*named[:_NAMED], *([f"{len(named) - _NAMED} more"] if len(named) > _NAMED else [])])
+        message = f"{path} names servers of tools that you did not agree to: {listed}"
         raise UsageError(message, hint=f"look at them and agree: {COMMAND} {quote(str(path))}")
     return configured
 

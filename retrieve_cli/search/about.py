@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.records.view import RecordView
 
-_LONGEST, _VALUE = 120, 24
+_LONGEST, _VALUE = 120, 32
 """Most characters of a description that is made, and of each of its values."""
-_FEWEST, _MOST, _OF_FIELD = 2, 8, 3
-"""Records that share a value which is worth naming, the most values, and the most of one field."""
+_FEWEST, _LEAST_COVERED, _MOST, _OF_FIELD = 2, 0.3, 8, 3
+"""Records that share a value, share of records with its field, most values, and most values of one field."""
 _TELLING = (
-    "domain category topic topics subject subjects task area theme genre featurelist keyword tag tags group modality "
-    "applicationcategory"
+    "domain category topic topics subject subjects task area theme genre featurelist keyword tag tags "
+    "applicationcategory group"
 ).split()
 """Fields whose values describe the topics of records, the most telling ones first."""
 _NAMES = 5000
 """Names that are looked at for words if no field is telling."""
-_WORD = re.compile(r"[^\W\d_]{5,24}")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{5,24}(?![^\W\d_])")
 _GIVEN: Mapping[str, int] = {"name": 60, "description": _LONGEST}
 """Most characters of a text that the user gave."""
 
@@ -110,18 +111,18 @@ def _values(view: RecordView) -> Iterator[str]:
     found = False
     for field in _TELLING:
         column = view.columns.column(fields[field]) if field in fields else None
-        for value, records in common_values(column, _OF_FIELD)[0] if column is not None else ():
-            if records >= _FEWEST:
-                found = True
-                yield value
+        if column is None or (field == "group" and len(column) == 1):  # the folder of all documents tells nothing
+            continue
+        if len(set(column.records.tolist())) < _LEAST_COVERED * view.size:
+            continue
+        values = [value for value, records in common_values(column, _MOST)[0] if records >= _FEWEST]
+        short = [value for value in values if len(value) <= _VALUE][:_OF_FIELD]
+        found = found or bool(short)
+        yield from short
     column = view.columns.column("name")
     if found or column is None:
         return
-    words = Counter(
-        word
-        for value in range(min(len(column), _NAMES))
-        for word in {word.casefold() for word in _WORD.findall(column.text(value))}
-    )
-    yield from (
-        word for word, records in sorted(words.items(), key=lambda item: (-item[1], item[0])) if records >= _FEWEST
-    )
+    names = (column.text(value) for value in range(min(len(column), _NAMES)))
+    words = Counter(word for name in names for word in {*_WORD.findall(_HUMP.sub(" ", name).casefold())})
+    ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
+    yield from (word for word, records in ranked if records >= _FEWEST)

@@ -34,44 +34,47 @@ _MOST_TOOLS = 100
 def named_tools(view: RecordView, text: str) -> tuple[int, ...]:
     """Return the rows of the visible tools that a text names by `tool` or `server/tool`, in its order and in any case.
 
-    A name that looks like a word has to be quoted, or the whole text.
+    A name that looks like a word, however it is written, has to be quoted, or the whole text.
     """
     rows: dict[int, None] = {}
     column = None
-    for name in dict.fromkeys(_identifiers(text)):
+    for name, is_quoted in islice(dict.fromkeys(_identifiers(text)), _MOST_WORDS):
         if (column := column or view.columns.column(TOOL)) is None:
             return ()
-        rows |= dict.fromkeys(_tools_named(view, name))
+        rows |= dict.fromkeys(_tools_named(view, name, is_quoted=is_quoted))
     return tuple(rows)
 
 
-def _identifiers(text: str) -> Iterator[str]:
-    """Yield the parts of a text that may be names of tools."""
-    tokens = list(islice(_TOKEN.finditer(text[:_LONGEST_TEXT]), _MOST_WORDS))
+def _identifiers(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text that may be names of tools, and whether each is quoted or the whole text."""
+    tokens = list(_TOKEN.finditer(text[:_LONGEST_TEXT]))
     if len(tokens) == 1 or "/" in text:
-        yield text.strip()
+        yield text.strip(), True
     for token in tokens:
         word = token[0].strip(_SIGNS)
         is_quoted = len(word) > 2 and word[0] in _QUOTES and word[-1] in _QUOTES
         if is_quoted or len(tokens) == 1 or _IDENTIFIER.search(word):
-            yield word.strip(_QUOTES).strip()
+            yield word.strip(_QUOTES).strip(), is_quoted or len(tokens) == 1
 
 
-def _tools_named(view: RecordView, name: str) -> list[int]:
+def _tools_named(view: RecordView, name: str, *, is_quoted: bool) -> list[int]:
     """Return the rows of the tools with a name, or with an id, or a server and a name, joined by a slash."""
     for field, value in ((TOOL, name), ("id", name), (TOOL, name.rpartition("/")[2])):
         column = view.columns.column(field)
         near = [] if column is None else column.records_with(value)[:_MOST_TOOLS]
-        if rows := [row for row in near if _is_named(view.generation.records[row], name)]:
+        records = ((row, view.generation.records[row]) for row in near)
+        if rows := [row for row, record in records if _is_named(record, name, is_quoted=is_quoted)]:
             return rows
     return []
 
 
-def _is_named(record: Any, name: str) -> bool:
-    metadata, folded = record["metadata"], name.casefold()
-    tool = str(metadata.get(TOOL)).casefold()
-    names = (tool, f"{metadata.get(SERVER)}/{tool}".casefold(), record["id"].casefold())
-    return is_tool(metadata) and folded in names
+def _is_named(record: Any, name: str, *, is_quoted: bool) -> bool:
+    metadata = record["metadata"]
+    tool = str(metadata.get(TOOL))
+    keys = (tool, f"{metadata.get(SERVER)}/{tool}", str(record["id"]))
+    return is_tool(metadata) and any(
+        key.casefold() == name.casefold() and (is_quoted or _IDENTIFIER.search(key)) for key in keys
+    )
 
 
 def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tuple[int, ...]:

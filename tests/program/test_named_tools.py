@@ -67,6 +67,6 @@ def test_a_name_alone_has_the_tools_of_every_server(name: str, tools: Index) -> 
 
 
 def test_ordinary_words_name_nothing_and_filters_and_exclusions_apply(tools: Index) -> None:
-    assert first(tools, "search the time, please") == []
+    assert first(tools, "search the time, please, with seArch") == []
     assert first(tools, "git_status", filters=["server=other"]) == ["other/git_status"]
     assert first(tools, "git_status [EXCLUDE:other/git_status]") == ["git/git_status"]

@@ -63,7 +63,7 @@ FILES: dict[str, tuple[Any, list[str]]] = {
     "api": ({"openapi": "3.1.0", **API}, ["Pets/getPet", "Pets/PUT /pets/{petId}"]),
     "registry": (
         {"servers": [{"server": {"name": "org/weather", "description": "Forecasts", "websiteUrl": "https://w.org",
-                                 "packages": [{"identifier": "@org/weather"}]}}]}, ["org/weather"]),
+                                 "packages": [{"identifier": "@org/weather"}]}}] * 2}, ["org/weather"]),
     "products": ([{"name": "Saw", "description": "Cuts wood", "parameters": "5 kg"},
                   {"name": "Pump", "description": "Moves water", "parameters": {"litres": 3}}], ["Saw", "Pump"]),
 }  # fmt: skip

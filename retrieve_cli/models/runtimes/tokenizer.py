@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FEW = 8
 """Texts that are worth no loading of the library."""
-_UNKNOWN = ("[UNK]", "<unk>")
+_UNKNOWN, _BLANKS = ("[UNK]", "<unk>"), 16
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -91,13 +91,14 @@ class ModelTokenizer:
         return len(self._plain([text])[0].ids)
 
     def most(self, text: str) -> int:
-        """Return the number of tokens of a text, each unknown one as the bytes of its characters: a model with another
-        vocabulary has no more of them than that."""
+        """Return the number of tokens of a text, each unknown one as the bytes of its characters, of which a model with
+        another vocabulary makes no more tokens; and at least one for 16 characters, as blanks are not counted here."""
         text = readable(text)
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         unknown = {self.entries.get(name) for name in _UNKNOWN}
         pairs = zip(encoding.ids, encoding.offsets, strict=True)
-        return sum(len(text[slice(*places)].encode()) if token in unknown else 1 for token, places in pairs)
+        tokens = sum(len(text[slice(*places)].encode()) if token in unknown else 1 for token, places in pairs)
+        return max(tokens, len(text) // _BLANKS)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """`count` of each text, counted side by side."""

@@ -31,7 +31,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.compare import digest_of, digests_of
 from retrieve_cli.operations import views
 from retrieve_cli.operations.doctor.remote_checks import engine, web
-from retrieve_cli.operations.doctor.subject import Check, NoFolder, Subject, fail, ok, shell, warn
+from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, shell, warn
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import RECORDS, open_generation
@@ -51,11 +51,7 @@ def _configuration(subject: Subject) -> Check:
 
 
 def _artifacts(subject: Subject) -> Check:
-    path = subject.artifacts
-    try:
-        store = subject.store
-    except NoFolder as error:
-        return fail(error.message, error.hint)
+    path, store = subject.artifacts, subject.store
     if not path.is_dir():
         return fail(f"there is no folder {path}", subject.build())
     if not os.access(path, os.R_OK | os.X_OK):
@@ -367,10 +363,15 @@ def examine(
     settings: Settings | None = None,
     names: Iterable[str] = (),
 ) -> list[Check]:
-    """Return the findings of the named checks, or of all."""
+    """Return the findings of the named checks, or of all; of two if no others can be made."""
     subject = Subject(artifacts, config, settings)
     table = _table(subject.settings.engines.in_use)
-    findings = (_run(subject, name, table[name]) for name in names or table)
+    chosen = list(names or table)
+    try:
+        subject.store.live()
+    except UsageError:  # not a folder, or one with links without agreement: no other check can be made
+        chosen = ["config", "artifacts"]
+    findings = (_run(subject, name, table[name]) for name in chosen)
     return [finding for finding in findings if finding is not None]
 
 
@@ -379,8 +380,6 @@ def _run(subject: Subject, name: str, look: _Look) -> Check | None:
     try:
         result = look(subject)
         findings = [result] if isinstance(result, Check) else list(result or ())
-    except NoFolder as error:
-        return Check(name, "warn", f"skipped: {error.message}", error.hint)
     except RetrieveError as error:
         return Check(name, "fail", error.message, error.hint)
     except OSError as error:

@@ -14,7 +14,7 @@ from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import ModelCard
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest import sync
 from retrieve_cli.ingest.source_checks import current_manifest
 from retrieve_cli.storage.manifest import Manifest
@@ -31,10 +31,6 @@ class Check(NamedTuple):
 
 
 ok, warn, fail = (partial(Check, "", status) for status in ("ok", "warn", "fail"))
-
-
-class NoFolder(UsageError):
-    """The path cannot be a folder of artifacts, or has links that the user did not agree to."""
 
 
 class Subject:
@@ -54,11 +50,8 @@ class Subject:
 
     @cached_property
     def store(self) -> Store:
-        """Raises: NoFolder."""
-        try:
-            return own_store(self.artifacts)
-        except UsageError as error:
-            raise NoFolder(error.message, hint=error.hint) from error
+        """Raises: UsageError: the path is not a folder, or has links without your agreement."""
+        return own_store(self.artifacts)
 
     @cached_property
     def manifest(self) -> Manifest | None:

@@ -59,7 +59,7 @@ def create(store: Store, target: Path, *, generation: str | None = None, force: 
     Raises:
         IndexMissing, IndexCorrupt: the generation does not exist, or it is damaged.
         UsageError: the place has something else.
-        RetrieveError: it cannot be written.
+        OSError: it cannot be written.
     """
     folder, manifest, hold = store.open(generation)
     with TemporaryDirectory() as scratch:
@@ -135,7 +135,7 @@ def remove_old(created: Created, keep: int) -> Created:
 
     The given one stays. Only files with a name and a header as `create` writes them count.
 
-    Raises: RetrieveError: one cannot be deleted.
+    Raises: OSError: one cannot be deleted.
     """
     others: list[tuple[str, Path]] = []
     for path in created.path.parent.iterdir():
@@ -146,11 +146,7 @@ def remove_old(created: Created, keep: int) -> Created:
                     others.append((header.created, path))
     old = [path for _, path in sorted(others, reverse=True)[keep - 1 :]]
     for path in old:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            hint = "fix the permissions of the folder, or delete it by hand"
-            raise RetrieveError(f"cannot delete {path}: {error.strerror}", hint=hint) from error
+        path.unlink(missing_ok=True)
     return replace(created, removed=tuple(str(path) for path in reversed(old)))
 
 
@@ -175,7 +171,7 @@ def _in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     Raises:
         UsageError: the path exists already, or its folder does not.
         Locked: another process writes a snapshot there.
-        RetrieveError: it cannot be written.
+        OSError: it cannot be written.
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
@@ -185,21 +181,17 @@ def _in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     if path.exists() and not force:
         raise UsageError(f"{path} exists already", hint="--force replaces it; or name another file")
     unfinished = path.with_name(_UNFINISHED)
-    try:
-        descriptor = lock.take(unfinished)
-        if descriptor is None:
-            raise Locked(f"another process writes a snapshot into {path.parent}", hint="wait for it")
-        with os.fdopen(descriptor, "wb") as file:
-            try:
-                file.truncate(0)
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                unfinished.replace(path)
-            except BaseException:
-                unfinished.unlink(missing_ok=True)
-                raise
-        durable.sync(path.parent)
-    except OSError as error:
-        hint = "free disk space, fix the permissions, or name another folder"
-        raise RetrieveError(f"cannot write {path}: {error.strerror}", hint=hint) from error
+    descriptor = lock.take(unfinished)
+    if descriptor is None:
+        raise Locked(f"another process writes a snapshot into {path.parent}", hint="wait for it")
+    with os.fdopen(descriptor, "wb") as file:
+        try:
+            file.truncate(0)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    durable.sync(path.parent)

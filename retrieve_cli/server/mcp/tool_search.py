@@ -32,8 +32,8 @@ _MOST_NAMED = 20
 """Most tools that are results because the task names them, if the limit is less."""
 _WIDEST = 240
 """Most characters of a key, a description and arguments."""
-_NAME, _LETTERS = 24, 4
-"""Characters of a key that is too long for an answer, and of a token on average."""
+_NAME, _LETTERS, _MOST_LETTERS = 24, 4, 16
+"""Characters of a key that is too long for an answer, of a token on average, and the most of one."""
 _APPROVALS: Mapping[str, str] = {
     "changed": "Its definition has changed since the user approved it; `retrieve trust` shows the difference.",
     "new": "The user has not approved it yet; `retrieve trust` shows it.",
@@ -130,7 +130,7 @@ def _fitted(tools: Sequence[_Tool], page: _Page, *, most: int, count: Count) -> 
         return [{name: _line(text, rooms.get(name, _WIDEST)) for name, text in tool.items()} for tool in tools[:number]]
 
     def fits(number: int, room: int, names: int) -> bool:
-        return _tokens(page(cut(number, room, names)), count) <= most
+        return _fit(page(cut(number, room, names)), count, most)
 
     names = next((names for names in (_WIDEST, _NAME) if fits(1, 1, names)), None)
     if not tools or names is None:
@@ -144,8 +144,10 @@ def _last(most: int, fits: Callable[[int], bool]) -> int:
     return bisect_left(range(1, most + 1), x=True, key=lambda number: not fits(number))
 
 
-def _tokens(page: tuple[dict[str, Json], str], count: Count) -> int:
-    return max(count(page[1]), count(compact_json(page[0])))
+def _fit(page: tuple[dict[str, Json], str], count: Count, most: int) -> bool:
+    """Return True if both channels fit. A text that is far too long is not counted: it may have megabytes."""
+    texts = (page[1], compact_json(page[0]))
+    return all(len(text) <= most * _MOST_LETTERS and count(text) <= most for text in texts)
 
 
 def describe_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
@@ -180,8 +182,8 @@ def describe_tool(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | N
         return structured, "\n".join(filter(None, lines))
 
     number = None
-    if _tokens(page(), count) > most:
-        number = _last(len(_properties(definition)) + 1, lambda number: _tokens(page(number - 1), count) <= most) - 1
+    if not _fit(page(), count, most):
+        number = _last(len(_properties(definition)) + 1, lambda number: _fit(page(number - 1), count, most)) - 1
     if number == -1:
         raise UsageError("nothing of the definition fits", hint="raise max_tokens")
     structured, text = page(number)
@@ -228,7 +230,7 @@ def list_servers(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
         lines += [f"next_cursor: {following}"] if following else []
         return {"total": len(servers), "tools": total, "servers": rows, **more}, "\n".join(lines)
 
-    shown = _last(len(rest), lambda number: _tokens(page(number), count) <= most)
+    shown = _last(len(rest), lambda number: _fit(page(number), count, most))
     structured, text = page(shown) if shown else page(min(len(rest), 1), 1)
     return ToolOutcome(structured, text, f"{len(structured['servers'])} servers in structuredContent")
 

@@ -102,12 +102,12 @@ def _registered(document: Mapping[str, Json]) -> list[dict[str, Json] | str] | N
     entries = [_object(_object(entry).get("server")) or _object(entry) for entry in servers]
     if not all(isinstance(entry.get("name"), str) and _PUBLISHED & entry.keys() for entry in entries):
         return None
-    return [_server_item(entry) for entry in entries]
+    versions = {entry["name"]: entry for entry in entries}  # of a server with several versions, the last
+    return [_server_item(entry) for entry in versions.values()]
 
 
 def _server_item(entry: Mapping[str, Json]) -> dict[str, Json]:
-    packages = entry.get("packages")
-    named = [first(strings(_object(one).get("identifier")) or strings(one)) for one in packages or ()]
+    packages = (_object(one).get("identifier") for one in _list(entry.get("packages")))
     urls = (first(strings(_object(entry.get("repository")).get("url"))), first(strings(entry.get("websiteUrl"))))
     item = {
         "id": entry["name"],
@@ -115,7 +115,7 @@ def _server_item(entry: Mapping[str, Json]) -> dict[str, Json]:
         "description": entry.get("description"),
         "url": next(filter(None, urls), ""),
         "version": entry.get("version"),
-        "keywords": list(filter(None, named)) if isinstance(packages, list) else [],
+        "keywords": strings(list(packages)),
     }
     return {key: value for key, value in item.items() if value}
 
@@ -157,7 +157,7 @@ def _inputs(operation: Mapping[str, Json], shared: Mapping[str, Json], document:
     bodies = [_object(content).get("schema") for content in list(_object(body.get("content")).values())[:1]]
     bodies += [part.get("schema") for part in parameters if part.get("in") == "body"]
     properties = {
-        str(part.get("name")): {**_object(part.get("schema")), "description": part.get("description")}
+        str(part.get("name")): {**_object(part.get("schema")), **part}
         for part in parameters
         if part.get("in") != "body"
     }

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.tools import ToolServer
@@ -107,10 +107,10 @@ def typed_server(*, command: str = "", url: str = "", name: str = "", folder: Pa
     """
     form = partial(_form, client=_Client("claude", folder))
     try:
-        words = shlex.split(command)
+        words = tuple(map(form, shlex.split(command)))
     except ValueError as error:
         raise UsageError(f"cannot read the command {quoted(command)}: {error}", hint="check its quotes") from error
-    return ToolServer(name, tuple(map(form, words)), folder=_escaped(str(folder.absolute())), url=form(url))
+    return ToolServer(name, words, folder=_escaped(str(folder.absolute())), url=form(url))
 
 
 def resolved(server: ToolServer) -> tuple[ToolServer, list[Secret]]:
@@ -218,7 +218,7 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
     if bool(command) == bool(url) or not isinstance(command or url, str):
         raise ValueError("it needs either `command` or `url`")
     only, without = (tuple(_texts(entry.get(key) or entry.get(other))) for key, other in _FILTERS)
-    about = str(entry.get("description") or "")
+    own: dict[str, Any] = {"description": str(entry.get("description") or ""), "only": only, "without": without}
     if url:
         is_old = client.name == "gemini" and not kind and not entry.get("httpUrl")
         headers = {
@@ -228,16 +228,14 @@ def _read_server(name: str, entry: Mapping[str, Json], client: _Client) -> ToolS
         if token := entry.get("bearer_token_env_var"):
             headers["Authorization"] = f"Bearer ${{{token}}}"
         way: Literal["sse", "http"] = "sse" if is_old or kind == "sse" else "http"
-        return ToolServer(
-            name, url=form(url), headers=headers, transport=way, description=about, only=only, without=without
-        )
+        return ToolServer(name, url=form(url), headers=headers, transport=way, **own)
     names = [each.get("name") if isinstance(each, dict) else each for each in _list(entry.get("env_vars"))]
     environment = {str(each): f"${{{each}}}" for each in names}
     environment |= _env_file(entry["envFile"], client) if entry.get("envFile") else {}
     environment |= {key: form(value) for key, value in _values(entry, "env")}
     folder = str(Path(_escaped(str(client.workspace))) / form(entry.get("cwd") or ""))
     words = (form(command), *map(form, _list(entry.get("args"))))
-    return ToolServer(name, words, environment, folder, description=about, only=only, without=without)
+    return ToolServer(name, words, environment, folder, **own)
 
 
 def _values(entry: Mapping[str, Json], *keys: str) -> Iterator[tuple[str, Json]]:
@@ -253,10 +251,8 @@ def _env_file(name: Json, client: _Client) -> dict[str, str]:
     except OSError:
         raise ValueError(f"its envFile {quoted(str(path))} cannot be read") from None
     pairs = [line.strip().removeprefix("export ").partition("=") for line in text.splitlines()]
-    values = {key.strip(): value.strip() for key, sign, value in pairs if sign and not key.startswith("#")}
-    return {
-        key: _escaped(value.strip(value[:1]) if value[:1] in ("'", '"') else value) for key, value in values.items()
-    }
+    texts = {key.strip(): value.strip() for key, sign, value in pairs if sign and not key.startswith("#")}
+    return {key: _escaped(text.strip(text[:1]) if text[:1] in ("'", '"') else text) for key, text in texts.items()}
 
 
 def _form(text: Json, client: _Client) -> str:
