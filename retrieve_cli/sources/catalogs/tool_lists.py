@@ -79,9 +79,10 @@ def _lists(value: Mapping[str, Json], server: str, about: str, levels: int) -> I
     for key, part in inner.items() if levels else ():
         if key in own:
             continue
-        is_server = key not in _ENVELOPES and "tools" in _object(part)
-        if isinstance(part, dict):
-            yield from _lists(part, key if is_server else server, about, levels - 1)
+        if key not in _ENVELOPES and "tools" in _object(part):  # the key is the server, and its name a title
+            yield from _lists(part, key, ": ".join(filter(None, (server, about))), levels - 1)
+        elif isinstance(part, dict):
+            yield from _lists(part, server, about, levels - 1)
         for one in _list(part):
             if isinstance(one, dict):
                 yield from _lists(one, "", "", levels - 1)
