@@ -292,8 +292,8 @@ def offer_of(live: LiveIndex, tenant: str | None) -> tools.Offer:
     except RetrieveError:
         return tools.Offer()
     title = f"{about.name}: " if about.name else ""
-    phrases = [f"Search {title}{about.given or made}" if made else "" for made in (about.records, about.tools)]
-    return tools.Offer(*phrases, name=about.name)
+    records, found = (f"Search {title}{about.given or made}" if made else "" for made in (about.records, about.tools))
+    return tools.Offer(records, found, about.name)
 
 
 def instructions(live: LiveIndex, tenant: str | None, *, web: bool = False) -> str:
