@@ -299,8 +299,3 @@ def _field(view: RecordView, column: Column, examples: int) -> FieldValues:
     numbers = column.numbers
     least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
     return FieldValues(column.name, records, values, others, least, most, kind, records / view.size)
-
-
-def records_of(index: Index, tenant: str | None) -> int:
-    """Return the number of records that a caller has."""
-    return of_tenant_or_none(index.opened.generation, tenant).size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -97,13 +98,16 @@ def _pass_on(settings: Settings, flags: Mapping[str, object]) -> None:
 @contextmanager
 def _classes_on_demand() -> Iterator[None]:
     """Import the SDK without the validators of its 550 classes, of which a session uses a few dozen: pydantic makes
-    them at their first use. They are a third of the time to the first answer."""
+    them at their first use. They, and looking for garbage meanwhile, are a third of the time to the
+    first answer."""
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True
+    gc.disable()
     try:
         yield
     finally:
+        gc.enable()
         del BaseModel.model_config["defer_build"]
 
 

@@ -34,7 +34,8 @@ def trust(
     named = of_servers(SourceSetting("mcp", path=file) for file in files) if files else _of_folder(shared)
     found = [each for each in named if each.reaches]
     new = [each for each in found if not each.agreed]
-    tools = [] if revoke else unapproved_tools(shared.store)
+    # An index that the user did not agree to is not opened: its tools are shown the next time.
+    tools = [] if revoke or new else unapproved_tools(shared.store)
     if shared.format != "json" and not revoke:
         show(new)
         show_tools(tools)

@@ -34,51 +34,44 @@ _GIVEN: Mapping[str, int] = {"name": 60, "description": _LONGEST}
 """Most characters of a text that the user gave."""
 
 
-class Made(NamedTuple):
-    """Contents of an index, in phrases: `258 tools of 12 servers: git, time`; empty without such records."""
-
-    records: str
-    tools: str
-
-    def __str__(self) -> str:
-        return "; ".join(filter(None, self))
-
-
 class About(NamedTuple):
-    """Name and description of an index."""
+    """Name and description of an index: as the user gave them, empty if not; and its contents in phrases."""
 
     name: str
-    """The name that the user gave; may be empty."""
     given: str
-    """The description that the user gave; may be empty."""
-    made: Made
+    records: str
+    tools: str
+    """`258 tools of 12 servers: git, time`; empty without any, as `records` is."""
+
+    @property
+    def contents(self) -> str:
+        """Both phrases."""
+        return "; ".join(filter(None, (self.records, self.tools)))
 
     @property
     def description(self) -> str:
-        """The description that was given, or else the one that is made from its contents."""
-        return self.given or str(self.made)
+        """The description that was given, or else the contents."""
+        return self.given or self.contents
 
 
 def about_of(generation: Generation, tenant: str | None) -> About:
     """Return the name and description of an index for a caller; without a tenant, they are made once."""
     noted = generation.manifest.built.get("about", {})
     name, given = (printable(shortened(str(noted.get(key, "")), most)) for key, most in _GIVEN.items())
-    return About(name, given, generation.once(_made) if tenant is None else _made(generation, tenant))
+    return About(name, given, *(generation.once(_phrases) if tenant is None else _phrases(generation, tenant)))
 
 
-def _made(generation: Generation, tenant: str | None = None) -> Made:
+def _phrases(generation: Generation, tenant: str | None = None) -> tuple[str, str]:
+    """Return phrases on the records and on the tools of a caller."""
     tools = ToolRecords(generation, tenant)
-    number = int(tools.rows.sum())
-    found = ""
+    number, found = int(tools.rows.sum()), ""
     if number:
         servers = sorted(tools.servers(), key=lambda server: -server["tools"])
         named = [server["name"] for server in servers if server["name"]]
         of = f" of {count(len(named), 'server')}" if named else ""
         found = _phrase(f"{count(number, 'tool')}{of}", iter(named))
     others = tools.view.without(tools.rows) if number else tools.view
-    if not others.size and number:
-        return Made("", found)
-    return Made(_phrase(_size(others, tenant), _values(others)), found)
+    return _phrase(_size(others, tenant), _values(others)) if others.size or not number else "", found
 
 
 def _phrase(size: str, values: Iterator[str]) -> str:

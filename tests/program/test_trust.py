@@ -40,6 +40,7 @@ PLAIN = set(
     "facets.model llm.model pgvector.schema qdrant.collection opensearch.index "
     "encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
+    "about.name about.description search.min_score "
     "catalog.fields catalog.sheet catalog.split boost.factors recency.field chunking.rules docs.include "
     "docs.exclude bm25.languages synonyms.rules".split()
 )

@@ -292,8 +292,8 @@ def offer_of(live: LiveIndex, tenant: str | None) -> tools.Offer:
     except RetrieveError:
         return tools.Offer()
     title = f"{about.name}: " if about.name else ""
-    phrases = [f"Search {title}{about.given or made}" if made else "" for made in about.made]
-    return tools.Offer(*phrases, name=about.name)
+    records, found = (f"Search {title}{about.given or made}" if made else "" for made in (about.records, about.tools))
+    return tools.Offer(records, found, about.name)
 
 
 def instructions(live: LiveIndex, tenant: str | None, *, web: bool = False) -> str:
@@ -317,4 +317,4 @@ def instructions(live: LiveIndex, tenant: str | None, *, web: bool = False) -> s
     filters = "; ".join(described[:_FIELDS])
     filtering = f'Filters, as ["field=value"] or ["number>=3"]: {filters}. `list_fields` has more.\n' if filters else ""
     given = ": ".join(filter(None, (about.name, about.given)))
-    return f"{f'{given}. ' if given else ''}This index has {about.made}. {use}\n{filtering}{beyond}{DATA}"
+    return f"{f'{given}. ' if given else ''}This index has {about.contents}. {use}\n{filtering}{beyond}{DATA}"

@@ -71,12 +71,16 @@ class ToolFetcher:
                 found[name] = self._stale(name, answer, last.get(name, []))
         if answers and not any(isinstance(answer, ToolListing) or last for answer in answers):
             raise SourceFailed("; ".join(self._failures), hint="fix that, and run this again")
+        notes = list(self._notes)
         for name, items in found.items():
             definitions = {item[TOOL]: item[DEFINITION] for item in items}
             marks = self._approvals(name, definitions) if items else {}
             found[name] = [item | ({APPROVAL: marks[item[TOOL]]} if item[TOOL] in marks else {}) for item in items]
+            if marks:
+                number = counted(len(marks), "tool")
+                notes.append(f"{shortened(name)}: {number} new or changed since you agreed: retrieve trust")
         publish(target, (orjson.dumps(item) + b"\n" for name in sorted(found) for item in found[name]))
-        return Fetched(self._failures, self._notes)
+        return Fetched(self._failures, notes)
 
     def _items(self, server: ToolServer, name: str, listing: ToolListing) -> Iterator[dict[str, Json]]:
         for definition in listing.tools:
