@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
 
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
+from retrieve_cli.contracts import Fetched, Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.contracts.tools import is_tool
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
@@ -112,8 +112,9 @@ class CatalogSource:
                 f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line"
             )
 
-    def fetch(self) -> None:
+    def fetch(self) -> Fetched | None:
         """Do nothing: the file is local."""
+        return None
 
     def stamp(self) -> list[int]:
         """Return size and times of the file. Raises: UsageError if it cannot be read."""
