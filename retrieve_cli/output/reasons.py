@@ -48,7 +48,7 @@ def reasons(result: Result, *, rank: int) -> list[Reason]:
         listed.append(Reason(f"topped up: {hit.topped_up}", "hint"))
     if result.freshness != "fresh":
         listed.append(Reason(f"{result.freshness} since the build", "alert"))
-    if marks := tool_marks(result.record["metadata"]):
+    if marks := tool_marks(result.record.get("metadata", {})):
         listed.append(Reason(marks, "alert"))
     return listed
 

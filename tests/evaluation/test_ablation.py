@@ -65,7 +65,7 @@ def test_without_field_weights_is_what_a_build_with_equal_weights_finds(
     catalog: Path, retrieve: Program, tmp_path: Path
 ) -> None:
     config = tmp_path / "equal.yaml"
-    config.write_text("catalog: {fields: {name: 1}}")
+    config.write_text("catalog: {fields: {name: 1, tool_arguments: 1}}")
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("build", "--catalog", catalog, "--artifacts", "equal", "--config", config).code == 0
     weighted, equal = (Opened.of(Store(Path(name)), Settings()) for name in ("artifacts", "equal"))

@@ -28,8 +28,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenVerifier:
 def test_a_token_of_the_issuer_names_its_caller(tokens: TokenVerifier, kind: str, kid: str) -> None:
     token = tokens.verify(signed(kind, headers={"kid": kid}, scope="search web openid"))
     assert token is not None
-    assert token.caller[:3] == (None, {"search", "web"}, "alice")
-    assert token.rate is None
+    assert token[:3] == (None, {"search", "web"}, "alice")
 
 
 def test_a_token_without_a_key_id_fits_the_only_key_of_its_algorithm(tokens: TokenVerifier, tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_claims_name_tenant_and_scopes(tmp_path: Path) -> None:
         return tokens.verify(_encoded_claims(**named))
 
     token = verified(tenant="acme", roles=["search", "documents:write", "root"])
-    assert token.caller[:3] == ("acme", {"search", "documents:write"}, "alice")
+    assert token[:3] == ("acme", {"search", "documents:write"}, "alice")
     assert token.account == verified(tenant="acme", roles="web").account
     assert token.account != verified(tenant="globex").account
     for tenant in (None, "", " ", 7, ["acme"], {"a": 1}, "a\nb", "x" * 300):
