@@ -15,6 +15,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.canonical import is_date
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.contracts.terms.tenants import KEYS
+from retrieve_cli.contracts.tools import DIGEST
 from retrieve_cli.errors import BadDocument, NotFound, UsageError, printable, quoted
 from retrieve_cli.output.plain_text import significant
 from retrieve_cli.search import pictures
@@ -283,7 +284,11 @@ def fields_of(
                 columns.counts(name)  # raises for an unknown field, with the nearest one
             found = [columns.column(name) for name in names]
             return [_field(view, column, examples) for column in found if column is not None]
-        known = [column for name in columns.fields if name not in KEYS and (column := columns.column(name)) is not None]
+        known = [
+            column
+            for name in columns.fields
+            if name not in (*KEYS, DIGEST) and (column := columns.column(name)) is not None
+        ]
         fields = (_field(view, column, examples) for column in known)
         return sorted(fields, key=lambda field: (-field.records, field.field))
 

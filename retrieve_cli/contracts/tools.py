@@ -54,6 +54,11 @@ def fields_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
     return {key: value for key, value in metadata.items() if key not in _NO_FIELDS}
 
 
+def columns_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return metadata that records are filtered by: the digest marks a tool, as no column of another catalog does."""
+    return {**fields_in(metadata), DIGEST: metadata.get(DIGEST)} if is_tool(metadata) else metadata
+
+
 def is_tool(metadata: Mapping[str, Json]) -> bool:
     """Return True if metadata belong to the record of a tool."""
     return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata

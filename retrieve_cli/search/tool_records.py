@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.tools import ABOUT_SERVER, APPROVAL, SERVER, STALE, TOOL, is_tool
+from retrieve_cli.contracts.tools import ABOUT_SERVER, APPROVAL, DIGEST, SERVER, STALE, TOOL
 from retrieve_cli.errors import NotFound, UsageError, printable, quoted, shortened
 from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.untrusted.nearest import nearest
@@ -33,8 +33,7 @@ class ToolRecords:
     @cached_property
     def rows(self) -> Mask:
         """(records,) bool: the tools."""
-        tools = self.generation.once(_tools)
-        return tools if self.view.rows is None else tools & self.view.rows
+        return self._with(DIGEST)
 
     def find(self, key: str) -> list[int]:
         """Return the rows of the tools that a key names: by id, else by name, which several servers may have.
@@ -93,16 +92,6 @@ class ToolRecords:
     def _values(self, field: str) -> list[str]:
         column = self.view.columns.column(field)
         return [] if column is None else list(dict.fromkeys(column.text(value) for value in range(len(column))))
-
-
-def _tools(generation: Generation) -> Mask:
-    """Return the tools among the records: a column of that name may be of another catalog, so its records are read."""
-    rows = np.zeros(len(generation.records), np.bool_)
-    column = of_tenant_or_none(generation, None).columns.column(TOOL)
-    if column is not None and column.name == TOOL:
-        named = np.unique(column.records)
-        rows[[row for row in named.tolist() if is_tool(generation.records[row]["metadata"])]] = True
-    return rows
 
 
 def _listed(names: list[str]) -> str:

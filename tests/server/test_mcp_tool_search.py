@@ -306,3 +306,13 @@ def test_a_tenant_is_told_nothing_of_the_tools_of_others(tmp_path: Path) -> None
     assert "1 tool of 1 server: git" in text
     assert "hidden" not in text
     assert "secret" not in text.replace("secret other", "")
+
+
+def test_records_of_a_catalog_with_a_column_of_that_name_are_no_tools(tmp_path: Path) -> None:
+    records = [{"id": name, "name": name, "description": "hit a nail", "tool": "hammer"} for name in ("a", "b")]
+    artifacts = built(tmp_path, [*records, _item("hit", "Hits a nail", "box")])
+    answer = called(artifacts, "search_tools", {"task": "hit a nail"})
+    assert [tool["key"] for tool in answer.structured_content["tools"]] == ["box/hit"]
+    assert text_of(called(artifacts, "list_servers", {})).startswith("1 of 1 server, 1 tool in all")
+    assert called(artifacts, "describe_tool", {"key": "a"}).is_error
+    assert "definition_digest" not in text_of(called(artifacts, "list_fields", {}))

@@ -116,7 +116,9 @@ def test_a_definition_is_kept_and_is_no_column(retrieve: Program) -> None:
         "tool_arguments": "repo path: Where the files are", "tool_server": "git: All of git",
     }  # fmt: skip
     fields = retrieve("inspect", "status", "--json").json["filters"]["fields"]
-    assert set(fields) == {"id", "kind", "name", "path", "readOnlyHint", "server", "source", "tool"}
+    assert set(fields) == {
+        "definition_digest", "id", "kind", "name", "path", "readOnlyHint", "server", "source", "tool",
+    }  # fmt: skip
     reasons = [json.loads(line)["reason"] for line in Path("artifacts/quarantine.jsonl").read_text().splitlines()]
     assert any("git/gitStatus" in reason for reason in reasons)
     assert any("a tool of git has no name" in reason for reason in reasons)

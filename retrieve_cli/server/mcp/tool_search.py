@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, TOOL, tool_marks
+from retrieve_cli.contracts.terms.figures import count as counted
+from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, DIGEST, SERVER, TOOL, is_tool, tool_marks
 from retrieve_cli.errors import RetrieveError, UsageError, escaped_json, printable, quoted, shortened
 from retrieve_cli.output.compact import Count
 from retrieve_cli.output.places import fence_of
@@ -67,7 +68,7 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
         named = [row for row in named_tools(tools.view, values.get("task", "")) if rows[row] and row not in excluded]
     limit = max(limit, min(len(named), _MOST_NAMED))
     most = read_budget(values.pop("max_tokens", None), default=max(_RESULTS, limit) * _EACH)
-    filters = [] if tools.view.size == int(tools.rows.sum()) else [f"{TOOL}=*"]
+    filters = [] if tools.view.size == int(tools.rows.sum()) else [f"{DIGEST}=*"]
     filters += [str(Condition(SERVER, "=", (values["server"],)))] if "server" in values else []
     filters += [str(Condition("id", "=", (name,), negated=True)) for name in ids]
     request = {"query": values.get("task", ""), "limit": limit, "filters": filters or None, "like": like or None}
@@ -75,11 +76,11 @@ def search_tools(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
     (answer,) = live.answer([asked._replace(generation=index.generation)])
     if isinstance(answer, RetrieveError):
         raise answer
-    found = [_tool(result.record) for result in answer.results]
+    found = [_tool(result.record) for result in answer.results if is_tool(result.record["metadata"])]
     notices = [printable(shortened(notice)) for notice in answer.notices[:1]]
 
     def page(shown: Sequence[_Tool]) -> tuple[dict[str, Json], str]:
-        first = f"{len(shown)} of {total:,} tool{'' if total == 1 else 's'}"
+        first = f"{len(shown)} of {counted(total, 'tool')}"
         structured = {"total": total, "tools": list(shown)}
         more = {"notices": notices} if notices else {}
         return {**structured, **more}, "\n".join([first, *notices, *_lines(shown)])
@@ -226,7 +227,8 @@ def list_servers(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | No
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(servers) else None
         rows = [_server(row, room) for row in rest[:number]]
         more = {"next_cursor": following} if following else {}
-        lines = [f"{number} of {len(servers):,} servers, {total:,} tools in all", *map(_server_line, rows)]
+        sizes = f"{counted(len(servers), 'server')}, {counted(total, 'tool')} in all"
+        lines = [f"{number} of {sizes}", *map(_server_line, rows)]
         lines += [f"next_cursor: {following}"] if following else []
         return {"total": len(servers), "tools": total, "servers": rows, **more}, "\n".join(lines)
 
@@ -241,5 +243,5 @@ def _server(row: Mapping[str, Json], room: int) -> dict[str, Json]:
 
 
 def _server_line(row: Mapping[str, Json]) -> str:
-    tools = f"{row['name']}: {row['tools']} tool{'' if row['tools'] == 1 else 's'}"
+    tools = f"{row['name']}: {counted(row['tools'], 'tool')}"
     return f"{_head(tools, row)}{_after(' - ', row)}"

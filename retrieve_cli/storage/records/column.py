@@ -29,7 +29,7 @@ from retrieve_cli.contracts.canonical import (
     range_of,
 )
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT
-from retrieve_cli.contracts.tools import fields_in
+from retrieve_cli.contracts.tools import columns_in
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -300,7 +300,7 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     limited = [("license", row["metadata"].get("licenses") or row["license"]), ("group", row["group"])]
     limited += [("keyword", row["keywords"])]
     limited += [(name, supporting.get(key)) for name, key in _SUPPORTING.items()]
-    metadata = list(_leaves(fields_in(row["metadata"]), "", DEEPEST))
+    metadata = list(_leaves(columns_in(row["metadata"]), "", DEEPEST))
     omitted |= dict.fromkeys(name[:LONGEST_NAME] for name, _ in metadata[MOST_FIELDS : 2 * MOST_FIELDS])
     for name, value in (*limited, *metadata[:MOST_FIELDS]):
         texts, complete = _texts(value)
