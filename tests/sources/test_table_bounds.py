@@ -92,7 +92,14 @@ def test_a_small_file_with_too_much_in_it_is_an_error_that_names_the_key(bomb: s
 
 
 def test_every_kind_of_table_has_a_bound() -> None:
-    assert {bomb.split()[0] for bomb in BOMBS} == set(get_args(TableKind))
+    assert {bomb.split()[0] for bomb in BOMBS} | {"api"} == set(get_args(TableKind))
+
+
+def test_an_api_in_yaml_has_bounds_of_its_values_and_its_depth(retrieve: Program) -> None:
+    aliases = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    for body in (f"a0: &a0 [1, 2]\n{aliases}", f"a: {'[' * 500}{']' * 500}\n"):
+        Path("api.yaml").write_text(f"openapi: 3.1.0\ninfo: {{title: A}}\npaths: {{}}\n{body}")
+        assert "api.yaml cannot be read" in fails(retrieve("build", "api.yaml"), 2, "save it as JSON").err
 
 
 def test_the_key_raises_every_bound(retrieve: Program) -> None:

@@ -334,7 +334,7 @@ def _run(ask: Callable[[], Awaitable[T]]) -> T:
 
     import anyio
 
-    for name in ("mcp.client", "mcp.shared", "client", "httpx2"):  # they log what servers send, and addresses
+    for name in ("mcp", "client", "httpx2"):  # they log what servers send, and addresses
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         asyncio.get_running_loop()
