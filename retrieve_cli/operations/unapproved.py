@@ -9,7 +9,7 @@ from retrieve_cli.assemble import approvals
 from retrieve_cli.assemble.approvals import is_changed
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.tools import APPROVAL, DEFINITION, SERVER, TOOL, is_tool
-from retrieve_cli.errors import IndexMissing
+from retrieve_cli.errors import IndexCorrupt, IndexMissing
 from retrieve_cli.search.access import of_tenant_or_none
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.generation import open_generation
@@ -37,7 +37,7 @@ class UnapprovedTool(NamedTuple):
 
 
 def unapproved_tools(store: Store) -> list[UnapprovedTool]:
-    """Return the marked tools that the user did not approve since, in the order of the index; none without an index."""
+    """Return the marked tools that the user did not approve since, in the order of the index; none without a sound index."""
     try:
         with open_generation(store) as generation:
             view = of_tenant_or_none(generation, None)
@@ -48,7 +48,7 @@ def unapproved_tools(store: Store) -> list[UnapprovedTool]:
             records = [generation.records[row] for row in rows]
             tools = [_tool(record, generation.manifest) for record in records if is_tool(record["metadata"])]
             return [tool for tool in tools if not tool.before or is_changed(tool.before, tool.definition)]
-    except IndexMissing:
+    except (IndexMissing, IndexCorrupt):  # no tool of it can be called: the next build marks them again
         return []
 
 
