@@ -37,7 +37,7 @@ class UnapprovedTool(NamedTuple):
 
 
 def unapproved_tools(store: Store) -> list[UnapprovedTool]:
-    """Return the marked tools that the user did not approve since, in the order of the index; none without a sound index."""
+    """Return the marked tools that the user did not approve since, in the order of the index; none without one."""
     try:
         with open_generation(store) as generation:
             view = of_tenant_or_none(generation, None)
