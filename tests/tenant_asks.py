@@ -73,18 +73,6 @@ def rag(body: Body) -> Ask:
     return post("/api/v1/rag/retrieve", taken if "doc_ids" not in body else {**taken, "docIds": body["doc_ids"]})
 
 
-def vector_store(body: Body) -> Ask:
-    limit = {"max_num_results": min(body.get("limit", 5), 50)}
-    return Ask(
-        "POST", "/v1/vector_stores/{name}/search", "/v1/vector_stores/default/search", {**limit, "query": body["query"]}
-    )
-
-
-def external_knowledge(body: Body) -> Ask:
-    setting = {"top_k": body.get("limit", 5), "score_threshold": 0.0}
-    return post("/retrieval", {"knowledge_id": "default", "query": body["query"], "retrieval_setting": setting})
-
-
 def page(body: Body) -> Ask:
     filters = body.get("filters", [])
     return get("/", q=body["query"], f=filters if isinstance(filters, list) else [])
@@ -124,9 +112,7 @@ def mcp(method: str, **parameters: Any) -> Ask:
     return Ask("POST", "/mcp", "/mcp", message, {**accepted, "MCP-Protocol-Version": "2025-06-18"})
 
 
-FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
-    *(search, link, batch, passages, rag, vector_store, external_knowledge, page, mcp_search),
-)
+FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (*(search, link, batch, passages, rag, page, mcp_search),)
 FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, picture, record_page, mcp_fetch)
 OF_FILES = ("/files/{id:path}", "/pictures/{id:path}")
 """Routes that answer for documents alone; tests/server/test_uploads.py and tests/sources/formats ask them for these."""

@@ -39,8 +39,6 @@ REQUESTS: dict[str, Any] = {
     "search_batch": {"requests": [{"query": "brain MRI", "limit": 1}, {"query": ""}]},
     "retrieve_passages": {"query": "brain MRI", "top_k": 1},
     "rag_retrieve": {"query": "brain MRI", "similarityTopK": 1},
-    "search_vector_store": {"query": "brain MRI", "max_num_results": 1},
-    "search_knowledge": {"knowledge_id": "default", "query": "brain MRI", "retrieval_setting": {"top_k": 1}},
     "search_web": {"query": "off-target", "k": 1, "kind": "literature"},
     "embed": {"texts": ["segment lungs"]},
     "embed_sparse": {"inputs": "segment lungs"},
@@ -155,7 +153,7 @@ def expect_valid(value: Any, schema: Any, components: Any) -> None:
 
 def test_each_operation_types_its_answer_and_its_errors_and_names_its_scope(description: Any) -> None:
     found, schemas = operations(description), description["components"]["schemas"]
-    assert len(found) == sum(len(methods) for methods in description["paths"].values()) >= 28
+    assert len(found) == sum(len(methods) for methods in description["paths"].values()) >= 26
     for schema in schemas.values():
         Draft202012Validator.check_schema(schema)
     for name, (_, path, each) in found.items():
@@ -192,8 +190,8 @@ def test_keys_are_security_schemes_once_there_are_keys(app: ASGIApp, description
 def test_names_of_operations_stay(description: Any) -> None:
     """Generated clients have functions of these names: add, and rename none."""
     assert operations(description).keys() >= {
-        "search", "search_by_link", "search_batch", "retrieve_passages", "rag_retrieve", "search_vector_store",
-        "search_knowledge", "add_documents", "list_documents", "get_document", "remove_document", "get_file",
+        "search", "search_by_link", "search_batch", "retrieve_passages", "rag_retrieve",
+        "add_documents", "list_documents", "get_document", "remove_document", "get_file",
         "get_picture", "get_index", "act_on_index", "list_tasks", "get_task", "search_web", "embed", "embed_sparse",
         "create_embeddings", "rerank", "rerank_texts", "list_models", "get_model_info", "get_health", "get_readiness",
         "get_metrics",

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from retrieve_cli.server.http.app import server_app
 
-SOUND: dict[str, Any] = {"knowledge_id": "default", "query": "lungs", "retrieval_setting": {}, "requests": [{}]}
+SOUND: dict[str, Any] = {"query": "lungs", "requests": [{}]}
 BODIES: list[dict[str, Any]] = [
     {},
     {"content": b" "},
@@ -33,7 +33,7 @@ BODIES: list[dict[str, Any]] = [
         {"filters": {"license": {"like": 1}}}, {"facets": ["zz"]}, {"boosts": ["zz"]}, {"boosts": ["zz=1:2"]},
         {"tenant": "t"}, {"generation": "abc"}, {"at_least": 9, "deadline_ms": 1}, {"min_confidence": 0.5},
         {"rerank": True}, {"files": ["a.nii"]}, {"files": [{"name": "a"}]}, {"also": [""]}, {"offset": -1},
-        {"min_score": 1, "also": ["y"]}, {"providers": ["y"]}, {"top_k": 1, "limit": 2}, {"knowledge_id": "nope"},
+        {"min_score": 1, "also": ["y"]}, {"providers": ["y"]}, {"top_k": 1, "limit": 2},
         {"rerank": {"strategy": "llm"}}, {"documents": []}, {"related": "some"}, {"deadline_ms": 0},
     )),
 ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_a_missing_route_and_an_empty_body_say_what_to_send(app: ASGIApp) -> Non
     ("method", "path", "kind", "status"),
     [("GET", "/documents/nope", "not_found", 404), ("POST", "/search", "error", 400),
      ("GET", "/nope", "not_found", 404),
-     ("POST", "/retrieval", "error", 400), ("POST", "/v1/embeddings", "error", 400)],
+     ("POST", "/v1/embeddings", "error", 400)],
 )  # fmt: skip
 def test_a_client_that_accepts_problems_gets_the_same_error_as_rfc_9457(
     app: ASGIApp, method: str, path: str, kind: str, status: int

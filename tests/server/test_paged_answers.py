@@ -76,24 +76,6 @@ def test_a_rag_service_gets_the_page_number_and_the_kind_of_content(send: Send) 
     assert found == {**names, "chunkIndex": 2, "pageNumber": 4, "contentType": "table"}
 
 
-def test_dify_gets_pages_and_anchors_and_lines_only_of_texts(send: Send) -> None:
-    asked = {"knowledge_id": "default", "retrieval_setting": {"top_k": 1, "score_threshold": 0}}
-    of_pdf = first(send, "/retrieval", PDF, "records", 0, "metadata", **asked)
-    assert [of_pdf[key] for key in ("page", "page_end", "page_label", "page_label_end")] == [2, 3, "ii", "3"]
-    assert "lines" not in of_pdf
-    assert first(send, "/retrieval", HTML, "records", 0, "metadata", "anchor", **asked) == "install"
-    of_text = first(send, "/retrieval", MARKDOWN, "records", 0, "metadata", **asked)
-    assert of_text["lines"] == "1-3"
-    assert "page" not in of_text
-
-
-def test_a_vector_store_has_pages_among_its_attributes(send: Send) -> None:
-    store = "/v1/vector_stores/default/search"
-    attributes = first(send, store, PDF, "data", 0, "attributes")
-    assert (attributes["page"], attributes["page_label"], attributes["author"]) == (2, "ii", "Ada Potter")
-    assert "page" not in first(send, store, MARKDOWN, "data", 0, "attributes")
-
-
 def test_the_source_of_a_modular_answer_has_its_page(send: Send) -> None:
     source = first(send, "/search?shape=e", PDF, "results", 0, "source")
     assert (source["page"], source["page_end"], source["section"]) == (2, 3, "Cooling of kettles > Method")

@@ -248,155 +248,15 @@ def test_an_unknown_shape_is_an_error(post: Post) -> None:
     assert (answer.status_code, answer.json()["error"]["hint"]) == (422, "shapes: e")
 
 
-# ------------------------------------------------------------------------------------------------ OpenAI
-
-STORE = "/v1/vector_stores/default/search"
-MIT = {"type": "eq", "key": "license", "value": "MIT"}
-
-
-def test_a_vector_store_is_searched_as_at_openai(post: Post) -> None:
-    licensed = {"type": "in", "key": "license", "value": ["MIT", "BSD-3-Clause"]}
-    grouped = {"type": "nin", "key": "group", "value": ["microscopy"]}
-    request = {
-        "query": [QUERY, "lungs"],
-        "max_num_results": 2,
-        "filters": {"type": "and", "filters": [licensed, grouped]},
-        "ranking_options": {"ranker": "none", "score_threshold": 0.0},
-        "rewrite_query": True,
-    }
-    answer = post("/v1/vector_stores/artifacts/search", request)
-    assert answer.status_code == 200, answer.text
-    body = answer.json()
-    assert body["object"] == "vector_store.search_results.page"
-    assert body["search_query"] == [QUERY, "lungs"]
-    assert (body["has_more"], body["next_page"]) == (False, None)
-    assert {row["file_id"] for row in body["data"]} == {"lungs", "brain"}
-    first = body["data"][0]
-    assert list(first) == ["file_id", "filename", "score", "attributes", "content"]
-    assert first["filename"] == "tools.jsonl"
-    assert first["attributes"]["license"] == "MIT"
-    assert [part["type"] for part in first["content"]] == ["text"]
-
-
-def test_a_threshold_is_applied_before_the_number_of_results(post: Post) -> None:
-    rows = post(STORE, {"query": QUERY, "max_num_results": 50}).json()["data"]
-    scores = [row["score"] for row in rows]
-    best = max(range(len(scores)), key=scores.__getitem__)
-    threshold = scores[best]
-    found = post(STORE, {"query": QUERY, "max_num_results": 1, "ranking_options": {"score_threshold": threshold}})
-    assert [row["file_id"] for row in found.json()["data"]] == [rows[best]["file_id"]]
-
-
-def test_where_words_alone_answer_there_is_no_score_and_no_threshold(artifacts: Path) -> None:
-    from retrieve_cli.server.http.shapes import external_knowledge, vector_store
-    from retrieve_cli.server.http.shapes.shape import unit_scores
-
-    with retrieve_cli.open(artifacts) as index:
-        answer = index.search("lungs", mode="bm25", chunks=True)
-    assert unit_scores(answer).scale is None
-    assert [row["score"] for row in vector_store.render(answer)["data"]] == [None] * len(answer.results)
-    records = external_knowledge.render(answer)["records"]
-    assert records
-    assert all("score" not in record for record in records)
-    with pytest.raises(retrieve_cli.errors.UsageError, match="no score from 0 to 1"):
-        vector_store.render(answer, threshold=0.1)
-
-
-@pytest.mark.parametrize(
-    "filters",
-    [
-        {"type": "or", "filters": [MIT, {"type": "and", "filters": [MIT, MIT]}]},
-        {"type": "like", "key": "license", "value": "MIT"},
-        {"type": "eq", "key": "license", "value": ["MIT"]},
-        {"type": "eq", "key": "nobody has this", "value": "MIT"},
-        [],
-    ],
-)
-def test_a_filter_that_cannot_be_expressed_is_an_error_of_openai(post: Post, filters: Any) -> None:
-    answer = post(STORE, {"query": QUERY, "filters": filters})
-    assert answer.status_code == 400, answer.text
-    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
-
-
-def test_filters_nested_without_end_are_an_error(post: Post) -> None:
-    filters: Any = {"type": "eq", "key": "license", "value": "MIT"}
-    for _ in range(200):
-        filters = {"type": "and", "filters": [filters]}
-    assert post(STORE, {"query": QUERY, "filters": filters}).status_code == 400
-
-
-def test_another_vector_store_is_not_found(post: Post) -> None:
-    answer = post("/v1/vector_stores/other/search", {"query": QUERY})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
-
-
-# ------------------------------------------------------------------------------------------------ Dify
-
-
-def knowledge(**more: Any) -> dict[str, Any]:
-    setting = {"top_k": 2, "score_threshold": 0.0}
-    return {"knowledge_id": "default", "query": QUERY, "retrieval_setting": setting, **more}
-
-
-def test_dify_gets_records_with_scores_and_metadata(post: Post) -> None:
-    conditions = [
-        {"name": ["license"], "comparison_operator": "is", "value": "MIT"},
-        {"name": "name", "comparison_operator": "start with", "value": "lung"},
-    ]
-    condition = {"logical_operator": "and", "conditions": conditions}
-    body = post("/retrieval", knowledge(metadata_condition=condition)).json()
-    assert [record["title"] for record in body["records"]] == ["LungMapper"]
-    record = body["records"][0]
-    assert set(record) == {"content", "score", "title", "metadata"}
-    assert 0 <= record["score"] <= 1
-    assert record["metadata"]["document_id"] == "lungs"
-    assert None not in record["metadata"].values()
-
-
-UNKNOWN = {"name": "x", "comparison_operator": "before", "value": "2024"}
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
-        (knowledge(knowledge_id="other"), 404, 2001),
-        (knowledge(retrieval_setting={"top_k": 0, "score_threshold": 0}), 422, 422),
-        (knowledge(metadata_condition={"conditions": [UNKNOWN]}), 422, 422),
-        ({"query": QUERY}, 422, 422),
-    ],
-)
-def test_dify_gets_its_error_codes(post: Post, body: Any, status: int, code: int) -> None:
-    answer = post("/retrieval", body)
-    assert (answer.status_code, answer.json()["error_code"]) == (status, code)
-    assert answer.json()["error_msg"]
-
-
-def test_dify_without_the_key_is_told_so_by_its_codes(artifacts: Path) -> None:
-    state = state_of(artifacts, key="secret")
-    locked = sender(state)
-    for headers, expected in (
-        ({}, (403, 1001)),
-        ({"Authorization": "Bearer wrong"}, (403, 1002)),
-        ({"Authorization": "Bearer secret"}, (200, 0)),
-    ):
-        answer = locked("/retrieval", knowledge(), **headers)
-        assert (answer.status_code, answer.json().get("error_code", 0)) == expected
-    state.close()
-
-
-# ------------------------------------------------------------------------------------------------ all
-
-
-@pytest.mark.parametrize("path", ["/retrieve", "/api/v1/rag/retrieve", STORE, "/retrieval"])
+@pytest.mark.parametrize("path", ["/retrieve", "/api/v1/rag/retrieve"])
 def test_a_misspelled_key_is_an_error_that_names_the_nearest(post: Post, path: str) -> None:
     answer = post(path, {"qery": QUERY})
     assert answer.status_code in (400, 422)
     assert "qery" in answer.text
-    assert "query" in answer.text or path == STORE
+    assert "query" in answer.text
 
 
-@pytest.mark.parametrize("path", ["/retrieve", "/api/v1/rag/retrieve", STORE, "/retrieval"])
+@pytest.mark.parametrize("path", ["/retrieve", "/api/v1/rag/retrieve"])
 @pytest.mark.parametrize("body", [[], "text", 3, {"query": 3}, {"query": ""}, {}])
 def test_a_body_of_another_kind_is_an_error_of_the_client(post: Post, path: str, body: Any) -> None:
-    full = {**knowledge(), **body} if path == "/retrieval" and isinstance(body, dict) and body else body
-    assert 400 <= post(path, full).status_code < 500
+    assert 400 <= post(path, body).status_code < 500

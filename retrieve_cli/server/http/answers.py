@@ -65,11 +65,11 @@ def error_response(rejected: RejectedRequest, scope: Scope) -> Response:
     return failed_response({"error": value}, rejected, scope)
 
 
-def failed_response(value: dict[str, Json], rejected: RejectedRequest, scope: Scope, status: int = 0) -> Response:
+def failed_response(value: dict[str, Json], rejected: RejectedRequest, scope: Scope) -> Response:
     """Return an error object as a response; with the members of RFC 9457 beside it if the client accepts these."""
     from starlette.datastructures import Headers
 
-    status = status or rejected.status
+    status = rejected.status
     headers = {**_HEADERS.get(status, {}), **rejected.headers}
     if PROBLEM not in Headers(scope=scope).get("accept", "").lower():
         return response(value, status, headers)

@@ -49,8 +49,6 @@ class Operation(NamedTuple):
     """Statuses of errors in addition to those that follow from its parts."""
     scope: str
     """Scope of the credential that it needs, if it needs one."""
-    failure: str
-    """Name of the schema of its errors, if that does not follow from its path."""
 
 
 def operation(
@@ -64,7 +62,6 @@ def operation(
     parameters: Sequence[Mapping[str, Json]] = (),
     errors: Sequence[int] = (),
     scope: str = "search",
-    failure: str = "",
     method: str = "",
 ) -> dict[str, Any]:
     """Return the arguments of `add_api_route` for an operation; its method is POST if it has a body, else GET.
@@ -74,7 +71,7 @@ def operation(
     """
     content = {**({JSON: schema_of(answer)} if answer else {}), **(other or {})}
     given = bodies or ({} if body is None else {JSON: body})
-    extra: dict[str, Any] = {_KEY: Operation(statuses, content, given, errors, scope, failure)._asdict()}
+    extra: dict[str, Any] = {_KEY: Operation(statuses, content, given, errors, scope)._asdict()}
     if parameters:
         extra["parameters"] = list(parameters)
     return {"operation_id": name, "openapi_extra": extra, "methods": [method or ("POST" if given else "GET")]}
@@ -124,9 +121,7 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
             content[JSON]["example"] = example["answer"]
         said = {202: "Stored or begun; a task goes on with it.", 304: "The client has it."}.get(status, "The answer.")
         responses[str(status)] = {"description": said, **({"content": content} if content else {})}
-    failure = schema_of(op.failure or ("OpenAiError" if path.startswith(OPENAI) else "ErrorAnswer"))
-    if op.failure:  # of the server itself, such as one for another host, before the operation begins
-        failure = {"anyOf": [failure, schema_of("ErrorAnswer")]}
+    failure = schema_of("OpenAiError" if path.startswith(OPENAI) else "ErrorAnswer")
     content = {JSON: {"schema": failure}, PROBLEM: {"schema": schema_of("Problem")}}
     callers, body = (401, 403, 503) if op.scope else (), (400, 413, 422) if op.body else ()
     given = ({"path": 404, "query": 422}.get(each["in"], 400) for each in parameters)

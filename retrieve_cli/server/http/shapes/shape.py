@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 from retrieve_cli.api.asked import Asked, read_asked
 from retrieve_cli.api.requests import checked
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
 from retrieve_cli.search.answer import Answer, Result
 
 
@@ -45,27 +44,6 @@ def _present(value: Json, levels: int = 4) -> Json:
 def asked_of(item: Mapping[str, Json], tenant: str | None) -> Asked:
     """Return the request that an object is; None chooses nothing. Raises: UsageError: as `read_asked` does."""
     return read_asked({key: value for key, value in item.items() if value is not None}, tenant=tenant)
-
-
-def enough(k: int, threshold: float, depth: int) -> int:
-    """Return the number of results to ask for, so that `k` remain above a threshold that is applied to them."""
-    return max(k, depth) if threshold > 0 else k
-
-
-def above(answer: Answer, threshold: float, k: int) -> list[tuple[Result, float | None]]:
-    """Return the first `k` results whose score from 0 to 1 reaches a threshold, with that score.
-
-    Raises:
-        UsageError: there is a threshold, and no score from 0 to 1 that it could be compared with.
-    """
-    scores = unit_scores(answer)
-    rows = list(zip(answer.results, scores.values, strict=True))
-    if threshold > 0 and rows:
-        if scores.scale is None:
-            message = "these results have no score from 0 to 1: they were found by words alone"
-            raise UsageError(message, hint="omit `score_threshold`, or build the index with vectors")
-        rows = [(result, score) for result, score in rows if score is not None and score >= threshold]
-    return rows[:k]
 
 
 def file_name(result: Result) -> str:
