@@ -82,7 +82,7 @@ def _opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds:
     return opened
 
 
-class RowTable:
+class JsonRows:
     """Rows of JSON of all segments, in order."""
 
     def __init__(self, segments: Sequence[Segment], unit: Unit, moved: Callable[[Segment, int], int]) -> None:
@@ -146,8 +146,8 @@ class Generation:
         self.remains = remains
         self._made: dict[object, Any] = {}
         self._making = RLock()
-        self.records = RowTable(self.segments, "record", self._line)
-        self.chunks = RowTable(self.segments, "chunk", self._line)
+        self.records = JsonRows(self.segments, "record", self._line)
+        self.chunks = JsonRows(self.segments, "chunk", self._line)
 
     @cached_property
     def live(self) -> Mask | None:
