@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.segment import Segment
 
 _HINT = "retrieve inspect verify"
 
@@ -128,6 +129,17 @@ class SparseIndex(ScoringIndex[TermWeights]):
                 parts.append(weight * self._impacts[place])
         return TermWeights(np.array(terms, np.int32), np.array(parts, np.float32))
 
+    def weights(self, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+        """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights."""
+        places = np.full(self._length, -1)
+        places[rows] = np.arange(len(rows))
+        chosen = np.flatnonzero(places[self._rows] >= 0)
+        owners = places[self._rows[chosen]]
+        order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
+        terms = np.searchsorted(self._starts, chosen[order], side="right") - 1
+        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
+        return starts, terms.astype(np.int32), self._impacts[chosen[order]]
+
     def _scores(self, query: TermWeights) -> Vectors:
         scores = np.zeros(self._length, np.float32)
         rows = self._rows.view(np.uint32)  # negative rows of a damaged file are out of range then
@@ -205,3 +217,8 @@ class Splade(Retriever[TermWeights]):
 
 
 RETRIEVER = Splade()
+
+
+def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+    """Return the weights of different rows of a segment, as `SparseIndex.weights` does. Raises: IndexCorrupt."""
+    return SparseIndex(pickles.load(segment.file(RETRIEVER.file))).weights(rows)
