@@ -256,7 +256,7 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        keys = ("fields", "inferred", "key", "reading")
+        keys = ("fields", "inferred", "key", "rules", "reading")
         mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
         seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         sources = [origin_of(*each) for each in seen]
