@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
 
 _HINT = "build again: retrieve build"
+VECTORS, WEIGHTS = "dense.faiss", "splade.pkl"
+"""Artifacts with the vectors and the term weights of chunks."""
 
 
 class Indexes(Mapping[str, Index[Any]]):
@@ -153,3 +155,14 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     from retrieve_cli.retrieval.retrievers import dense
 
     return dense.stored_vectors(generation, rows)
+
+
+def stored_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Return the term weights of chunk rows of a segment: (n + 1,) the start of each row in the terms and weights.
+
+    Raises:
+        IndexCorrupt: the file is damaged, or missing.
+    """
+    from retrieve_cli.retrieval.retrievers import splade
+
+    return splade.stored_weights(segment, rows)

@@ -1,0 +1,163 @@
+"""Texts that are encoded: where segments and the cache have their vectors, tokens and term weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import encoders, indexes
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.storage import entries, pickles
+from retrieve_cli.storage.entries import Entries, EntryStore, Read
+from retrieve_cli.storage.key_rows import DigestList, as_keys
+from retrieve_cli.storage.manifest import faults
+from retrieve_cli.storage.recipe import of_passages
+from retrieve_cli.storage.segment import TOKENS
+from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.key_rows import Keys
+    from retrieve_cli.storage.recipe import Recipe
+    from retrieve_cli.storage.segment import Segment
+
+_BLOCK, _TOKEN_BLOCK = 16_384, 1024
+"""Texts whose vectors or weights, and whose tokens, are in memory at a time."""
+
+
+class EncodedTexts:
+    """The encodings that an index with some recipe has of its texts, and those that segments and the cache have."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        cache: Path,
+        lenders: Sequence[Segment] = (),
+        *,
+        say: Callable[[str], None],
+        verified: bool = True,
+    ) -> None:
+        """`cache` is the folder of the cache. The bytes of the lenders' files are compared with their manifests first,
+        unless they are `verified`."""
+        self.vectors: EntryStore | None = None
+        self.tokens: EntryStore | None = None
+        self.weights: EntryStore | None = None
+
+        def lent(file: str, read: Callable[[Segment], Read], same: Callable[[Recipe], bool]) -> Sequence[tuple[Keys, Read]]:
+            alike = [segment for segment in lenders if segment.has(file) and same(segment.manifest.recipe)]
+            if not verified:
+                alike = [segment for segment in alike if not faults(segment.folder, segment.manifest, [file])]
+            return [(as_keys(segment.texts), read(segment)) for segment in alike]
+
+        if recipe.encoder is not None:
+            card = of_passages(recipe.encoder)
+            found = lent(indexes.VECTORS, _vectors_of, lambda other: of_passages(other.encoder or {}) == card)
+            self.vectors = EntryStore(cache, entries.VECTORS, card, lent=found, say=say)
+            if recipe.tokens is not None:
+                both = [card, recipe.tokens]
+                found = lent(TOKENS, _tokens_of, lambda other: [of_passages(other.encoder or {}), other.tokens] == both)
+                self.tokens = EntryStore(cache, entries.TOKENS, both, lent=found, say=say)
+        for name, card in encoders.term_cards(recipe).items():
+            found = lent(indexes.WEIGHTS, _weights_of, lambda other: other.retrievers.get(name) == card)
+            self.weights = EntryStore(cache, entries.WEIGHTS, card, lent=found, say=say)
+
+    def passages(self, texts: DigestList) -> WrittenPassages:
+        """Return the encodings of chunks for the writers, given the SHA-1 of the text of each."""
+        return WrittenPassages(texts, self.vectors, self.weights)
+
+    def stretches(self, texts: DigestList) -> Stretches | None:
+        """Return the packed tokens of chunks; None if tokens are not kept."""
+        return None if self.tokens is None else Stretches(texts, self.tokens)
+
+
+class WrittenPassages:
+    """The chunks of the segment that is being written, and what the encodings have of them."""
+
+    def __init__(
+        self, texts: DigestList, vectors: EntryStore | None, weights: EntryStore | None
+    ) -> None:
+        self.texts = texts
+        self._keys, self._vectors, self._weights = as_keys(texts), vectors, weights
+        self._block: dict[bytes, TermWeights] = {}
+        self._end = 0
+        """End of the block of chunks whose weights are in memory."""
+
+    def vectors(self) -> Iterator[Vectors]:
+        """Yield the vectors of all chunks in blocks, (m, dim) float32 each."""
+        if self._vectors is None:
+            return
+        rows = self._vectors.find(self._keys)
+        for start in range(0, len(rows), _BLOCK):
+            yield self._vectors.read(rows[start : start + _BLOCK]).columns[0]
+
+    def terms(self, key: bytes) -> TermWeights:
+        """Return the term weights of the text with this SHA-1; the order of the chunks is fast.
+
+        Raises:
+            KeyError: it has none.
+        """
+        if key not in self._block:
+            self._read(key)
+        return self._block[key]
+
+    def _read(self, key: bytes) -> None:
+        """Read the weights of a block that begins with the next chunk with this text."""
+        places = np.flatnonzero(self._keys == np.bytes_(key))
+        if self._weights is None or not len(places):
+            raise KeyError(key.hex())
+        later = places[places >= self._end]
+        start = int(later[0] if len(later) else places[0])
+        self._end = min(start + _BLOCK, len(self._keys))
+        weights = self._weights.read(self._weights.find(self._keys[start : self._end]))
+        texts = self.texts[start : self._end]
+        self._block = {text: TermWeights(*weights.entry(row)) for row, text in enumerate(texts)}
+
+
+class Stretches:
+    """The packed tokens of chunks in their order, read each time that they are gone through."""
+
+    def __init__(self, texts: DigestList, tokens: EntryStore) -> None:
+        self._rows, self._tokens = tokens.find(as_keys(texts)), tokens
+
+    def __iter__(self) -> Iterator[Stretch]:
+        for start in range(0, len(self._rows), _TOKEN_BLOCK):
+            starts, (ids, codes) = self._tokens.read(self._rows[start : start + _TOKEN_BLOCK])
+            yield Stretch(PackedTokens(ids, codes), np.diff(starts))
+
+
+def _vectors_of(segment: Segment) -> Read:
+    def read(rows: Rows) -> Entries:
+        vectors = indexes.stored_vectors(segment, rows)
+        segment.file(indexes.VECTORS).release()
+        return Entries(np.arange(len(rows) + 1), (vectors,))
+
+    return read
+
+
+def _tokens_of(segment: Segment) -> Read:
+    table = TokenTable(pickles.load(segment.file(TOKENS)))
+
+    def read(rows: Rows) -> Entries:
+        cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+        runs = pairwise([0, *cuts.tolist(), len(rows)])
+        stretches = [table.stretch(int(rows[first]), int(rows[end - 1]) + 1) for first, end in runs]
+        ids = np.concatenate([stretch.tokens.ids for stretch in stretches])
+        codes = np.concatenate([stretch.tokens.codes for stretch in stretches])
+        sizes = np.concatenate([stretch.sizes for stretch in stretches])
+        segment.file(TOKENS).release()
+        return Entries(np.append(0, np.cumsum(sizes)), (ids, codes))
+
+    return read
+
+
+def _weights_of(segment: Segment) -> Read:
+    def read(rows: Rows) -> Entries:
+        different, places = np.unique(rows, return_inverse=True)
+        starts, terms, weights = indexes.stored_weights(segment, different)
+        return Entries(starts, (terms, weights)).take(places)
+
+    return read
