@@ -10,16 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Json, Package, Record
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import SparseEncoder, Spelling, TermWeights, Vectors
+    from retrieve_cli.contracts import Rows, SparseEncoder, Spelling, TermWeights, Vectors
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
+    from retrieve_cli.storage.segment import Segment
 
 Q = TypeVar("Q")
 
@@ -72,27 +73,17 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Writer of one artifact. Records come one by one: new ones (`add`) or records of an older generation (`keep`)."""
-
-    def reuse(self, older: Generation) -> None:
-        """Take rows from the artifact of this generation from now on."""
+    """Writer of one artifact: records come one by one, or whole segments are merged."""
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Append the rows of a record."""
 
-    def keep(self, record: int) -> None:
-        """Append the rows of a record of the older generation."""
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        """Copy rows of a segment: `records` has the new row of each of its records, -1 for those that are dropped;
+        `chunks` likewise. The rows of all segments that are taken are numbered from 0."""
 
     def write(self, path: Path, passages: Passages) -> int:
         """Write the artifact; return its number of rows."""
-
-
-@runtime_checkable
-class RangeWriter(Protocol):
-    """An `IndexWriter` that keeps many records of the older generation at once."""
-
-    def keep_all(self, records: range) -> None:
-        """Append the rows of a contiguous range of records of the older generation."""
 
 
 class Retriever(ABC, Generic[Q]):
@@ -127,10 +118,6 @@ class Retriever(ABC, Generic[Q]):
     @abstractmethod
     def open(self, generation: Generation, settings: Settings) -> Index[Q]:
         """Open its artifact. Raises: IndexCorrupt: it is damaged, or disagrees with the rest of the generation."""
-
-    def keeps(self, before: Card, after: Card) -> bool:
-        """Return True if rows of an artifact with the card `before` can be kept under `after`."""
-        return before == after
 
     def required(self, settings: Settings) -> bool:
         """Return True if a search without it is an error."""
