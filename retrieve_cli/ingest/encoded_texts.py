@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,18 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.assemble import encoders, indexes
-from retrieve_cli.contracts import TermWeights
+from retrieve_cli.assemble.indexes import VECTORS, WEIGHTS
+from retrieve_cli.contracts import Json, TermWeights
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import entries, pickles
 from retrieve_cli.storage.entries import Entries, EntryStore, Read
+from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.key_rows import DigestList, as_keys
 from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.recipe import of_passages
 from retrieve_cli.storage.segment import TOKENS
+from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.storage.key_rows import Keys
     from retrieve_cli.storage.recipe import Recipe
     from retrieve_cli.storage.segment import Segment
 
@@ -29,8 +33,17 @@ _BLOCK, _TOKEN_BLOCK = 16_384, 1024
 """Texts whose vectors or weights, and whose tokens, are in memory at a time."""
 
 
+def stored_segments(store: Store) -> list[Segment]:
+    """Return the segments of all stored generations that can be read."""
+    segments: dict[str, Segment] = {}
+    for kept in store.kept():
+        with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
+            segments |= {segment.name: segment for segment in generation.segments}
+    return list(segments.values())
+
+
 class EncodedTexts:
-    """The encodings that an index with some recipe has of its texts, and those that segments and the cache have."""
+    """The encodings of texts for an index with some recipe: those of segments, of the cache, and new ones."""
 
     def __init__(
         self,
@@ -43,27 +56,18 @@ class EncodedTexts:
     ) -> None:
         """`cache` is the folder of the cache. The bytes of the lenders' files are compared with their manifests first,
         unless they are `verified`."""
-        self.vectors: EntryStore | None = None
-        self.tokens: EntryStore | None = None
-        self.weights: EntryStore | None = None
-
-        def lent(file: str, read: Callable[[Segment], Read], same: Callable[[Recipe], bool]) -> Sequence[tuple[Keys, Read]]:
-            alike = [segment for segment in lenders if segment.has(file) and same(segment.manifest.recipe)]
-            if not verified:
-                alike = [segment for segment in alike if not faults(segment.folder, segment.manifest, [file])]
-            return [(as_keys(segment.texts), read(segment)) for segment in alike]
-
-        if recipe.encoder is not None:
-            card = of_passages(recipe.encoder)
-            found = lent(indexes.VECTORS, _vectors_of, lambda other: of_passages(other.encoder or {}) == card)
-            self.vectors = EntryStore(cache, entries.VECTORS, card, lent=found, say=say)
-            if recipe.tokens is not None:
-                both = [card, recipe.tokens]
-                found = lent(TOKENS, _tokens_of, lambda other: [of_passages(other.encoder or {}), other.tokens] == both)
-                self.tokens = EntryStore(cache, entries.TOKENS, both, lent=found, say=say)
-        for name, card in encoders.term_cards(recipe).items():
-            found = lent(indexes.WEIGHTS, _weights_of, lambda other: other.retrievers.get(name) == card)
-            self.weights = EntryStore(cache, entries.WEIGHTS, card, lent=found, say=say)
+        stores: dict[str, EntryStore] = {}
+        for file, card in _cards(recipe).items():
+            alike = [segment for segment in lenders if _cards(segment.manifest.recipe).get(file) == card]
+            lent = [
+                (as_keys(segment.texts), _PARTS[file](segment))
+                for segment in alike
+                if segment.has(file) and (verified or not faults(segment.folder, segment.manifest, [file]))
+            ]
+            stores[file] = EntryStore(cache, _KINDS[file], card, lent=lent, say=say)
+        self.vectors = stores.get(VECTORS)
+        self.tokens = stores.get(TOKENS)
+        self.weights = stores.get(WEIGHTS)
 
     def passages(self, texts: DigestList) -> WrittenPassages:
         """Return the encodings of chunks for the writers, given the SHA-1 of the text of each."""
@@ -77,9 +81,7 @@ class EncodedTexts:
 class WrittenPassages:
     """The chunks of the segment that is being written, and what the encodings have of them."""
 
-    def __init__(
-        self, texts: DigestList, vectors: EntryStore | None, weights: EntryStore | None
-    ) -> None:
+    def __init__(self, texts: DigestList, vectors: EntryStore | None, weights: EntryStore | None) -> None:
         self.texts = texts
         self._keys, self._vectors, self._weights = as_keys(texts), vectors, weights
         self._block: dict[bytes, TermWeights] = {}
@@ -132,7 +134,7 @@ class Stretches:
 def _vectors_of(segment: Segment) -> Read:
     def read(rows: Rows) -> Entries:
         vectors = indexes.stored_vectors(segment, rows)
-        segment.file(indexes.VECTORS).release()
+        segment.file(VECTORS).release()
         return Entries(np.arange(len(rows) + 1), (vectors,))
 
     return read
@@ -161,3 +163,19 @@ def _weights_of(segment: Segment) -> Read:
         return Entries(starts, (terms, weights)).take(places)
 
     return read
+
+
+_PARTS: Mapping[str, Callable[[Segment], Read]] = {VECTORS: _vectors_of, TOKENS: _tokens_of, WEIGHTS: _weights_of}
+_KINDS = {VECTORS: entries.VECTORS, TOKENS: entries.TOKENS, WEIGHTS: entries.WEIGHTS}
+
+
+def _cards(recipe: Recipe) -> dict[str, Json]:
+    """Return by file everything that decides the encodings of texts in it, besides the texts."""
+    cards: dict[str, Json] = {}
+    if recipe.encoder is not None:
+        cards[VECTORS] = dict(of_passages(recipe.encoder))
+        if recipe.tokens is not None:
+            cards[TOKENS] = [cards[VECTORS], dict(recipe.tokens)]
+    for card in encoders.term_cards(recipe).values():
+        cards[WEIGHTS] = dict(card)
+    return cards

@@ -7,32 +7,27 @@ texts wait as long as memory allows: if all texts of a build wait, their number 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble import encoders, indexes
+from retrieve_cli.assemble import encoders
 from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.contracts.progress import Task, counted, task
-from retrieve_cli.storage import entries, pickles
-from retrieve_cli.storage.entries import Entries, Entry, EntryStore, Read
-from retrieve_cli.storage.generation import TOKENS
-from retrieve_cli.storage.key_rows import DigestList, as_keys
-from retrieve_cli.storage.manifest import Manifest, faults
-from retrieve_cli.storage.recipe import of_passages
-from retrieve_cli.storage.token_table import CARD, Stretch, PackedTokens, TokenTable, pack, width_of
+from retrieve_cli.ingest.encoded_texts import EncodedTexts
+from retrieve_cli.storage.entries import Entry, EntryStore
+from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_keys
+from retrieve_cli.storage.token_table import pack, width_of
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.parts import Parts
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.contracts.models import EmbeddingWorkers
     from retrieve_cli.storage.key_rows import Keys
-    from retrieve_cli.storage.recipe import Recipe
     from retrieve_cli.storage.segment import Segment
 
 BATCH = 2048
@@ -139,8 +134,9 @@ class Encodings:
         if encoded.vectors is not None:
             stores = [store for store in (encoded.vectors, encoded.tokens) if store is not None]
             self._forms.append(_Form("encoding", stores, self._encode_vectors))
-        for name in encoders.term_cards(parts.recipe) if encoded.weights is not None else ():
-            self._forms.append(_Form(f"encoding ({name})", [encoded.weights], self._encode_terms))
+        if encoded.weights is not None:
+            (self._terms,) = encoders.term_cards(parts.recipe)
+            self._forms.append(_Form(f"encoding ({self._terms})", [encoded.weights], self._encode_terms))
         self._waiting: dict[bytes, str] = {}
         self._characters = 0
         self._tasks = ExitStack()
@@ -150,7 +146,7 @@ class Encodings:
     @property
     def embedded(self) -> int:
         """Texts that were encoded as vectors."""
-        return self._forms[0].done if self._vectors is not None else 0
+        return self._forms[0].done if self.encoded.vectors is not None else 0
 
     @property
     def truncated(self) -> int:
@@ -158,17 +154,12 @@ class Encodings:
         workers = self._workers.truncated if self._workers is not None else 0
         return workers + (self._encoder.truncated if self._encoder is not None else 0)
 
-    def summary(self, texts: int) -> str:
-        """Return a sentence on the texts whose terms were weighted, of so many; empty without term weights."""
-        if self._weights is None:
+    def summary(self, texts: DigestList) -> str:
+        """Return a sentence on the texts whose terms were weighted, of all; empty without term weights."""
+        if self.encoded.weights is None:
             return ""
-        form = self._forms[-1]
-        return f"{form.title[10:-1]}: {form.done} of {texts} texts encoded, the others were cached"
-
-    def lacks(self, keys: Keys) -> Rows:
-        """Return the places of the keys that are not encoded in every way."""
-        lacking = [form.lacks(keys) for form in self._forms]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *lacking]))
+        distinct = KeyRows(as_keys(texts)).distinct()
+        return f"{self._terms}: {self._forms[-1].done} of {distinct} texts encoded, the others were cached"
 
     def add(self, key: bytes, text: str) -> None:
         """Have a text encoded, unless it is known."""
@@ -232,8 +223,9 @@ class Encodings:
             report(whole)
 
     def _encode_vectors(self, batch: _Batch) -> None:
-        encoder, keeps_tokens = self._encoder, self._tokens is not None
-        nothing = (np.empty(0, np.int32), np.empty((0, width_of(self._dim)), np.uint8))
+        encoder, keeps_tokens = self._encoder, self.encoded.tokens is not None
+        width = width_of(encoder.card.dim) if encoder is not None else 0
+        nothing = (np.empty(0, np.int32), np.empty((0, width), np.uint8))
         tokens: dict[int, Entry] = {}
 
         def take(place: int, of_text: TokenVectors) -> None:

@@ -131,7 +131,7 @@ class EntryStore:
         ends = np.cumsum(self._sizes)
         numbers = np.searchsorted(ends, rows, side="right")
         order = np.argsort(numbers, kind="stable")
-        pieces = [
+        pieces: list[Entries] = [
             self._parts[number](rows[numbers == number] - (ends[number] - self._sizes[number]))
             for number in np.unique(numbers).tolist()
         ]
@@ -174,7 +174,7 @@ class EntryStore:
 
     def _open(self, path: Path, say: Callable[[str], None]) -> None:
         try:
-            stored = pickles.load(path) if sha1_file(path) == path.stem else None
+            stored: Any = pickles.load(path) if sha1_file(path) == path.stem else None
         except (IndexCorrupt, OSError):
             stored = None
         if _fits(stored, self._columns):
