@@ -119,13 +119,8 @@ def apply(
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
-            built = {
-                "sources": intake.origins,
-                "changes": changes.counts,
-                "chunks": intake.chunks,
-                "version": __version__,
-            }
-            built |= noted(parts, last)
+            built = {"sources": intake.origins, "changes": changes.counts, "version": __version__}
+            built |= {"chunks": intake.chunks, **noted(parts, last)}
             current = _publish(intake, scratch, store, built, push=push)
             status = "partial" if rejected else "unchanged" if current == former else "published"
         store.write_quarantine(rejected)  # not before: what is listed there counts as reported

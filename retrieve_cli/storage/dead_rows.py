@@ -1,4 +1,4 @@
-"""`dead.pkl`: what is left of the older segments of a generation: which rows are gone, and how far lines moved.
+"""`dead.pkl`: rows of the older segments of a generation that are gone, and how far lines of the others moved.
 
 By the name of a segment:
 
@@ -27,7 +27,7 @@ _BITS = 32
 
 
 class Remains(Frozen, eq=False):
-    """What is left of a segment."""
+    """Rows of a segment that are gone, and the moves of the others."""
 
     dead: Rows
     """(d,) records that are gone, ascending."""
@@ -38,7 +38,7 @@ class Remains(Frozen, eq=False):
 
     @classmethod
     def of(cls, dead: Rows, before: Rows, after: Rows) -> Remains:
-        """Return what is left without the `dead` records, with the lines of the others `before` and now; lines of dead
+        """Return the remains without the `dead` records, with the lines of the others `before` and now; lines of dead
         records do not matter."""
         shifts = (after - before).astype(np.int64)
         if len(dead) and len(shifts):  # a dead record moves with the one before it, so that runs are long
@@ -76,7 +76,7 @@ def write(path: Path, remains: Mapping[str, Remains], lengths: Mapping[str, int]
 
 
 def read(path: Path, segments: Sequence[Segment]) -> dict[str, Remains]:
-    """Return what is left of each older segment. Raises: IndexCorrupt: the file is damaged."""
+    """Return the remains of each older segment. Raises: IndexCorrupt: the file is damaged."""
     stored = pickles.load(path)
     try:
         return {

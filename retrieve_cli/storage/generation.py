@@ -82,7 +82,7 @@ def _opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds:
     return opened
 
 
-class Tables:
+class JsonRows:
     """Rows of JSON of all segments, in order."""
 
     def __init__(self, segments: Sequence[Segment], unit: Unit, moved: Callable[[Segment, int], int]) -> None:
@@ -146,8 +146,8 @@ class Generation:
         self.remains = remains
         self._made: dict[object, Any] = {}
         self._making = RLock()
-        self.records = Tables(self.segments, "record", self._line)
-        self.chunks = Tables(self.segments, "chunk", self._line)
+        self.records = JsonRows(self.segments, "record", self._line)
+        self.chunks = JsonRows(self.segments, "chunk", self._line)
 
     @cached_property
     def live(self) -> Mask | None:
@@ -394,7 +394,7 @@ def _ordered(generation: Generation) -> list[int]:
 
 
 def live_rows(live: Mask | None, length: int) -> Sequence[int]:
-    """Return the rows of a mask in order; all if there is none."""
+    """Return the rows of a mask in order; all without a mask."""
     return range(length) if live is None else np.flatnonzero(live).tolist()
 
 

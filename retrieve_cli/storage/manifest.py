@@ -126,9 +126,9 @@ class Manifest(Frozen, dict=True):
     files: Mapping[str, FileEntry]
     """Files of the folder of this generation."""
     segments: tuple[str, ...] = ()
-    """Generations whose segments come before its own rows, oldest first."""
+    """Generations whose segments come first, oldest first; its rows follow them."""
     own_sources: tuple[tuple[str, int], ...] = ()
-    """Names of the sources of its own rows, in order, with the number of these records."""
+    """Names of the sources of the rows that it added, in order, with the number of these records."""
     schema_version: int = SCHEMA_VERSION
     built: Mapping[str, Json] = {}
     """Circumstances (time, paths of the sources, program version), excluded from the id."""

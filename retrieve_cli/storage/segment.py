@@ -13,10 +13,11 @@ Sizes are checked when a generation is opened, the form of a file when it is rea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -84,21 +85,26 @@ class Segment:
             """SHA-1 of the input of each record, (records, 20)."""
             self.texts: NDArray[np.uint8] = offsets["texts"]
             """SHA-1 of each chunk's embedded text, (chunks, 20)."""
-            by_record = (self.lines.shape, self.ranks.shape, self.contents.shape, self.origins.shape)
+            sound = self._sound(offsets)
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint=_HINT) from error
-        records, chunks = len(self.records), len(self.chunks)
-        if (
-            by_record != ((records,), (records,), (records, DIGEST), (records, DIGEST))
-            or self.texts.shape != (chunks, DIGEST)
-            or len(self.starts) != records + 1
-            or len(self.ids) != records
-            or not rises(self.starts, chunks, least=1)
-            or not rises(self.ids.ends, len(self.ids.text), least=0)
-            or not rises(offsets["records"], int(offsets["records"][-1]), least=1)
-            or not rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
-        ):
+        if not sound:
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint=_HINT)
+
+    def _sound(self, offsets: Mapping[str, Any]) -> bool:
+        """Return True if the arrays fit each other."""
+        records, chunks = len(self.records), len(self.chunks)
+        by_record = (self.lines.shape, self.ranks.shape, self.contents.shape, self.origins.shape)
+        return (
+            by_record == ((records,), (records,), (records, DIGEST), (records, DIGEST))
+            and self.texts.shape == (chunks, DIGEST)
+            and len(self.starts) == records + 1
+            and len(self.ids) == records
+            and rises(self.starts, chunks, least=1)
+            and rises(self.ids.ends, len(self.ids.text), least=0)
+            and rises(offsets["records"], int(offsets["records"][-1]), least=1)
+            and rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
+        )
 
     @property
     def record_count(self) -> int:

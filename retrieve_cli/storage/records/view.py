@@ -29,7 +29,7 @@ class RecordView:
     """The records of a generation that exist for a caller."""
 
     def __init__(self, generation: Generation, rows: Mask | None) -> None:
-        """`rows` is (records,) bool; None: all records, as for the operator. Dead records exist for nobody."""
+        """`rows` is (records,) bool; None: all records, as for the operator. No view has dead records."""
         self.generation = generation
         live = generation.live
         self.rows = rows if live is None else live if rows is None else rows & live
