@@ -157,7 +157,14 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     return dense.stored_vectors(generation, rows)
 
 
-def stored_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
+def segment_vectors(segment: Any, rows: Any) -> Any:
+    """Return the vectors of chunk rows of a segment, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
+    from retrieve_cli.retrieval.retrievers.vector_index import open_index
+
+    return open_index(segment.file(VECTORS), hnsw_ef_search=1).vectors(rows)
+
+
+def segment_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
     """Return the term weights of chunk rows of a segment: (n + 1,) the start of each row in the terms and weights.
 
     Raises:
@@ -165,4 +172,4 @@ def stored_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
     """
     from retrieve_cli.retrieval.retrievers import splade
 
-    return splade.stored_weights(segment, rows)
+    return splade.segment_weights(segment, rows)

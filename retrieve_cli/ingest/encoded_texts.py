@@ -133,7 +133,7 @@ class Stretches:
 
 def _vectors_of(segment: Segment) -> Read:
     def read(rows: Rows) -> Entries:
-        vectors = indexes.stored_vectors(segment, rows)
+        vectors = indexes.segment_vectors(segment, rows)
         segment.file(VECTORS).release()
         return Entries(np.arange(len(rows) + 1), (vectors,))
 
@@ -159,7 +159,7 @@ def _tokens_of(segment: Segment) -> Read:
 def _weights_of(segment: Segment) -> Read:
     def read(rows: Rows) -> Entries:
         different, places = np.unique(rows, return_inverse=True)
-        starts, terms, weights = indexes.stored_weights(segment, different)
+        starts, terms, weights = indexes.segment_weights(segment, different)
         return Entries(starts, (terms, weights)).take(places)
 
     return read

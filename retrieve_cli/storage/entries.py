@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,7 +182,8 @@ class EntryStore:
             self._add(as_keys(stored["keys"].reshape(-1, KEY).copy()), partial(_of_file, path))
         else:
             say(f"{path} is damaged: skipped; its contents are computed again")
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 def _of_file(path: Path, rows: Rows) -> Entries:

@@ -208,7 +208,7 @@ class Splade(Retriever[TermWeights]):
 RETRIEVER = Splade()
 
 
-def stored_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
     """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights.
 
     Raises:
