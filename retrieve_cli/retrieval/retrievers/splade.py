@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.segment import Segment
 
 _HINT = "retrieve inspect verify"
 
@@ -205,3 +206,21 @@ class Splade(Retriever[TermWeights]):
 
 
 RETRIEVER = Splade()
+
+
+def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+    """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    index = SparseIndex(pickles.load(segment.file(RETRIEVER.file)))
+    table = index.exported(RETRIEVER.name).postings
+    places = np.full(len(index), -1)
+    places[rows] = np.arange(len(rows))
+    chosen = np.flatnonzero(places[table.rows] >= 0)
+    owners = places[table.rows[chosen]]
+    order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
+    terms = np.searchsorted(table.starts, chosen[order], side="right") - 1
+    starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
+    return starts, terms.astype(np.int32), table.values[chosen[order]]
