@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,15 @@ import numpy as np
 
 from retrieve_cli.contracts import Item, Notice, Refused
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.ingest.items import Placed, SourceMarks
 from retrieve_cli.ingest.report import reading
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.segment import DIGEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Source
-    from retrieve_cli.ingest.items import Placed
     from retrieve_cli.storage.generation import Generation
 
     Digests = NDArray[np.uint8]
@@ -43,6 +43,7 @@ class KnownItems:
         self._first = rows[first]
         self._counts = np.diff(np.append(np.flatnonzero(first), len(rows)))
         self._digests: Digests = digests[first] if len(self._first) < len(rows) else digests
+        self._rows = KeyRows(as_keys(self._digests))
         self._sources = names[self._first]
         self._names = {name: number for number, name in enumerate(generation.source_names)}
         self._taken = np.zeros(len(self._first), np.bool_)
@@ -57,7 +58,7 @@ class KnownItems:
         same = (self._digests[expected] == digests[: len(expected)]).all(axis=1)
         runs[: len(expected)][same] = expected[same]
         if len(others := np.flatnonzero(runs < 0)):
-            runs[others] = self._found(digests[others])
+            runs[others] = self._rows.find(as_keys(digests[others]))
         number = self._names.get(source, -1)
         runs[(runs >= 0) & (self._taken[runs] | (self._sources[runs] != number))] = -1
         matched = np.flatnonzero(runs >= 0)
@@ -77,26 +78,6 @@ class KnownItems:
         begins = np.cumsum(counts) - counts
         return self._first[runs][owners] + np.arange(len(owners)) - begins[owners], owners
 
-    def _found(self, digests: Digests) -> Rows:
-        heads, order = self._ordered
-        places = np.minimum(np.searchsorted(heads, _heads(digests)), max(len(heads) - 1, 0))
-        if not len(heads):
-            return np.full(len(digests), -1, np.int64)
-        runs = order[places]
-        runs[(self._digests[runs] != digests).any(axis=1)] = -1
-        return runs
-
-    @cached_property
-    def _ordered(self) -> tuple[NDArray[np.uint64], Rows]:
-        heads = _heads(self._digests)
-        order = np.argsort(heads, kind="stable")
-        return heads[order], order
-
-
-def _heads(digests: Digests) -> NDArray[np.uint64]:
-    """Return the first 64 bits of each digest, which are as random as the rest."""
-    return np.ascontiguousarray(digests[:, :8]).view(np.uint64).reshape(-1)
-
 
 class Survey(Frozen, eq=False):
     """A source whose items were compared with the records of a generation."""
@@ -109,12 +90,15 @@ class Survey(Frozen, eq=False):
     """(k,) the line of each now."""
     new: Sequence[Placed]
     """Items that must be read, with their numbers."""
+    marks: SourceMarks
+    """Its marks before it was read."""
 
     @classmethod
     def of(cls, source: Source, known: KnownItems, *, most: int) -> Survey | None:
         """Compare all items; None if more than `most` of them are new. Raises: SourceFailed, UsageError."""
         rows, places, lines = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         new: list[Placed] = []
+        marks = SourceMarks(source)
         with reading(source, "comparing") as progress:
             for first, items in _batches(source):
                 numbers = [number for number, item in enumerate(items) if isinstance(item, Item)]
@@ -132,7 +116,7 @@ class Survey(Frozen, eq=False):
                 if len(new) > most:
                     return None
                 progress.advance(len(items))
-        return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new)
+        return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new, marks)
 
 
 def _batches(source: Source) -> Iterator[tuple[int, list[Item | Refused | Notice]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.records import sections
-from retrieve_cli.storage.records.columns import FILE as COLUMNS, segment_columns
+from retrieve_cli.storage.records.columns import FILE as COLUMNS, stored_columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
 from retrieve_cli.storage.records.rows import chunk_rows, record_row
-from retrieve_cli.storage.segment import CHUNKS, DIGEST, OFFSETS, RECORDS
+from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
 
@@ -46,9 +48,10 @@ class SegmentWriter:
         self._starts = array("q", [0])
         self._lines = array("q")
         self._ids = TextBuffer()
-        self._contents, self._origins, self._texts = bytearray(), bytearray(), bytearray()
-        self.reread = bytearray()
-        """SHA-1 of items of which a part was rejected."""
+        self._contents, self._origins, self.reread = DigestList(), DigestList(), DigestList()
+        """`reread` has the SHA-1 of items of which a part was rejected."""
+        self.texts = DigestList()
+        """By chunk, the SHA-1 of the text that is embedded."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -59,14 +62,9 @@ class SegmentWriter:
         return np.array(self._starts, np.int64)
 
     @property
-    def texts(self) -> NDArray[np.uint8]:
-        """(chunks, 20) the SHA-1 of each chunk's embedded text."""
-        return _digests(self._texts)
-
-    @property
     def contents(self) -> NDArray[np.uint8]:
         """(records, 20) the SHA-1 of each record's content."""
-        return _digests(self._contents)
+        return self._contents.array
 
     def id(self, row: int) -> str:
         """Return the id of a record."""
@@ -87,10 +85,11 @@ class SegmentWriter:
             if self._facets is not None:
                 self._facets.add(sections.facet_values(chunk.facets))
         texts = [text_key(chunk.embedded) for chunk in chunks]
-        self._texts += b"".join(texts)
+        for text in texts:
+            self.texts.append(text)
         self._ids.append(record.id.encode())
-        self._contents += content
-        self._origins += origin
+        self._contents.append(content)
+        self._origins.append(origin)
         self._lines.append(record.line)
         self._starts.append(self._starts[-1] + len(chunks))
         return texts
@@ -106,9 +105,9 @@ class SegmentWriter:
             own = range(int(segment.starts[first]), int(segment.starts[end]))
             for block, offsets in segment.chunks.raw_rows(own):
                 self._chunks.copy_rows(block, offsets)
-        self._contents += generation.contents[order].tobytes()
-        self._origins += generation.origins[order].tobytes()
-        self._texts += generation.texts[chunks].tobytes()
+        self._contents.extend(generation.contents[order])
+        self._origins.extend(generation.origins[order])
+        self.texts.extend(generation.texts[chunks])
         self._lines.frombytes(generation.lines[order].astype(np.int64).tobytes())
         counts = np.cumsum(np.diff(generation.starts)[order])
         self._starts.frombytes(counts.astype(np.int64).tobytes())
@@ -116,11 +115,11 @@ class SegmentWriter:
         new_chunks = places(len(generation.chunks), chunks)
         for segment in generation.segments:
             records = slice(segment.first_record, segment.first_record + segment.record_count)
-            self._columns.take(segment_columns(segment, COLUMNS), new_records[records])
+            self._columns.take(stored_columns(segment, COLUMNS, "record"), new_records[records])
             if self._facets is not None:
                 own_chunks = slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
-                self._facets.take(segment_columns(segment, sections.FACETS_FILE), new_chunks[own_chunks])
-            self.reread += segment.reread.tobytes()
+                self._facets.take(stored_columns(segment, sections.FACETS_FILE, "chunk"), new_chunks[own_chunks])
+            self.reread.extend(segment.reread)
 
     def close(self) -> None:
         """Close the tables, finished or not."""
@@ -132,7 +131,6 @@ class SegmentWriter:
     def finish(self) -> dict[str, int]:
         """Close the tables and write their offsets and columns; return the rows of each table."""
         self.close()
-        reread = sorted({bytes(digest) for digest in _digests(self.reread)})
         offsets = {
             "records": np.array(self._records.offsets, np.int64),
             "chunks": np.array(self._chunks.offsets, np.int64),
@@ -142,9 +140,9 @@ class SegmentWriter:
             "ranks": _ranks(self._ids[:]),
             "lines": np.array(self._lines, np.int64),
             "contents": self.contents,
-            "origins": _digests(self._origins),
-            "texts": self.texts,
-            "reread": _digests(bytearray().join(reread)),
+            "origins": self._origins.array,
+            "texts": self.texts.array,
+            "reread": np.unique(self.reread.array, axis=0),
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         self._columns.write(self._folder / COLUMNS)
@@ -161,7 +159,7 @@ def runs(generation: Generation, order: Rows) -> Iterator[tuple[Segment, int, in
     owners = np.searchsorted(firsts, order, side="right") - 1
     cuts = np.flatnonzero((np.diff(order) != 1) | (np.diff(owners) != 0)) + 1
     bounds = [0, *cuts.tolist(), len(order)]
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds):
         if start < stop:
             segment = generation.segments[int(owners[start])]
             first = int(order[start]) - segment.first_record
@@ -181,11 +179,6 @@ def places(length: int, order: Rows) -> Rows:
     found = np.full(length, -1, np.int64)
     found[order] = np.arange(len(order))
     return found
-
-
-def _digests(joined: bytearray) -> NDArray[np.uint8]:
-    """Return a copy of digests, (n, 20)."""
-    return np.frombuffer(bytearray(joined), np.uint8).reshape(-1, DIGEST)
 
 
 def _ranks(ids: Sequence[bytes]) -> NDArray[np.int32]:
