@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.parts import Parts
@@ -105,57 +106,58 @@ def apply(
     """
     begun = time.monotonic()
     push = _checked_push(parts, before, progress)
-    kept = None if surveys is None or before is None else KeptRecords(len(before.records), surveys)
     with (
         store.scratch() as scratch,
-        closing(
-            Intake(
-                scratch,
-                parts,
-                store.cache,
-                progress,
-                before=before,
-                kept=kept,
-                lenders=before.segments if kept is not None and before else stored_segments(store),
-            )
-        ) as intake,
+        closing(_intake(scratch, parts, store, progress, before=before, surveys=surveys)) as intake,
         noting_interruption(intake.saved),
     ):
-        marks = _read(intake, sources, surveys if kept is not None else None)
+        marks = _read(intake, sources, surveys)
         publication = Publication(intake, sources, store, parts, before=before)
         if last:
             limits.check_loss(last, publication.records_by_source)
         _expect_some(publication, sources)
-        former, status = store.live(), "failed"
-        rejected_new = new_rejections(store, intake.rejected)
-        changes, chunk_changes = intake.changes(), intake.chunk_changes()
-        # A document of the inbox, where anybody may put one, does not keep the others from being published.
-        inbox = {source.name for source in sources if source.origin.get("kind") == KIND}
-        counted = sum(number for name, number in intake.refused.items() if name not in inbox)
-        generation = former
-        if limits.tolerates(counted, publication.records):
-            for sentence in announced(changes, len(intake.rejected)):
+        report = _report(publication, parts, store, kinds=kinds_of(sources))
+        former = store.live()
+        if limits.tolerates(_counted(intake, sources), publication.records):
+            for sentence in announced(report.changes, len(intake.rejected)):
                 progress.say(sentence)
             intake.finish()
-            built = {"sources": [mark.origin() for mark in marks], "changes": changes.counts, "version": __version__}
-            generation = publication.publish(scratch, {**built, **noted(parts, last)}, push=push, compact=compact)
-            status = "partial" if intake.rejected else "unchanged" if generation == former else "published"
+            built = {"sources": [mark.origin() for mark in marks], "changes": report.changes.counts}
+            built |= {"version": __version__, **noted(parts, last)}
+            name = publication.publish(scratch, built, push=push, compact=compact)
+            status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"
+            report = replace(report, status=status, generation=name, same=name == former)
         store.write_quarantine(intake.rejected)  # not before: what is listed there counts as reported
-        if status != "failed":
+        if report.status != "failed":
             tidy(store, limits.keep, progress)
             if push:
                 push.tidy(store)
-        report = _report(intake, publication, parts, status=status, generation=generation)
-        return replace(
-            report,
-            changes=changes,
-            chunk_changes=chunk_changes,
-            kinds=kinds_of(sources),
-            rejected_new=rejected_new,
-            max_fail=limits.max_fail,
-            seconds=round(time.monotonic() - begun, 3),
-            same=status != "failed" and generation == former,
-        )
+        counts = {"embedded": intake.encodings.embedded, "facets": intake.facets, "max_fail": limits.max_fail}
+        return replace(report, **counts, seconds=round(time.monotonic() - begun, 3))
+
+
+def _intake(
+    scratch: Path,
+    parts: Parts,
+    store: Store,
+    progress: Progress,
+    *,
+    before: Generation | None,
+    surveys: Sequence[Survey] | None,
+) -> Intake:
+    """Return the intake of a build, or with `surveys` of a sync."""
+    if surveys is None or before is None:
+        lenders = stored_segments(store)
+        return Intake(scratch, parts, store.cache, progress, before=before, lenders=lenders)
+    kept = KeptRecords(len(before.records), surveys)
+    return Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=before.segments)
+
+
+def _counted(intake: Intake, sources: Sequence[Source]) -> int:
+    """Return the rejected items that count against the limit: a document of the inbox, where anybody may put one, does
+    not keep the others from being published."""
+    inbox = {source.name for source in sources if source.origin.get("kind") == KIND}
+    return sum(number for name, number in intake.refused.items() if name not in inbox)
 
 
 def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[SourceMarks]:
@@ -181,17 +183,19 @@ def _expect_some(publication: Publication, sources: Sequence[Source]) -> None:
     raise UsageError(message, hint="nothing was built; name a source that has some")
 
 
-def _report(
-    intake: Intake, publication: Publication, parts: Parts, *, status: Status, generation: str | None
-) -> Report:
+def _report(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
+    """Return the report of a run that has published nothing yet."""
+    intake = publication.intake
     return Report(
-        status=status,
-        generation=generation,
+        status="failed",
+        generation=store.live(),
         records=publication.records,
         chunks=publication.chunks,
-        embedded=intake.encodings.embedded,
-        facets=intake.facets,
+        changes=intake.changes(),
+        chunk_changes=intake.chunk_changes(),
+        kinds=kinds,
         quarantined=len(intake.rejected),
+        rejected_new=new_rejections(store, intake.rejected),
         rejected=intake.rejected,
         skipped=parts.skipped,
         notices=intake.notices.on_keys,

@@ -134,7 +134,11 @@ class Intake:
         self.notices.finish(source.name, complete=complete)
 
     def finish(self) -> None:
-        """Make facets and encode every text that waits. Raises: ModelFailed: a text ends every worker that encodes it."""
+        """Make facets and encode every text that waits.
+
+        Raises:
+            ModelFailed: a text ends every worker that encodes it.
+        """
         try:
             if self._waiting is not None:
                 self._waiting.release(all_read=True)

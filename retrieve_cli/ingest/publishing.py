@@ -120,7 +120,7 @@ class Publication:
         remains: Mapping[str, Remains],
         own_sources: Sequence[tuple[str, int]],
     ) -> Manifest:
-        """Return the manifest of the files of a folder and of what is left of the older segments."""
+        """Return the manifest of the files of a folder, with the remains of the older segments."""
         if remains:
             lengths = {segment.name: segment.record_count for segment in older}
             dead_rows.write(folder / DEAD, remains, lengths)
