@@ -133,7 +133,7 @@ def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, repor
 
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
-        sync = sync_of(settings, shared.store, progress, read_all=True)
+        sync = sync_of(settings, shared.store, progress)
         report = sync.run()
         if report.status != "failed":
             try:
