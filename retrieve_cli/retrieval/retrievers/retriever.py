@@ -10,16 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Json, Package, Record
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import SparseEncoder, Spelling, TermWeights, Vectors
+    from retrieve_cli.contracts import Rows, SparseEncoder, Spelling, TermWeights, Vectors
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
+    from retrieve_cli.storage.segment import Segment
 
 Q = TypeVar("Q")
 
@@ -72,27 +73,18 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Writer of one artifact. Records come one by one: new ones (`add`) or records of an older generation (`keep`)."""
-
-    def reuse(self, older: Generation) -> None:
-        """Take rows from the artifact of this generation from now on."""
+    """Writer of one artifact of a segment. Records come one by one (`add`), or those of older segments at once
+    (`take`), never both."""
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Append the rows of a record."""
 
-    def keep(self, record: int) -> None:
-        """Append the rows of a record of the older generation."""
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        """Copy the rows of a segment: `records` has the new row of each of its records, -1 for one that is dropped, and
+        `chunks` of each of its chunks."""
 
     def write(self, path: Path, passages: Passages) -> int:
         """Write the artifact; return its number of rows."""
-
-
-@runtime_checkable
-class RangeWriter(Protocol):
-    """An `IndexWriter` that keeps many records of the older generation at once."""
-
-    def keep_all(self, records: range) -> None:
-        """Append the rows of a contiguous range of records of the older generation."""
 
 
 class Retriever(ABC, Generic[Q]):
@@ -128,10 +120,6 @@ class Retriever(ABC, Generic[Q]):
     def open(self, generation: Generation, settings: Settings) -> Index[Q]:
         """Open its artifact. Raises: IndexCorrupt: it is damaged, or disagrees with the rest of the generation."""
 
-    def keeps(self, before: Card, after: Card) -> bool:
-        """Return True if rows of an artifact with the card `before` can be kept under `after`."""
-        return before == after
-
     def required(self, settings: Settings) -> bool:
         """Return True if a search without it is an error."""
         return False
@@ -154,17 +142,8 @@ class Retriever(ABC, Generic[Q]):
         return None
 
     def varies(self, key: str) -> bool:
-        """Return True if a key of its section changes its scores but not its rows, so that `varied` accepts it."""
+        """Return True if a key of its section changes its scores but not its rows."""
         return key in self.tunable
-
-    def varied(self, index: Index[Q], card: Card, changes: Mapping[str, Json]) -> Index[Q]:
-        """Return the index that a build with `changes` in its section would give; in memory.
-
-        Raises:
-            UsageError: the change requires a build.
-        """
-        keys = ", ".join(f"{self.name}.{key}" for key in changes)
-        raise UsageError(f"{keys} requires another build", hint="build another index with it and name its folder")
 
     def exported(self, index: Index[Q]) -> Exported:
         """Return the rows of its index for an engine.
@@ -179,11 +158,6 @@ class Retriever(ABC, Generic[Q]):
         """Return an index that takes its form of query, over one in an engine that takes vectors or term weights."""
         return index
 
-    def plain(self, generation: Generation) -> Index[Q] | None:
+    def plain(self, generation: Generation, settings: Settings) -> Index[Q] | None:
         """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""
         return None
-
-
-def keys_of(card: Card, keys: Iterable[str]) -> dict[str, Json]:
-    """Return the values of some keys of a card."""
-    return {key: card[key] for key in keys}
