@@ -97,7 +97,7 @@ def records(
     first = int(digits)
     with index.reading() as generation:
         allowed = allowed_by(of_tenant_or_none(generation, tenant), filters)
-        rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+        rows = generation.in_order(allowed)
         shown = [shown_row(generation.records[row]) for row in rows[first : first + limit]]
         # The place among the records of the list: a row of the index would count the records of others.
         following = f"r{first + limit}" if first + limit < len(rows) else None

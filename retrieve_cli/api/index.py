@@ -143,7 +143,7 @@ class Index:
 
     def __len__(self) -> int:
         """Number of records."""
-        return len(self.opened.generation.records)
+        return self.opened.generation.size
 
     # ------------------------------------------------------------------------------------------- lifetime
 

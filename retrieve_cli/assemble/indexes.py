@@ -104,20 +104,20 @@ def local_indexes(generation: Generation, settings: Settings) -> Indexes:
         IndexCorrupt: as `open_indexes` does.
     """
     rows = {"record": len(generation.records), "chunk": len(generation.chunks)}
-    generation.expect(RECORDS, rows["record"])
-    generation.expect(CHUNKS, rows["chunk"])
+    for segment in generation.segments:
+        segment.expect(RECORDS, segment.record_count)
+        segment.expect(CHUNKS, segment.chunk_count)
+        for file in segment.manifest.files:
+            segment.file(file)  # mapped early: it may be removed before it is read
 
     def opened(name: str) -> Index[Any]:
         retriever = registry.retriever(name)
         index = retriever.open(generation, settings)
-        generation.expect(retriever.file, len(index))
         if len(index) != (wanted := rows.get(index.unit)):
             raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
         return index
 
     names = registry.ordered(generation.manifest.recipe.retrievers)
-    for file in generation.manifest.files:
-        generation.map_early(file)
     return Indexes({name: partial(opened, name) for name in names})
 
 

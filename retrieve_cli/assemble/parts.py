@@ -18,7 +18,7 @@ from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEn
 from retrieve_cli.contracts.models import EmbeddingWorkers
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen, asdict, replace
-from retrieve_cli.retrieval.retrievers.retriever import IndexWriter, RangeWriter
+from retrieve_cli.retrieval.retrievers.retriever import IndexWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
 from retrieve_cli.storage.records import columns
@@ -77,16 +77,6 @@ class Parts(Frozen, eq=False):
     def recipe_of(self, columns: Columns) -> Recipe:
         """Return the complete recipe of an index whose records have these columns."""
         return replace(self.recipe, graph=self.graph_card(columns), documents=self.document_cards(columns))
-
-
-def keep(writers: Writers, records: range) -> None:
-    """Append to every artifact the rows of a contiguous range of records of the older generation."""
-    for writer in writers.values():
-        if isinstance(writer, RangeWriter):
-            writer.keep_all(records)
-        else:
-            for record in records:
-                writer.keep(record)
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:

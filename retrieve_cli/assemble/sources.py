@@ -176,15 +176,15 @@ def watched_of(
     cache: Path,
     settings: Settings = Settings(),
     inbox: Path | None = None,
-) -> list[tuple[int, Watched]]:
-    """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
+) -> dict[str, Watched]:
+    """Return the watched sources of a generation by their names; none if the manifest names none."""
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, LineStarts
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
     strange, docs = strange_sources(fetched.parent, manifest), settings.docs
     try:
         spellings = {"id": [], **manifest.recipe.sources.get("catalog", {}).get("spellings", {})}
-        pairs: list[tuple[int, Watched]] = []
+        found: dict[str, Watched] = {}
         for entry, built in zip(manifest.sources, manifest.built["sources"], strict=True):
             origin = built["origin"]
             is_local = "path" in origin and entry.kind != "mcp"
@@ -208,10 +208,10 @@ def watched_of(
                 reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))
                 layout = partial(layout_of, settings)
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], starts, reading, layout)
-            pairs.append((entry.records, watched))
+            found[entry.name] = watched
     except (KeyError, TypeError, ValueError, AttributeError):
-        return []
-    return pairs
+        return {}
+    return found
 
 
 def _reading(spellings: Mapping[str, Sequence[str]], built: Mapping[str, Json], *, forced: bool) -> CatalogReading:
@@ -235,7 +235,7 @@ def remember_lines(current: Manifest, *, fetched: Path, cache: Path) -> None:
     Raises:
         OSError: a file cannot be read or written.
     """
-    for _, watched in watched_of(current, fetched=fetched, cache=cache):
+    for watched in watched_of(current, fetched=fetched, cache=cache).values():
         watched.remember()
 
 

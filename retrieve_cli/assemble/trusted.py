@@ -43,7 +43,7 @@ def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Tru
     """Return what an index, by default the current one, reaches outside of the folder of its artifacts folder."""
     if manifest is None:
         with suppress(IndexMissing, IndexCorrupt):
-            manifest = Store(artifacts).open()[1]
+            manifest = Store(artifacts).open().manifest
     return Trust(artifacts, tuple(_reaches(artifacts, manifest)))
 
 

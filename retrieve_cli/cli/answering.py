@@ -136,7 +136,7 @@ def is_stale(answer: Answer) -> bool:
 def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
     """With -v, name the generation; its size to those who may see all records."""
     generation = index.opened.generation
-    size = f", {len(generation.chunks)} chunks" if all_records else ""
+    size = f", {generation.chunk_size} chunks" if all_records else ""
     run.shared.talk.detail(f"generation {generation.manifest.id}{size}")
 
 

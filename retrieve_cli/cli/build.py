@@ -173,7 +173,7 @@ def _example(shared: Shared) -> str:
 
     try:
         with open_generation(shared.store) as generation:
-            rows = range(min(len(generation.records), _EXAMPLES))
+            rows = generation.in_order()[:_EXAMPLES]
             names = [name for row in rows if _PLAIN.fullmatch(name := str(generation.records[row].get("name", "")))]
     except RetrieveError:  # another writer was quicker
         names = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.frozen import replace
+from retrieve_cli.storage.generation import live_rows
 from retrieve_cli.storage.records.globs import path_glob
 from retrieve_cli.storage.records.sections import paths_of
 
@@ -150,7 +151,8 @@ def _described(topic: Topic) -> str:
 
 
 def _example(generation: Generation) -> str:
-    for chunk in generation.chunks:
+    for row in live_rows(generation.live_chunks, len(generation.chunks)):
+        chunk = generation.chunks[row]
         if chunk["section"]:
             return f"{quoted(chunk['source'])} and {quoted(str(chunk['section']).split(_LEVEL)[-1])}"
-    return quoted(generation.records[0]["source"]) if len(generation.records) else "nothing: it is empty"
+    return quoted(generation.records[generation.in_order()[0]]["source"]) if generation.size else "nothing: it is empty"

@@ -55,7 +55,7 @@ def _collection(generation: Generation) -> Iterator[str]:
     for source in generation.manifest.sources:
         noun = "document" if source.kind == "docs" else "record"
         yield f"{source.name}: {figures.count(source.records, noun)}"
-    yield figures.count(len(generation.chunks), "chunk")
+    yield figures.count(generation.chunk_size, "chunk")
 
 
 def write(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.engines import places
 from retrieve_cli.config.loading import load, override, read_yaml
 from retrieve_cli.config.settings import Settings, section_names, sections
 from retrieve_cli.contracts import Index, Json

@@ -39,7 +39,6 @@ from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
-    from retrieve_cli.ingest.inventory import Reuse
     from retrieve_cli.ingest.pushing import Push
 
 
@@ -88,7 +87,7 @@ def _checked_push(parts: Parts, store: Store, progress: Progress) -> Push | None
 
 def _has_vectors(store: Store) -> bool:
     try:
-        return store.open()[1].recipe.encoder is not None
+        return store.open().manifest.recipe.encoder is not None
     except RetrieveError:
         return False
 
@@ -102,7 +101,6 @@ def apply(
     progress: Progress,
     before: Contents,
     last: Manifest | None = None,
-    reuse: Reuse | None = None,
     cache: Path | None = None,
 ) -> Report:
     """Write a generation and make it current; copy rows from `reuse` that are still right.
@@ -115,7 +113,7 @@ def apply(
     push = _checked_push(parts, store, progress)
     with (
         store.scratch() as scratch,
-        closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
+        closing(Intake(scratch, parts, cache or store.cache, progress, before=before)) as intake,
         noting_interruption(intake.kept),
     ):
         intake.take_all(sources)
@@ -129,8 +127,8 @@ def apply(
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
             built = {"sources": intake.origins, "changes": changes.counts, "version": __version__}
-            built |= noted(parts, last)
-            current = _publish(intake, scratch, store, built, push=push, reuse=reuse)
+            built |= {"chunks": intake.chunks, **noted(parts, last)}
+            current = _publish(intake, scratch, store, built, push=push)
             status = "partial" if rejected else "unchanged" if current == former else "published"
         store.write_quarantine(rejected)  # not before: what is listed there counts as reported
         if status != "failed":
@@ -166,14 +164,12 @@ def noted(parts: Parts, last: Manifest | None) -> dict[str, Json]:
     return {"settings": dict(parts.settings), **{key: value for key, value in named.items() if value}}
 
 
-def _publish(
-    intake: Intake, scratch: Path, store: Store, built: Mapping[str, Json], *, push: Push | None, reuse: Reuse | None
-) -> str:
+def _publish(intake: Intake, scratch: Path, store: Store, built: Mapping[str, Json], *, push: Push | None) -> str:
     """Write the generation, send it to the engines and make it current; return its id."""
     rows = intake.write()
-    manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
+    manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, own_sources=intake.own)
     if push:
-        push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
+        push.before_publication(scratch, manifest, store, older=None)
     return store.publish(scratch, manifest, built)
 
 

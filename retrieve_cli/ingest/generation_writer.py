@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +12,19 @@ import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
+from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.records import sections
-from retrieve_cli.storage.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
+from retrieve_cli.storage.records.columns import FILE as COLUMNS, Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.rows import chunk_rows, record_row
-from retrieve_cli.storage.tables import JsonlTable, TableWriter, encode_row
+from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from retrieve_cli.contracts import Rows
 
 _LISTED = 65_536
@@ -110,28 +109,6 @@ class GenerationWriter:
         self._starts.append(self._starts[-1] + len(chunks))
         return texts
 
-    def keep(self, old: Generation, rows: range, *, shift: int) -> None:
-        """Copy adjacent records of an older generation; each moves down by `shift` lines of its source."""
-        chunks = range(int(old.starts[rows.start]), int(old.starts[rows.stop]))
-        copy_moved(old.records, rows, self._records, shift, RECORD_LINES)
-        copy_moved(old.chunks, chunks, self._chunks, shift, CHUNK_LINES)
-        if old.manifest.recipe.columns == COLUMNS_CARD:
-            self._columns.keep_all(columns_of(old), rows)
-        else:
-            for row in rows:
-                self._columns.append(old.records[row])
-        if self._facets is not None and (kept := sections.facet_columns(old)) is not None:
-            self._facets.keep_all(kept, chunks)
-        self.texts.extend(old.texts[chunks.start : chunks.stop])
-        self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
-        own = slice(rows.start, rows.stop)
-        self._ids.extend(old.ids, rows)
-        self._contents.extend(old.contents[own])
-        self._origins.extend(old.origins[own])
-        self._lines.frombytes((old.lines[own] + shift).astype(np.int64).tobytes())
-        moved = old.starts[rows.start + 1 : rows.stop + 1] + (self._starts[-1] - chunks.start)
-        self._starts.frombytes(moved.astype(np.int64).tobytes())
-
     def close(self) -> None:
         """Close the tables, finished or not."""
         try:
@@ -148,6 +125,7 @@ class GenerationWriter:
             "starts": self.starts,
             "ids": np.frombuffer(self._ids.text, np.uint8),
             "id_ends": self._ids.ends,
+            "ranks": ranks_of(self._ids[:]),
             "lines": np.array(self._lines, np.int64),
             "contents": self._contents.array,
             "origins": self._origins.array,
@@ -164,42 +142,13 @@ class GenerationWriter:
         return {**rows, sections.FACETS_FILE: self._starts[-1]}
 
 
+def ranks_of(ids: Sequence[bytes]) -> NDArray[np.int32]:
+    """Return the place of each id in their order, (n,) int32."""
+    ranks = np.empty(len(ids), np.int32)
+    ranks[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids), dtype=np.int32)
+    return ranks
+
+
 def written_columns(folder: Path) -> Columns:
     """Return the columns of a generation that is being written, its tables finished."""
     return Columns(pickles.load(folder / COLUMNS))
-
-
-RECORD_LINES = (("line",), re.compile(rb'"line":(\d{1,15})(,"sha1":"[0-9a-f]{40}"\}\n)'))
-CHUNK_LINES = (
-    ("start_line", "end_line"),
-    re.compile(rb'"start_line":(\d{1,15})(,"end_line":)(\d{1,15})(,"tokens":\d{1,15}\}\n)'),
-)
-"""Keys of a row that hold a line of the source, and the end of a row, where they are: a line feed is nowhere else in
-it, and within a text a quotation mark follows a backslash."""
-
-
-def copy_moved(
-    old: JsonlTable, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
-) -> None:
-    """Append adjacent rows of a table, their line numbers moved by `shift`."""
-    import orjson
-
-    keys, pattern = lines
-    for block, offsets in old.raw_rows(rows):
-        if not shift:
-            new.copy_rows(block, offsets)
-            continue
-        moved, count = pattern.subn(partial(_moved, shift), block)
-        if count == len(offsets) - 1:
-            new.copy_rows(moved, np.append(0, np.flatnonzero(np.frombuffer(moved, np.uint8) == ord("\n")) + 1))
-            continue
-        for start, end in pairwise((offsets - offsets[0]).tolist()):  # not as this version writes them
-            value = orjson.loads(block[start:end])
-            new.copy(encode_row({**value, **{key: value[key] + shift for key in keys}}))
-
-
-def _moved(shift: int, found: re.Match[bytes]) -> bytes:
-    """Return the end of a row with other line numbers: every other group is one."""
-    parts = [found[number] for number in range(1, found.re.groups + 1)]
-    name = found[0][: found.start(1) - found.start()]
-    return name + b"".join(part if number % 2 else b"%d" % (int(part) + shift) for number, part in enumerate(parts))

@@ -6,9 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,12 +31,6 @@ from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry, text_key
 from retrieve_cli.storage.records.rows import content_digest
 
-if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
-    from retrieve_cli.ingest.cached_source import ItemBatch
-    from retrieve_cli.ingest.inventory import Reuse
-    from retrieve_cli.storage.key_rows import Keys
-
 
 class Intake:
     """Receives items, one at a time, and writes the artifacts of a generation into the scratch folder."""
@@ -51,13 +43,11 @@ class Intake:
         progress: Progress,
         *,
         before: Contents,
-        reuse: Reuse | None = None,
         facets: Path | None = None,
     ) -> None:
-        """`before` has the records that were current before, the rows of `reuse` if there is one. `facets` has the
+        """`before` has the records that were current before. `facets` has the
         cache of facets if `cache` does not; no server is asked for more then."""
         self._scratch = scratch
-        self._reuse = reuse
         self._progress = progress
         self._parts = parts
         self._workers = parts.workers(progress.say)
@@ -87,10 +77,11 @@ class Intake:
         """The recipe of the generation; complete after `write`."""
         self.linked: dict[str, FileEntry] = {}
         """Files that are links to files of the older generation."""
-        if reuse:
-            reuse.begin(parts.writers, encodings)
-            if self._facets is not None:
-                self._facets.lend(reuse.generation, reuse.texts)
+
+    @property
+    def own(self) -> list[tuple[str, int]]:
+        """The records of each source."""
+        return [(entry.name, entry.records) for entry in self.entries]
 
     @property
     def records(self) -> int:
@@ -161,15 +152,12 @@ class Intake:
         with reading(source) as progress:
             for batch in batches(source):
                 read.update(batch.traces)
-                older = self._reuse.rows(source, batch) if self._reuse else np.full(len(batch), -1, np.int64)
-                for places, kept in walk(batch, older, self._inventory):
-                    if kept:
-                        self._keep(batch, places, older)
-                    else:
-                        self._item(source, batch.item(places.start))
+                older = np.full(len(batch), -1, np.int64)
+                for places, _ in walk(batch, older, self._inventory):
+                    self._item(source, batch.item(places.start))
                     progress.advance(len(places))
         self.notices.report_mapping(source.name, mapping := mapping_of(source))
-        self.notices.finish(source.name, complete=self._reuse is None or source.kind not in self._reuse.kinds)
+        self.notices.finish(source.name, complete=True)
         counts = (len(self._inventory) - first, len(self.rejected) - rejected)
         self._then(partial(self._enter, source, first, counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders, mapping))
@@ -194,10 +182,6 @@ class Intake:
         rows = self._tables.finish()
         texts = self._tables.texts
         found = Texts(as_keys(texts), self._tables.older_texts)
-        if self._reuse:
-            new = found.older < 0
-            found.older[new] = self._reuse.texts.find(found.keys[new])
-            self._link(self._reuse, found.keys)
         passages = WrittenPassages(texts, found, self._vectors, self._terms.weights if self._terms else None)
         with task("writing indexes", "indexes", len(self._parts.writers)) as writing:
             for name, writer in self._parts.writers.items():
@@ -217,38 +201,12 @@ class Intake:
                 self._progress.say(note)
         return rows
 
-    def _link(self, reuse: Reuse, texts: Keys) -> None:
-        """Link the files of the older generation that would come out the same."""
-        older = reuse.generation
-        for file in reuse.same(texts):
-            try:
-                (self._scratch / file).hardlink_to(older.folder / file)
-            except OSError:  # not every file system has links
-                continue
-            self.linked[file] = older.manifest.files[file]
-
     def close(self) -> None:
         """Close the files, finished or not."""
         self.embedding.close()
         if self._workers is not None:
             self._workers.close()
         self._tables.close()
-
-    def _keep(self, batch: ItemBatch, places: range, rows: Rows) -> None:
-        """Copy the records of unchanged items, adjacent ones at once."""
-        if self._reuse is None:
-            return
-        generation, kept = self._reuse.generation, rows[places.start : places.stop]
-        shifts = batch.lines[places.start : places.stop] - generation.lines[kept]
-        cuts = np.flatnonzero((np.diff(kept) != 1) | (np.diff(shifts) != 0)) + 1
-        for first, end in pairwise([0, *cuts.tolist(), len(kept)]):
-            run = range(int(kept[first]), int(kept[end - 1]) + 1)
-            self._then(partial(self._copy, self._reuse, run, int(shifts[first])))
-        self._places.extend(batch.sources[places.start : places.stop])
-
-    def _copy(self, reuse: Reuse, run: range, shift: int) -> None:
-        self._tables.keep(reuse.generation, run, shift=shift)
-        reuse.keep(run, self._parts.writers, self.embedding.add)
 
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
         for piece in pieces_of(item) if isinstance(item, Item) else [item]:

@@ -25,7 +25,7 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, SourceFailed
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.storage.inbox import KIND, Inbox, sequence_of
-from retrieve_cli.storage.manifest import LISTING, Manifest, SourceEntry, sha1
+from retrieve_cli.storage.manifest import Manifest, SourceEntry, sha1
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
 from retrieve_cli.version import __version__
@@ -144,7 +144,8 @@ class UnchangedFiles:
     def generation(self) -> bool:
         """Return True if no file of the current generation has changed since all of it was read."""
         try:
-            folder, manifest, _ = self._store.open()
+            stored = self._store.open()
+            folder, manifest = self._store.generations / stored.manifest.id, stored.manifest
         except (IndexCorrupt, IndexMissing):
             return False
         return self._same(_key(manifest), self._marks(folder, manifest))
@@ -174,7 +175,7 @@ class UnchangedFiles:
     def _marks(folder: Path, manifest: Manifest) -> Marks:
         """Return the marks of a generation's files and of their listing."""
         try:
-            found = [(folder / name).stat() for name in (*sorted(manifest.files), LISTING)]
+            found = [(folder / name).stat() for name in sorted(manifest.files)]
         except OSError:
             return None
         regular = all(stat.S_ISREG(own.st_mode) and settled(own.st_mtime_ns, own.st_ctime_ns) for own in found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.inventory import Contents, Reuse, changes_between, reusable
+from retrieve_cli.ingest.inventory import Contents, changes_between
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import UnchangedFiles, check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
@@ -51,7 +51,7 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
     if settings.sources.list:
         return with_inbox(settings.sources.list, store.path)
     try:
-        manifest = store.open()[1]
+        manifest = store.open().manifest
     except (IndexCorrupt, IndexMissing) as error:
         if not (kept := store.kept()):
             if only := with_inbox([], store.path):
@@ -108,8 +108,7 @@ class Sync:
         untouched = current is not None and same and self._looks_untouched(current.manifest)
         if current and untouched and self._digests_are(digests_of(current.manifest)):
             return self._nothing_to_do(current, rejected)
-        kept = reusable(current.manifest.recipe, self._parts.recipe) if current else frozenset()
-        look = SourceComparison(self._before, current, self._parts.recipe, keep=kept)
+        look = SourceComparison(self._before, current, self._parts.recipe, keep=("catalog", "docs"))
         for source in self._sources:
             look.at(source)
         if current and same and look.digests == digests_of(current.manifest):
@@ -130,7 +129,6 @@ class Sync:
         plan = self.plan()
         if not plan.needed and self._current:
             self._note(self._current.manifest)
-            self._keep_listing(self._current.manifest)
             if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
                 tidy(self._store, self._limits.keep, self._progress)
             else:
@@ -153,7 +151,6 @@ class Sync:
                 progress=self._progress,
                 before=self._before,
                 last=last,
-                reuse=Reuse(self._current, self._parts.recipe) if self._current else None,
             )
             report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
         seconds = round(time.monotonic() - begun, 3)
@@ -209,7 +206,7 @@ class Sync:
             self._seen = seen
             if not found:
                 with open_generation(self._store) as generation:
-                    generation.release_hold()  # nobody but this writer could remove it
+                    generation.release_holds()  # nobody but this writer could remove it
                     return generation
             fault = next(iter(found.values()))
         except IndexMissing:
@@ -267,18 +264,6 @@ class Sync:
                 self._store.note(replace(manifest, built=built))
             except OSError as error:
                 self._progress.say(f"the places of the sources could not be updated: {error}")
-
-    def _keep_listing(self, manifest: Manifest) -> None:
-        """Repair the listing of the generation; then note which files need not be read again."""
-        try:
-            if not self._seen:
-                self._store.keep_listing(manifest)
-        except OSError as error:
-            self._progress.say(f"SHA1SUMS of the index could not be written: {error}")
-            return
-        with suppress(OSError):  # the next sync reads it again then
-            if self._unread:
-                self._unread.save(manifest, list(zip(self._sources, digests_of(manifest), strict=True)))
 
     def _digests_are(self, noted: Sequence[str]) -> bool:
         for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):

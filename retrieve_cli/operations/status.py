@@ -31,17 +31,22 @@ _SOURCES = 3
 def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[str, Json]:
     """Return the parts of the current generation, and the pipeline that answers queries."""
     manifest, about = generation.manifest, about_of(generation, None)
+    manifests = {manifest.id: manifest, **{part.name: part.manifest for part in generation.segments}}.values()
     return {
         "generation": manifest.id,
         "name": about.name,
         "description": about.description,
         "artifacts": str(artifacts),
-        "records": len(generation.records),
-        "chunks": len(generation.chunks),
+        "records": generation.size,
+        "chunks": generation.chunk_size,
+        "segments": [
+            {"generation": part.name, "records": part.record_count, "chunks": part.chunk_count}
+            for part in generation.segments
+        ],
         "built": dict(manifest.built),
         "sources": [asdict(source) for source in manifest.sources],
         "rejected": sum(source.refused for source in manifest.sources),
-        "bytes": sum(entry.bytes for entry in manifest.files.values()),
+        "bytes": sum(entry.bytes for part in manifests for entry in part.files.values()),
         "retrievers": list(manifest.recipe.retrievers),
         **_pipeline(artifacts, settings),
         "recipe": manifest.recipe.to_json(),

@@ -15,8 +15,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.beside import beside
-from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
-from retrieve_cli.storage.manifest import LISTING
+from retrieve_cli.storage.generation import RECORDS, Generation, open_generation
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.records.view import RecordView
 from retrieve_cli.storage.store import Store
@@ -32,9 +31,9 @@ def records(generation: Generation, *, filters: Sequence[str], limit: int) -> di
         UsageError: a filter has another form, or no record has the field.
     """
     allowed = allowed_by(_all(generation), filters)
-    rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+    rows = generation.in_order(allowed)
     shown = (_line(generation, row) for row in (rows[:limit] if limit else rows))
-    return {"matched": len(rows), "total": len(generation.records), "records": shown}
+    return {"matched": len(rows), "total": generation.size, "records": shown}
 
 
 def _all(generation: Generation) -> RecordView:
@@ -189,12 +188,7 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
                 dict(open_indexes(generation, settings))  # each is opened when it is reached
         except IndexCorrupt as error:
             faults["generation"] = error.message
-    names = list(manifest.files)
-    folder = store.generations / manifest.id
-    if (folder / LISTING).exists():
-        names.append(LISTING)
-        if not faults and not store.has_listing(manifest):
-            faults[LISTING] = f"{LISTING} is damaged: it would not show damage of other files"
+    names = [*manifest.files, *(name for name in faults if "/" in name)]
     for name, read in beside(store.path).items():
         names.append(name)
         try:
@@ -215,13 +209,13 @@ def history(store: Store) -> list[dict[str, Json]]:
             "in_use": kept.in_use,
             "at": kept.manifest.built.get("at"),
             "sequence": kept.manifest.sequence,
-            "records": kept.manifest.rows(RECORDS),
-            "chunks": kept.manifest.rows(CHUNKS),
+            "records": sum(source.records for source in kept.manifest.sources),
+            "chunks": kept.manifest.built.get("chunks"),
+            "segments": len(kept.manifest.segments) + (RECORDS in kept.manifest.files),
             "quarantined": sum(source.refused for source in kept.manifest.sources),
             "changes": kept.manifest.built.get("changes", {}),
             "kinds": sorted({source.kind for source in kept.manifest.sources}),
             "bytes": kept.bytes,
         }
         for kept in reversed(store.kept())
-        if {RECORDS, CHUNKS} <= kept.manifest.files.keys()
     ]

@@ -273,7 +273,7 @@ def why_empty(opened: Opened, answer: Answer) -> list[str]:
     generation, query = opened.generation, answer.question.query
     allowed, visible = query.records, query.visible
     conditions = RequestReader(generation, indexes=opened.indexes).conditions(answer.query)
-    total = len(generation.records)
+    total = generation.size
     if visible is not None:
         total = int(visible.sum())
         conditions = [condition._replace(records=condition.records & visible) for condition in conditions]

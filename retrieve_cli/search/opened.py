@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +62,8 @@ class Opened(Frozen, eq=False, weakref=True):
     models: QueryModels
     readers: Readers
     durations: Durations
-    watched: Sequence[tuple[int, Watched]]
-    """Its sources, each with the number of records before it; empty if the generation does not name them."""
+    watched: Mapping[str, Watched]
+    """Its sources by their names; empty if the generation does not name them."""
     unread: str
     """A notice on sources that are not compared, because the user did not agree to read them."""
     seconds: float
@@ -113,8 +112,7 @@ class Opened(Frozen, eq=False, weakref=True):
 
     def source_of(self, row: int) -> Watched | None:
         """Return the source of a record; None if the generation does not name its sources."""
-        ends = accumulate(count for count, _ in self.watched)
-        return next((source for end, (_, source) in zip(ends, self.watched, strict=True) if row < end), None)
+        return self.watched.get(self.generation.source_of(row))
 
 
 def _of_indexes(settings: Settings) -> tuple[object, ...]:
@@ -127,7 +125,7 @@ def _of_models(settings: Settings) -> tuple[object, ...]:
     return (settings.encoder, settings.splade, settings.models)
 
 
-def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[Sequence[tuple[int, Watched]], str]:
+def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[Mapping[str, Watched], str]:
     """The sources of a generation, whose changes its answers tell of, and a notice on those that are not read."""
     strange = strange_sources(store.path, generation.manifest)
     watched = watched_of(

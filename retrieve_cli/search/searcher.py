@@ -83,13 +83,13 @@ class Searcher:
             from retrieve_cli.search.facets import expect_fields
 
             expect_fields(generation, queries, options.facets)
-        most = min(options.k, len(generation.records if options.unit == "record" else generation.chunks))
+        most = min(options.k, generation.size if options.unit == "record" else generation.chunk_size)
         relaxation = Relaxation(questions, opened.settings.broadening, lambda each: self._reading(each)(), most=most)
         with opened.store.reading(generation.id):
             ranked = rank(opened, queries, options.whole, relax=relaxation)
         notices = list(ranked.notices)
         depth, last = opened.settings.search.depth, options.whole.k
-        if options.offset and depth < min(last, len(generation.records)):
+        if options.offset and depth < min(last, generation.size):
             deeper = f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
             notices.append(deeper)
         begun = time.perf_counter()
@@ -289,10 +289,10 @@ class Freshness(NamedTuple):
     """By name, in order."""
 
     @classmethod
-    def of(cls, manifest: Manifest, watched: Sequence[tuple[int, Watched]], policy: Policy) -> Freshness:
+    def of(cls, manifest: Manifest, watched: Mapping[str, Watched], policy: Policy) -> Freshness:
         """Return the freshness of a generation; `watched` is empty if its manifest does not name its sources."""
-        named = zip(manifest.sources, watched, strict=False)
-        return cls(policy, [(entry.name, source) for entry, (_, source) in named])
+        names = [entry.name for entry in manifest.sources if entry.name in watched]
+        return cls(policy, [(name, watched[name]) for name in names])
 
     def expect(self, requests: Sequence[Request]) -> None:
         """Compare the marks of all sources, before anything is searched.

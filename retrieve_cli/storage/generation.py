@@ -1,20 +1,13 @@
-"""Reader of a generation's files: records and chunks by row, their order and their ids.
+"""Reader of a generation: its segments one behind the other, less the rows that are dead.
 
-records.jsonl   one line per record: the fields that a hit shows
-chunks.jsonl    one line per chunk: its text, span, section
-offsets.pkl     start of each line, first chunk of each record; by record the id, the SHA-1 of its content and of its
-                input, the line of the input; by chunk the SHA-1 of the embedded text
-columns.pkl     values of the fields by which records can be filtered, with the records that have them
-graph.pkl       edges between records and shared values, if there are any
-tokens.pkl      token vectors of each chunk, if a reranker compares words
-*               artifact of each retriever, one row per record or chunk: see `retrievers/`
-
-Sizes are checked when a generation is opened, the form of a file when it is read; SHA-1 by `inspect verify`.
+A row of the index is its row in its segment plus the segment's first row. A dead row belongs to a record that was
+changed or removed since its segment was written: no request sees it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,40 +17,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
-from retrieve_cli.storage import pickles
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.storage import dead_rows
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.mapped import MappedFile
+from retrieve_cli.storage.segment import CHUNK_KEYS, CHUNKS, DEAD, DIGEST, GRAPH, OFFSETS, RECORDS, TOKENS, Segment
 from retrieve_cli.storage.store import Store
-from retrieve_cli.storage.tables import JsonlTable
-from retrieve_cli.storage.vocabulary import RecordIds, Vocabulary, rises
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows
-    from retrieve_cli.storage.lock import Hold
+    from retrieve_cli.contracts import Mask, Rows, Unit
+    from retrieve_cli.storage.dead_rows import Remains
+    from retrieve_cli.storage.mapped import MappedFile
+
+__all__ = ["CHUNKS", "CHUNK_KEYS", "DEAD", "DIGEST", "GRAPH", "OFFSETS", "RECORDS", "TOKENS", "Generation"]
 
 T = TypeVar("T")
 
-RECORDS, CHUNKS, OFFSETS = "records.jsonl", "chunks.jsonl", "offsets.pkl"
-TOKENS, GRAPH = "tokens.pkl", "graph.pkl"
-
-_RECORD_KEYS = frozenset(
-    "id name description url license keywords group supporting_data metadata fields kind source line sha1".split()
-)
-CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
 _LONGEST_INDEX = 12
 """Maximum digits of a chunk's number."""
-_HINT = "retrieve inspect verify"
-DIGEST = 20
-"""Bytes of a SHA-1."""
 
 
 @contextmanager
 def open_generation(store: Store, generation: str | None = None) -> Iterator[Generation]:
-    """Open the current generation, or the one named; it cannot be removed while the value is in use.
+    """Open the current generation, or the one named; its folders cannot be removed while the value is in use.
 
     If an unexpected error occurs inside the context and a file is damaged, IndexCorrupt is raised instead.
 
@@ -66,155 +50,279 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
         IndexCorrupt: the generation is damaged.
         UsageError: there is no generation of that name.
     """
-    folder, manifest, hold = store.open(generation)
-    with store.reading(manifest.id):
-        yield Generation(folder, manifest, hold)
+    stored = store.open(generation)
+    with store.reading(stored.manifest.id):
+        holds = stored.holds
+        yield _opened(stored.manifest, stored.folders, holds)
 
 
-def open_unpublished(folder: Path, manifest: Manifest) -> Generation:
-    """Open a generation in a separate folder that is not published yet. Raises: IndexCorrupt."""
-    return Generation(folder, manifest)
+def open_unpublished(folder: Path, manifest: Manifest, segments: Sequence[Segment] = ()) -> Generation:
+    """Open a generation in a separate folder that is not published yet, behind its older segments.
+
+    Raises: IndexCorrupt.
+    """
+    folders = [(segment.folder, segment.manifest) for segment in segments]
+    return _opened(manifest, [*folders, (folder, manifest)], [None] * (len(folders) + 1))
+
+
+def _opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds: Sequence[Any]) -> Generation:
+    """Return a generation; `folders` has its older segments in order, and its own folder at the end."""
+    segments: list[Segment] = []
+    records = chunks = 0
+    for folder, added in folders:
+        if not added.rows(RECORDS):
+            continue  # a generation that only removed records has no segment
+        segment = Segment(folder, added, first_record=records, first_chunk=chunks)
+        records, chunks = records + segment.record_count, chunks + segment.chunk_count
+        segments.append(segment)
+    own = folders[-1][0]
+    remains = dead_rows.read(own / DEAD, segments) if DEAD in manifest.files else {}
+    opened = Generation(manifest, segments, remains=remains, folder=own)
+    opened.holds = [*holds]
+    return opened
+
+
+class JsonRows:
+    """Rows of JSON of all segments, in order."""
+
+    def __init__(self, segments: Sequence[Segment], unit: Unit, moved: Callable[[Segment, int], int]) -> None:
+        """`moved` returns the line of a record of a segment now."""
+        self._segments = segments
+        self._unit = unit
+        self._moved = moved
+        self._firsts = [segment.first(unit) for segment in segments]
+        self._length = self._firsts[-1] + segments[-1].count(unit) if segments else 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, row: int) -> dict[str, Json]:
+        return self.rows(row, row + 1)[0]
+
+    def __iter__(self) -> Iterator[dict[str, Json]]:
+        return (self[row] for row in range(len(self)))
+
+    def rows(self, first: int, end: int) -> list[dict[str, Json]]:
+        """Return the rows from `first` up to but not `end`, by one read in each segment."""
+        if not 0 <= first <= end <= len(self):
+            raise IndexError(f"rows {first} to {end} of {len(self)}")
+        found: list[dict[str, Json]] = []
+        while first < end:
+            segment = self._segments[bisect_right(self._firsts, first) - 1]
+            start = first - segment.first(self._unit)
+            stop = min(end - segment.first(self._unit), segment.count(self._unit))
+            table = segment.records if self._unit == "record" else segment.chunks
+            for row, value in enumerate(table.rows(start, stop), start):
+                found.append(self._placed(segment, row, value))
+            first += stop - start
+        return found
+
+    def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
+        """Return a row with its lines in the source, which move with every line that is inserted above."""
+        if self._unit == "record":
+            return {**value, "line": self._moved(segment, row)}
+        record = int(np.searchsorted(segment.starts, row, side="right")) - 1
+        line = self._moved(segment, record)
+        return {**value, "start_line": value["start_line"] + line, "end_line": value["end_line"] + line}
 
 
 class Generation:
     """The tables of a generation, mapped into memory."""
 
-    def __init__(self, folder: Path, manifest: Manifest, hold: Hold | None = None) -> None:
-        """`hold` protects the folder from removal as long as this object lives.
-
-        Raises:
-            IndexCorrupt: a table is damaged, or the tables disagree.
-        """
-        self.folder = folder
+    def __init__(
+        self,
+        manifest: Manifest,
+        segments: Sequence[Segment],
+        *,
+        remains: Mapping[str, Remains] = {},
+        folder: Path = Path(),
+    ) -> None:
+        """`remains` tells by the name of a segment which of its rows are dead, and how far its lines moved."""
         self.manifest = manifest
-        self._hold = hold
+        self.segments = tuple(segments)
+        self.folder = folder
+        self.holds: list[Any] = []
+        """Protect the folders from removal as long as this object lives."""
+        self.remains = remains
         self._made: dict[object, Any] = {}
         self._making = RLock()
-        self._files: dict[str, MappedFile] = {}
-        self._at_hand: dict[str, MappedFile] = {}
-        offsets = pickles.load(self.file(OFFSETS))
-        try:
-            self.records = JsonlTable(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
-            self.chunks = JsonlTable(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
-            self.starts: Rows = offsets["starts"]
-            text = offsets["ids"]  # a copy in memory is read faster
-            self._ids = RecordIds(text.tobytes(), offsets["id_ends"])
-            self.lines: Rows = offsets["lines"]
-            self.contents: NDArray[np.uint8] = offsets["contents"]
-            """SHA-1 of each record's content, (records, 20)."""
-            self.origins: NDArray[np.uint8] = offsets["origins"]
-            """SHA-1 of the input of each record, (records, 20)."""
-            self.texts: NDArray[np.uint8] = offsets["texts"]
-            """SHA-1 of each chunk's embedded text, (chunks, 20)."""
-            by_record = (self.lines.shape, self.contents.shape, self.origins.shape)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise IndexCorrupt(f"{folder / OFFSETS} is incomplete ({quoted(error)})", hint=_HINT) from error
-        records, chunks = len(self.records), len(self.chunks)
-        if (
-            by_record != ((records,), (records, DIGEST), (records, DIGEST))
-            or self.texts.shape != (chunks, DIGEST)
-            or len(self.starts) != records + 1
-            or len(self._ids) != records
-            or not rises(self.starts, chunks, least=1)
-            or not rises(self._ids.ends, len(self._ids.text), least=0)
-            or not rises(offsets["records"], int(offsets["records"][-1]), least=1)
-            or not rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
-        ):
-            raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint=_HINT)
+        self.records = JsonRows(self.segments, "record", self._line)
+        self.chunks = JsonRows(self.segments, "chunk", self._line)
 
-    def advise_random_reads(self) -> None:
-        """Announce that rows of the tables are read here and there, as queries do it.
+    @cached_property
+    def live(self) -> Mask | None:
+        """(records,) bool, True for records that are there; None if no row is dead."""
+        if not any(len(remains.dead) for remains in self.remains.values()):
+            return None
+        live = np.ones(len(self.records), np.bool_)
+        for segment in self.segments:
+            if (remains := self.remains.get(segment.name)) is not None:
+                live[segment.first_record + remains.dead] = False
+        live.flags.writeable = False
+        return live
 
-        For 100,000 records, a query from a cold disk then reads 58 MB instead of 213.
-        """
-        for name in (RECORDS, CHUNKS):
-            self.file(name).advise_random_reads()
+    @cached_property
+    def live_chunks(self) -> Mask | None:
+        """(chunks,) bool, True for chunks of records that are there; None if no row is dead."""
+        if self.live is None:
+            return None
+        live = np.repeat(self.live, np.diff(self.starts))
+        live.flags.writeable = False
+        return live
+
+    def live_of(self, unit: Unit) -> Mask | None:
+        """Return the rows that are there, of records or chunks; None if no row is dead."""
+        return self.live if unit == "record" else self.live_chunks
+
+    @cached_property
+    def size(self) -> int:
+        """Number of records that are there."""
+        return len(self.records) if self.live is None else int(np.count_nonzero(self.live))
+
+    @cached_property
+    def chunk_size(self) -> int:
+        """Number of chunks of records that are there."""
+        return len(self.chunks) if self.live_chunks is None else int(np.count_nonzero(self.live_chunks))
+
+    @cached_property
+    def starts(self) -> Rows:
+        """(records + 1,) first chunk of each record, then the number of chunks."""
+        if len(self.segments) == 1:
+            return self.segments[0].starts
+        parts = [segment.starts[:-1] + segment.first_chunk for segment in self.segments]
+        return np.append(np.concatenate([np.empty(0, np.int64), *parts]), len(self.chunks))
+
+    @cached_property
+    def texts(self) -> NDArray[np.uint8]:
+        """SHA-1 of each chunk's embedded text, (chunks, 20)."""
+        return self._joined([segment.texts for segment in self.segments])
+
+    @cached_property
+    def contents(self) -> NDArray[np.uint8]:
+        """SHA-1 of each record's content, (records, 20)."""
+        return self._joined([segment.contents for segment in self.segments])
+
+    @cached_property
+    def origins(self) -> NDArray[np.uint8]:
+        """SHA-1 of the input of each record, (records, 20)."""
+        return self._joined([segment.origins for segment in self.segments])
+
+    @staticmethod
+    def _joined(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, DIGEST), np.uint8), *parts])
+
+    @cached_property
+    def lines(self) -> Rows:
+        """(records,) line of the input of each record now."""
+        parts = [
+            self.remains[segment.name].moved(segment.lines) if segment.name in self.remains else segment.lines
+            for segment in self.segments
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+
+    def _line(self, segment: Segment, record: int) -> int:
+        remains = self.remains.get(segment.name)
+        return int(segment.lines[record]) + (0 if remains is None else remains.shift_of(record))
 
     @cached_property
     def id(self) -> str:
         """Name of the generation: a digest of its contents."""
         return self.manifest.id
 
-    def release_hold(self) -> None:
-        """Allow the folder to be removed."""
-        self._hold = None
+    def release_holds(self) -> None:
+        """Allow the folders to be removed."""
+        self.holds.clear()
+
+    def advise_random_reads(self) -> None:
+        """Announce that rows of the tables are read here and there, as queries do it."""
+        for segment in self.segments:
+            segment.advise_random_reads()
+
+    def has(self, name: str) -> bool:
+        """Return True if its segments have a file of that name."""
+        return bool(self.segments) and all(segment.has(name) for segment in self.segments)
 
     def file(self, name: str) -> MappedFile:
-        """Return a file of the generation, mapped once.
-
-        Raises:
-            IndexCorrupt: the file cannot be read.
-        """
-        with self._making:
-            if name not in self._files:
-                mapped = self._at_hand.pop(name, None)
-                self._files[name] = self._mapped(name) if mapped is None else mapped
-            return self._files[name]
-
-    def map_early(self, name: str) -> None:
-        """Map a file that may be read later, even if the folder is removed in the meantime.
-
-        Raises:
-            IndexCorrupt: the file cannot be read.
-        """
-        with self._making:
-            if name not in self._files and name not in self._at_hand:
-                self._at_hand[name] = self._mapped(name)
-
-    def _mapped(self, name: str) -> MappedFile:
-        path = self.folder / name
-        try:
-            return MappedFile(path)
-        except OSError as error:
-            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
+        """Return a file of the only segment. Raises: IndexCorrupt: it cannot be read."""
+        return self.segments[0].file(name)
 
     def expect(self, name: str, rows: int) -> None:
-        """Check the number of rows of a file against the manifest.
+        """Check the rows of a file of the only segment. Raises: IndexCorrupt: there are others."""
+        self.segments[0].expect(name, rows)
 
-        Raises:
-            IndexCorrupt: the manifest has another number, or lacks the file.
-        """
-        entry = self.manifest.files.get(name)
-        if entry is None or entry.rows != rows:
-            message = f"{name} has {rows} rows; the manifest has {'nothing' if entry is None else entry.rows}"
-            raise IndexCorrupt(message, hint="build again: retrieve build")
+    def segment_of(self, row: int, *, unit: Unit = "record") -> Segment:
+        """Return the segment of a row."""
+        firsts = [segment.first(unit) for segment in self.segments]
+        return self.segments[bisect_right(firsts, row) - 1]
+
+    def source_of(self, record: int) -> str:
+        """Return the name of the source of a record, as in the manifest."""
+        segment = self.segment_of(record)
+        return segment.manifest.own_sources[int(segment.record_sources[record - segment.first_record])][0]
 
     def origin(self, record: int) -> bytes:
         """Return the SHA-1 of the input of a record."""
-        digest: bytes = self.origins[record].tobytes()
+        segment = self.segment_of(record)
+        digest: bytes = segment.origins[record - segment.first_record].tobytes()
         return digest
 
     def record_id(self, record: int) -> str:
-        return self._ids[record]
+        segment = self.segment_of(record)
+        return segment.ids[record - segment.first_record]
 
     def chunk_id(self, row: int) -> str:
         """Return the id of a chunk row, without reading the chunk."""
-        if len(self.chunks) == len(self.records):
-            return f"{self.record_id(row)}#0"
-        record = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return f"{self.record_id(record)}#{row - int(self.starts[record])}"
+        segment = self.segment_of(row, unit="chunk")
+        row -= segment.first_chunk
+        if segment.chunk_count == segment.record_count:
+            return f"{segment.ids[row]}#0"
+        record = int(np.searchsorted(segment.starts, row, side="right")) - 1
+        return f"{segment.ids[record]}#{row - int(segment.starts[record])}"
+
+    def lowest(self, rows: Rows, count: int, *, unit: Unit) -> Rows:
+        """Return the `count` rows that come first in the order of ids, in this order; chunks of a record by number."""
+        if count <= 0:
+            return rows[:0]
+        records = rows if unit == "record" else np.searchsorted(self.starts, rows, side="right") - 1
+        chosen: list[tuple[str, int]] = []
+        for segment in self.segments:
+            end = segment.first_record + segment.record_count
+            mine = np.flatnonzero((records >= segment.first_record) & (records < end))
+            ranks = segment.ranks[records[mine] - segment.first_record]
+            first = mine[np.lexsort((rows[mine], ranks))[:count]]
+            if len(self.segments) == 1:
+                return rows[first]
+            chosen += [(self.record_id(int(records[place])), int(rows[place])) for place in first]
+        return np.array([row for _, row in sorted(chosen)[:count]], np.int64)
+
+    def in_order(self, among: Mask | None = None) -> Sequence[int]:
+        """Return the records that are there, of those in `among`, in the order of their sources."""
+        if len(self.segments) == 1 and among is None and self.live is None:
+            return range(len(self.records))
+        order = self.once(_ordered)
+        return [row for row in order if among[row]] if among is not None else order
 
     def chunk_texts(self) -> Iterator[str]:
-        """Yield the text of each chunk with its header."""
-        return (f"{chunk['header']}{chunk['text']}" for chunk in self.chunks)
+        """Yield the text of each chunk that is there, with its header."""
+        return map(self.chunk_text, live_rows(self.live_chunks, len(self.chunks)))
+
+    def chunk_text(self, row: int) -> str:
+        """Return the text of a chunk with its header."""
+        chunk = self.chunks[row]
+        return f"{chunk['header']}{chunk['text']}"
 
     def record_texts(self) -> Iterator[str]:
-        """Yield the text of each record, assembled from its chunks, which may overlap."""
-        for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
-            yield _joined([self.chunks[row] for row in range(int(first), int(end))])
+        """Yield the text of each record that is there, assembled from its chunks, which may overlap."""
+        return (self.record_text(row) for row in live_rows(self.live, len(self.records)))
 
     def record_text(self, row: int) -> str:
         """Return the text of a record, assembled from its chunks."""
         return _joined(self.chunks.rows(int(self.starts[row]), int(self.starts[row + 1])))
 
-    @property
-    def ids(self) -> Vocabulary:
-        """Ids of the records, in order of rows."""
-        return self._ids.vocabulary
-
     def contents_by_id(self) -> dict[str, bytes]:
-        """Return the SHA-1 of the content of every record, by id."""
-        return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
+        """Return the SHA-1 of the content of every record that is there, by id."""
+        rows = live_rows(self.live, len(self.records))
+        return {self.record_id(row): self.contents[row].tobytes() for row in rows}
 
     def once(self, make: Callable[[Generation], T]) -> T:
         """Return `make(self)`, called only once for a generation, by the first thread that asks."""
@@ -233,8 +341,8 @@ class Generation:
         """
         row = self.row_of(record_id, visible=visible)
         if row is None:
-            names = (self.record_id(place) for place in range(len(self.records)) if visible is None or visible[place])
-            near = nearest(record_id, names, cutoff=0.4)
+            rows = live_rows(self.live if visible is None else visible, len(self.records))
+            near = nearest(record_id, map(self.record_id, rows), cutoff=0.4)
             hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
             raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
@@ -244,10 +352,17 @@ class Generation:
 
         Without a record of exactly this id, it is the only one whose id is equal in canonical form.
         """
-        row = self._ids.row(record_id)
-        if row is not None and (visible is None or visible[row]):
-            return row
-        alike = [row for row in self._ids.rows_alike(record_id) if visible is None or visible[row]]
+        visible = self.live if visible is None else visible
+        for segment in self.segments:
+            row = segment.ids.row(record_id)
+            if row is not None and (visible is None or visible[segment.first_record + row]):
+                return segment.first_record + row
+        alike = [
+            segment.first_record + row
+            for segment in self.segments
+            for row in segment.ids.rows_alike(record_id)
+            if visible is None or visible[segment.first_record + row]
+        ]
         return alike[0] if len(alike) == 1 else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
@@ -266,6 +381,24 @@ class Generation:
             message = f"{quoted(record_id)} has {end - first} chunks, from #0 on"
             raise UsageError(message, hint=f"retrieve inspect record {record_id}")
         return first + int(index)
+
+
+def _ordered(generation: Generation) -> list[int]:
+    """Return the records that are there in the order of their sources: by line, files by their path."""
+    numbers = {source.name: number for number, source in enumerate(generation.manifest.sources)}
+    lines = generation.lines
+
+    def key(row: int) -> tuple[int, int, list[str], int]:
+        number = numbers.get(generation.source_of(row), len(numbers))
+        return number, int(lines[row]), generation.record_id(row).split("/"), row
+
+    rows = live_rows(generation.live, len(generation.records))
+    return list(rows) if len(generation.segments) == 1 else sorted(rows, key=key)
+
+
+def live_rows(live: Mask | None, length: int) -> Sequence[int]:
+    """Return the rows of a mask in order; all without a mask."""
+    return range(length) if live is None else np.flatnonzero(live).tolist()
 
 
 def _joined(chunks: Sequence[dict[str, Json]]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
@@ -16,6 +17,8 @@ from retrieve_cli.storage.manifest import Manifest, faults, size_fault
 from retrieve_cli.untrusted.files import CONFIG, read_text
 
 MANIFEST = "manifest.json"
+SEGMENT = "segment.json"
+"""Name of the manifest of a generation that is only kept for its segment."""
 SENT = "sent.txt"
 """File that lists the generations sent to engines."""
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
@@ -31,6 +34,15 @@ class StoredGeneration(Frozen):
     in_use: bool
     """True if a reader holds it."""
     bytes: int
+
+
+class OpenFolders(NamedTuple):
+    """The folders of a generation, protected from removal."""
+
+    manifest: Manifest
+    folders: Sequence[tuple[Path, Manifest]]
+    """The folders of its older segments in order, then its own, each with its manifest."""
+    holds: Sequence[lock.Hold]
 
 
 class Generations:
@@ -85,10 +97,10 @@ class Generations:
             return self.current()
         return None
 
-    def open(self, generation: str | None = None) -> tuple[Path, Manifest, lock.Hold | None]:
-        """Return folder and manifest of the current generation or the one named, after checking the sizes of its files.
+    def open(self, generation: str | None = None) -> OpenFolders:
+        """Return the folders of the current generation or the one named, after checking the sizes of their files.
 
-        The hold protects the generation from removal; a publication in the meantime does not affect it.
+        The holds protect them from removal; a publication in the meantime does not affect them.
 
         Raises:
             IndexMissing: no index was built here yet.
@@ -97,42 +109,53 @@ class Generations:
         """
         while True:
             name = self._matching(generation) if generation else self._current()
-            hold = lock.share(self.generations / name)
             try:
-                folder, manifest = self._named(name)
-                for file, entry in manifest.files.items():
-                    if fault := size_fault(folder / file, entry):
-                        hint = "list all damaged files: retrieve inspect verify; then retrieve build"
-                        raise IndexCorrupt(fault, hint=hint)
+                opened = self._held(name)
+                for folder, manifest in opened.folders:
+                    for file, entry in manifest.files.items():
+                        if fault := size_fault(folder / file, entry):
+                            hint = "list all damaged files: retrieve inspect verify; then retrieve build"
+                            raise IndexCorrupt(fault, hint=hint)
             except IndexCorrupt:
-                # A writer may have published, and removed this generation, before the hold was taken.
+                # A writer may have published, and removed this generation, before the holds were taken.
                 if generation or self.live() == name:
                     raise
                 continue
-            if hold is not None:
-                return folder, manifest, hold
-            time.sleep(0.001)  # another process is checking whether it is in use, or is about to remove it
+            if len(opened.holds) == len(opened.folders):
+                return opened
+            time.sleep(0.001)  # another process is checking whether one is in use, or is about to remove it
+
+    def _held(self, name: str) -> OpenFolders:
+        """Return the folders of a generation, with a hold on each that can be held. Raises: IndexCorrupt."""
+        own = lock.share(self.generations / name)
+        folder, manifest = self._named(name)
+        older = [(self.generations / segment, segment) for segment in manifest.segments]
+        holds = [hold for path, _ in older if (hold := lock.share(path)) is not None]
+        folders = [(path, self._segment(path, segment)) for path, segment in older]
+        return OpenFolders(manifest, [*folders, (folder, manifest)], [*holds, *([own] if own else [])])
 
     def verify(self, generation: str | None = None) -> tuple[Manifest, dict[str, str]]:
-        """Read every byte of a generation, by default the current one; return its manifest and its faults by file.
+        """Read every byte of a generation, by default the current one; return its manifest and its faults by file;
+        the names of files of older segments begin with their generation.
 
         Raises:
             IndexMissing, IndexCorrupt: there is no manifest to check the files against.
         """
         while True:
             name = generation or self._current()
-            hold = lock.share(self.generations / name)
             try:
-                folder, manifest = self._named(name)
-                damage = faults(folder, manifest)
+                opened = self._held(name)
+                damage: dict[str, str] = {}
+                for folder, manifest in opened.folders:
+                    start = "" if manifest.id == name else f"{manifest.id}/"
+                    damage |= {f"{start}{file}": fault for file, fault in faults(folder, manifest).items()}
             except IndexCorrupt:
                 if generation or self.live() == name:
                     raise
                 continue
             if damage and not generation and self.live() != name:
                 continue  # the generation was removed while it was read
-            del hold
-            return manifest, damage
+            return opened.manifest, damage
 
     def kept(self) -> list[StoredGeneration]:
         """Return the generations with a readable manifest, in the order of their publication."""
@@ -141,6 +164,8 @@ class Generations:
         for name in self._ids():
             try:
                 folder, manifest = self._named(name)
+                for older in manifest.segments:
+                    self._segment(self.generations / older, older)
                 size = sum(path.stat().st_size for path in folder.iterdir())
                 readable.append(StoredGeneration(manifest, name == current, lock.in_use(folder), size))
             except (IndexCorrupt, OSError):
@@ -195,6 +220,21 @@ class Generations:
         if manifest.id != name:
             raise IndexCorrupt(f"{folder} contains generation {manifest.id}, not {name}", hint=_BUILD)
         return folder, manifest
+
+    @staticmethod
+    def _segment(folder: Path, name: str) -> Manifest:
+        """Return the manifest of a segment, whether its generation is kept or not. Raises: IndexCorrupt."""
+        for file in (MANIFEST, SEGMENT, MANIFEST):  # a pruning may rename it meanwhile
+            try:
+                manifest = Manifest.read(folder / file)
+            except IndexCorrupt:
+                if (folder / file).exists():
+                    raise
+                continue
+            if manifest.id != name:
+                raise IndexCorrupt(f"{folder} contains generation {manifest.id}, not {name}", hint=_BUILD)
+            return manifest
+        raise IndexCorrupt(f"the segment {folder} is missing", hint=_BUILD)
 
     def _matching(self, prefix: str) -> str:
         names = [name for name in self._ids() if name.startswith(prefix)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import isfinite
@@ -23,13 +24,14 @@ from retrieve_cli.storage import json_checks
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 ID_LENGTH = 12
+_ID = re.compile(r"[0-9a-f]{12}")
+MOST_SEGMENTS = 64
+"""Segments of a generation; a sync merges them long before."""
 _REBUILD = "run retrieve build"
 BUILT_SHA1 = "built_sha1"
 """Key of the digest of the build's circumstances."""
-LISTING = "SHA1SUMS"
-"""File beside the manifest that repeats its digests, for `sha1sum -c`."""
 
 
 def canonical(value: Json) -> bytes:
@@ -122,6 +124,11 @@ class Manifest(Frozen, dict=True):
     """Everything that changes an answer at build time."""
     sources: tuple[SourceEntry, ...]
     files: Mapping[str, FileEntry]
+    """Files of the folder of this generation."""
+    segments: tuple[str, ...] = ()
+    """Generations whose segments come first, oldest first; its rows follow them."""
+    own_sources: tuple[tuple[str, int], ...] = ()
+    """Names of the sources of the rows that it added, in order, with the number of these records."""
     schema_version: int = SCHEMA_VERSION
     built: Mapping[str, Json] = {}
     """Circumstances (time, paths of the sources, program version), excluded from the id."""
@@ -142,16 +149,13 @@ class Manifest(Frozen, dict=True):
         entry = self.files.get(name)
         return entry.rows if entry else None
 
-    @property
-    def listing(self) -> str:
-        """The text of `SHA1SUMS`: digest and name of every file, as `sha1sum` writes them."""
-        return "".join(f"{entry.sha1}  {name}\n" for name, entry in sorted(self.files.items()))
-
     def _as_json(self) -> dict[str, Json]:
         return {
             "recipe": self.recipe.to_json(),
             "sources": [asdict(source) for source in self.sources],
             "files": {name: asdict(file) for name, file in self.files.items()},
+            "segments": list(self.segments),
+            "own_sources": [list(pair) for pair in self.own_sources],
             "schema_version": self.schema_version,
             "built": dict(self.built),
         }
@@ -197,8 +201,12 @@ class Manifest(Frozen, dict=True):
                 files={
                     json_checks.file_name(name): FileEntry.of(json_checks.mapping(files[name], name)) for name in files
                 },
+                segments=tuple(_segments(value["segments"])),
+                own_sources=tuple(_pairs(value["own_sources"])),
                 built=_built(value.get("built", {})),
             )
+            if manifest.rows("records.jsonl") not in (None, sum(count for _, count in manifest.own_sources)):
+                raise ValueError("`own_sources` do not have the rows of records.jsonl")
             name, built = manifest.id, sha1(manifest.built)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
@@ -213,6 +221,26 @@ def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, J
     for key in value:
         if key not in kind.__struct_fields__:
             raise ValueError(f"{quoted(key)} is not a key of an entry")
+
+
+def _segments(value: Json) -> list[str]:
+    """Return the ids of the older generations. Raises: ValueError."""
+    if not isinstance(value, list) or len(value) > MOST_SEGMENTS or len(set(map(str, value))) < len(value):
+        raise ValueError(f"`segments` is not a list of generations: {quoted(value)}")
+    names = [json_checks.text(name, "an entry of `segments`") for name in value]
+    if not all(_ID.fullmatch(name) for name in names):
+        raise ValueError(f"`segments` does not name generations: {quoted(value)}")
+    return names
+
+
+def _pairs(value: Json) -> list[tuple[str, int]]:
+    """Return names with counts. Raises: ValueError."""
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise ValueError(f"`own_sources` is not a list of pairs: {quoted(value)}")
+    return [
+        (json_checks.text(name, "a name of `own_sources`"), json_checks.count(count, "a number of `own_sources`"))
+        for name, count in value
+    ]
 
 
 def _built(value: Json) -> Mapping[str, Json]:

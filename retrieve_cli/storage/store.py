@@ -1,10 +1,9 @@
 """The artifacts folder: generations, and the one-line `current` that names the current one.
 
     artifacts/current                     id of the current generation
-    artifacts/generations/<id>/           immutable once named; manifest.json is written last, after SHA1SUMS
+    artifacts/generations/<id>/           immutable once named; manifest.json is written last
     artifacts/generations/.scratch-*/     a build in progress, or the rest of an interrupted one
     artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
-    artifacts/cache/lines/                offsets of the lines of catalogs, see sources/catalogs/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox.db                    documents that were added one at a time, and tasks of servers
     artifacts/inbox/files/                documents that were sent as files, see inbox_files.py
@@ -19,13 +18,12 @@
 
 A generation is written into a scratch folder, synced to disk, renamed to its id, and only then named in `current`,
 which is replaced in one step. A crash at any moment leaves the current generation unchanged; nothing is edited in
-place. Unchanged files may be hard links to files of the previous generation: a file exists until its last link is
-removed. `generations.py` reads the folder, this file writes it.
+place. A folder exists until no kept generation has its segment and no reader holds it. `generations.py` reads the
+artifacts folder, this file writes it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -33,14 +31,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import SPACE, IndexCorrupt, NoSpace, unwritable
 from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.storage import durable, lock
-from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
-from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults, sha1_file
+from retrieve_cli.storage.generations import MANIFEST, SEGMENT, SENT, Generations
+from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import JUDGMENTS, lines, open_regular
 
@@ -95,12 +92,13 @@ class Store(Generations):
         recipe: Recipe,
         sources: Sequence[SourceEntry],
         rows: Mapping[str, int],
-        linked: Mapping[str, FileEntry] = MappingProxyType({}),
+        segments: Sequence[str] = (),
+        own_sources: Sequence[tuple[str, int]] = (),
     ) -> Manifest:
         """Return the manifest of the files in `scratch`, after syncing them to disk.
 
-        `rows` has the number of rows of files with rows. Files in `linked` belong to an intact generation, so they are
-        not read again.
+        `rows` has the number of rows of files with rows; `segments` are the older generations whose rows come first;
+        `own_sources` has the source and number of the own records, in order.
         """
         names = sorted(path.name for path in scratch.iterdir())
         for name in names:
@@ -108,8 +106,14 @@ class Store(Generations):
         files = {}
         for name in names:
             path = scratch / name
-            files[name] = linked.get(name) or FileEntry(sha1_file(path), path.stat().st_size, rows.get(name))
-        return Manifest(recipe=recipe, sources=tuple(sources), files=files)
+            files[name] = FileEntry(sha1_file(path), path.stat().st_size, rows.get(name))
+        return Manifest(
+            recipe=recipe,
+            sources=tuple(sources),
+            files=files,
+            segments=tuple(segments),
+            own_sources=tuple(own_sources),
+        )
 
     def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:
         """Make sealed files the current generation, with the circumstances in `built`, and return its id."""
@@ -120,10 +124,8 @@ class Store(Generations):
         manifest = replace(manifest, built={"at": lock.now(), "sequence": sequence, **built})
         folder = self.generations / manifest.id
         if self._sound(folder):
-            self.keep_listing(manifest)
             self.note(manifest)
         else:
-            durable.replace(scratch / LISTING, manifest.listing)
             _write(scratch / MANIFEST, manifest)
             if folder.exists():  # damaged: it makes place for its intact successor, and nothing is deleted
                 folder.rename(folder.with_name(f"{folder.name}.damaged-{time.time_ns()}"))
@@ -135,16 +137,6 @@ class Store(Generations):
     def note(self, manifest: Manifest) -> None:
         """Rewrite the manifest of a generation with new circumstances; the part that decides the id stays the same."""
         _write(self.generations / manifest.id / MANIFEST, manifest)
-
-    def has_listing(self, manifest: Manifest) -> bool:
-        """Return True if `SHA1SUMS` of a generation repeats its manifest."""
-        digest = hashlib.sha1(manifest.listing.encode(), usedforsecurity=False).hexdigest()
-        return not digest_fault(self.generations / manifest.id / LISTING, FileEntry(digest, 0))
-
-    def keep_listing(self, manifest: Manifest) -> None:
-        """Write the listing of an intact generation if it is missing or damaged."""
-        if not self.has_listing(manifest):
-            durable.replace(self.generations / manifest.id / LISTING, manifest.listing)
 
     def roll_back(self, generation: str | None = None) -> str:
         """Make an older generation the current one, by default the previous one; return its id.
@@ -162,16 +154,28 @@ class Store(Generations):
         return manifest.id
 
     def prune(self, keep: int) -> list[str]:
-        """Remove generations older than the last `keep`, except the current one and those that a reader holds; return
-        the ids of the removed ones."""
+        """Remove generations older than the last `keep`, except the current one, and segments that none of the others
+        needs, unless a reader holds their folder; return the ids of the removed generations.
+
+        A generation whose segment is needed is no longer one to go back to: its manifest gets another name.
+        """
         removed = []
         for kept in self.kept()[: -keep or None]:
-            folder = self.generations / kept.manifest.id
-            with lock.lock_exclusively(folder) as unused:
-                if unused and not kept.live:
-                    shutil.rmtree(folder.rename(self._scratch_name()), ignore_errors=True)
-                    removed.append(kept.manifest.id)
+            if not kept.live:
+                folder = self.generations / kept.manifest.id
+                (folder / MANIFEST).replace(folder / SEGMENT)
+                removed.append(kept.manifest.id)
+        needed = {segment for kept in self.kept() for segment in kept.manifest.segments}
+        for folder in self._pruned():
+            if folder.name not in needed:
+                with lock.lock_exclusively(folder) as unused:
+                    if unused:
+                        shutil.rmtree(folder.rename(self._scratch_name()), ignore_errors=True)
         return removed
+
+    def _pruned(self) -> list[Path]:
+        """Return the folders of generations that are not kept."""
+        return [path.parent for path in self.generations.glob(f"*/{SEGMENT}") if not (path.parent / MANIFEST).exists()]
 
     def write_quarantine(self, rejected: Sequence[Refused]) -> None:
         """Replace the list of items that the last build rejected."""

@@ -61,7 +61,8 @@ def create(store: Store, target: Path, *, generation: str | None = None, force: 
         UsageError: the place has something else.
         OSError: it cannot be written.
     """
-    folder, manifest, hold = store.open(generation)
+    stored = store.open(generation)
+    folder, manifest = store.generations / stored.manifest.id, stored.manifest
     with TemporaryDirectory() as scratch:
         members = _members(store, folder, manifest, Path(scratch))
         header = SnapshotHeader(
@@ -81,7 +82,7 @@ def create(store: Store, target: Path, *, generation: str | None = None, force: 
                 return Created(path, archive.read(path), "unchanged")
         with _in_place_of(path, force=force) as new:
             archive.write(new, header, {name: file for name, (_, file) in members.items()})
-        del hold
+        del stored
         return Created(path, header, "written")
 
 

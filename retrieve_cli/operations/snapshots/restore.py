@@ -19,7 +19,7 @@ from retrieve_cli.operations.snapshots.create import origin_of
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.inbox import Inbox
-from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
+from retrieve_cli.storage.manifest import FileEntry, Manifest
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -77,7 +77,7 @@ def _manifest(scratch: Path, header: SnapshotHeader) -> Manifest:
     listed = {f"{archive.FOLDER}{name}": FileEntry(entry.sha1, entry.bytes) for name, entry in manifest.files.items()}
     names = {name for name in header.members if name.startswith(archive.FOLDER)}
     unpacked = {name: header.members[name] for name in names - {archive.MANIFEST}}
-    if manifest.id != header.generation or listed != unpacked or LISTING in manifest.files:
+    if manifest.id != header.generation or listed != unpacked:
         raise BadSnapshot(f"{archive.HEADER} and {archive.MANIFEST} disagree")
     return manifest
 

@@ -129,9 +129,9 @@ class Bm25(Retriever[str]):
             if not weights - {1.0}:
                 return None
             writer = Bm25Writer(analyzer=TextAnalyzer.of_card(card["analyzer"]), unit=card["unit"])
-        texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
-        languages = self.open(generation, settings).languages()
-        for text, language in zip(texts, languages, strict=True):
+        index = self.open(generation, settings)
+        for row, language in enumerate(index.languages()):  # of all rows, deleted ones too, so that rows keep their number
+            text = generation.record_text(row) if index.unit == "record" else generation.chunk_text(row)
             writer.add([Field("text", text)], language)
         return self._opened(generation, [writer.stored()], settings)
 

@@ -73,15 +73,14 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Writer of one artifact of a segment. Records come one by one (`add`), or those of older segments at once
-    (`take`), never both."""
+    """Writer of one artifact: records come one by one, or whole segments are merged."""
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Append the rows of a record."""
 
     def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
-        """Copy the rows of a segment: `records` has the new row of each of its records, -1 for one that is dropped, and
-        `chunks` of each of its chunks."""
+        """Copy rows of a segment: `records` has the new row of each of its records, -1 for those that are dropped;
+        `chunks` likewise. The rows of all segments that are taken are numbered from 0."""
 
     def write(self, path: Path, passages: Passages) -> int:
         """Write the artifact; return its number of rows."""

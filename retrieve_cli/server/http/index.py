@@ -119,7 +119,7 @@ def _view(state: State, tenant: str | None) -> Json:
         with index.reading() as generation:
             view["records"] = of_tenant_or_none(generation, tenant).size
             if tenant is None:
-                view["chunks"] = len(generation.chunks)
+                view["chunks"] = generation.chunk_size
                 view["sources"] = [
                     {"name": source.name, "kind": source.kind, "records": source.records, "rejected": source.refused}
                     for source in manifest.sources

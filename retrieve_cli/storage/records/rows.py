@@ -34,11 +34,13 @@ def _content(record: Record) -> dict[str, Json]:
 
 
 def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
-    """Return the stored form of a record; its whole text is in its chunks. `content` is its `content_digest`, if known.
+    """Return the stored form of a record: its text is in its chunks, its line in `offsets.pkl`.
+
+    `content` is its `content_digest`, if known.
 
     `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.
     """
-    place = {"source": record.source, "line": record.line, "sha1": (content or content_digest(record)).hex()}
+    place = {"source": record.source, "sha1": (content or content_digest(record)).hex()}
     starts = [record.text.find(field.text) for field in record.fields] if record.kind == "catalog" else []
     spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=False)]
     return {**_content(record), **({"spans": spans} if spans and -1 not in starts else {}), **place}
@@ -65,7 +67,10 @@ def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
-    """Return the stored form of a chunk; `table_header`, `sections`, `facets` and its place only if it has them."""
+    """Return the stored form of a chunk, its lines counted from the line of its record.
+
+    `table_header`, `sections`, `facets` and its place are there only if it has them.
+    """
     return {
         "id": chunk.id,
         "doc_id": chunk.doc_id,
@@ -78,8 +83,8 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
         "source": record.source,
         "start": chunk.start,
         "end": chunk.end,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
+        "start_line": chunk.start_line - record.line,
+        "end_line": chunk.end_line - record.line,
         "tokens": chunk.tokens,
         **({} if chunk.place is None else place_row(chunk.place)),
         **({"facets": dict(chunk.facets)} if chunk.facets else {}),

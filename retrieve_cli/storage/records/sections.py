@@ -111,11 +111,12 @@ def _read(generation: Generation) -> Sections:
     places: dict[tuple[str, ...], int] = {}
     numbers = np.full(len(generation.chunks), -1, np.int32)
     row = 0
-    for block, _ in generation.chunks.raw_rows(range(len(generation.chunks))):
-        for line in block.splitlines():
-            if paths := paths_of(orjson.loads(line)):
-                numbers[row] = places.setdefault(paths, len(places))
-            row += 1
+    for segment in generation.segments:
+        for block, _ in segment.chunks.raw_rows(range(segment.chunk_count)):
+            for line in block.splitlines():
+                if paths := paths_of(orjson.loads(line)):
+                    numbers[row] = places.setdefault(paths, len(places))
+                row += 1
     return Sections(numbers, list(places))
 
 

@@ -29,9 +29,10 @@ class RecordView:
     """The records of a generation that exist for a caller."""
 
     def __init__(self, generation: Generation, rows: Mask | None) -> None:
-        """`rows` is (records,) bool; None: all records, as for the operator."""
+        """`rows` is (records,) bool; None: all records, as for the operator. No view has dead records."""
         self.generation = generation
-        self.rows = rows
+        live = generation.live
+        self.rows = rows if live is None else live if rows is None else rows & live
 
     def without(self, rows: Mask | None) -> RecordView:
         """Return the view without some more records, (records,) bool."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from statistics import fmean, median
 
-from retrieve_cli.sources.formats.pdf.lines import Segment
+from retrieve_cli.sources.formats.pdf.lines import LinePart
 
 _DEEPEST, _MOST_BINS, _MOST_GUTTERS = 12, 2000, 4
 _BIN = 2.0  # width in points of a bin of the profile in which gutters are looked for
@@ -25,7 +25,7 @@ _FEWEST_CHARACTERS = 12.0
 """Characters of a segment on average; the cells of a table have fewer, and are read row by row."""
 
 
-def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:
+def columns_of(segments: Sequence[LinePart], depth: int = 0) -> Iterator[Sequence[LinePart]]:
     """Yield the segments of each column, in reading order of the columns."""
     for gutter in _gutters(segments) if depth < _DEEPEST and len(segments) > _MANY_LINES else ():
         if (block := _block(segments, gutter)) is not None:
@@ -39,11 +39,11 @@ def columns_of(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence
         yield segments
 
 
-def _middle(segment: Segment) -> float:
+def _middle(segment: LinePart) -> float:
     return (segment.y0 + segment.y1) / 2
 
 
-def _gutters(segments: Sequence[Segment]) -> list[float]:
+def _gutters(segments: Sequence[LinePart]) -> list[float]:
     """Return places x that fewer segments cross than on both sides, the clearest first."""
     left = min(segment.x0 for segment in segments)
     step = max(_BIN, (max(segment.x1 for segment in segments) - left) / _MOST_BINS)
@@ -65,10 +65,10 @@ def _gutters(segments: Sequence[Segment]) -> list[float]:
     return [place for _, _, place in sorted(gutters)[:_MOST_GUTTERS]]
 
 
-def _block(segments: Sequence[Segment], gutter: float) -> tuple[float, float] | None:
+def _block(segments: Sequence[LinePart], gutter: float) -> tuple[float, float] | None:
     """Return the top and bottom of the largest block of two columns that a gutter divides; None without one."""
     crossed = {_middle(segment) for segment in segments if segment.x0 < gutter < segment.x1}
-    runs: list[list[Segment]] = [[]]
+    runs: list[list[LinePart]] = [[]]
     for segment in sorted(segments, key=_middle):
         if _middle(segment) in crossed:
             runs.append([])
@@ -82,7 +82,7 @@ def _block(segments: Sequence[Segment], gutter: float) -> tuple[float, float] | 
     return None
 
 
-def _are_columns(run: Sequence[Segment], gutter: float) -> bool:
+def _are_columns(run: Sequence[LinePart], gutter: float) -> bool:
     """Return True if the segments on both sides of a gutter are lines of text, not the cells of rows."""
     left, right = sorted(_sides(run, gutter), key=lambda side: [segment.x0 for segment in side[:1]])
     if not left or not right:
@@ -100,7 +100,7 @@ def _are_columns(run: Sequence[Segment], gutter: float) -> bool:
     return not code and fewest >= _FEWEST_CHARACTERS * (2 if len(shorter) < _FEWEST_LINES else 1)
 
 
-def _sides(segments: Sequence[Segment], gutter: float) -> tuple[list[Segment], list[Segment]]:
+def _sides(segments: Sequence[LinePart], gutter: float) -> tuple[list[LinePart], list[LinePart]]:
     """Return the segments to the left and to the right of a gutter, in reading order."""
     left = [segment for segment in segments if segment.x0 < gutter]
     right = [segment for segment in segments if segment.x0 >= gutter]

@@ -29,7 +29,7 @@ _JUMP = 1.6
 """Ratio of sizes above which a word is not of its neighbours' segment: an initial, which belongs to the first line."""
 
 
-class Segment(NamedTuple):
+class LinePart(NamedTuple):
     """Words `first` to `last - 1` of a page; places as its reader sees them, see `reading_boxes`."""
 
     x0: float
@@ -57,7 +57,7 @@ class Line(NamedTuple):
     y0: float
     x1: float
     y1: float
-    segments: tuple[Segment, ...]
+    segments: tuple[LinePart, ...]
     size: float
     bold: bool
     fixed: bool
@@ -78,20 +78,20 @@ class Line(NamedTuple):
         return [number for segment in self.segments for number in range(segment.first, segment.last)]
 
 
-def lines_of(segments: Sequence[Segment], *, column: int, turn: int) -> list[Line]:
+def lines_of(segments: Sequence[LinePart], *, column: int, turn: int) -> list[Line]:
     """Return the lines of a column from top to bottom."""
     edges = min(segment.x0 for segment in segments), max(segment.x1 for segment in segments)
     return [line_of(row, (column, *edges, turn)) for row in _rows(segments)]
 
 
-def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
+def _rows(segments: Sequence[LinePart]) -> list[list[LinePart]]:
     usual = median(segment.height for segment in segments)
 
-    def bottom(segment: Segment) -> float:
+    def bottom(segment: LinePart) -> float:
         initial = segment.chars <= 2 and segment.height > _JUMP * usual
         return segment.y0 + usual if initial else segment.y1
 
-    rows: list[list[Segment]] = []
+    rows: list[list[LinePart]] = []
     top = end = 0.0
     longest = 0
     for segment in sorted(segments, key=lambda segment: (segment.y0 + bottom(segment), segment.x0)):
@@ -107,7 +107,7 @@ def _rows(segments: Sequence[Segment]) -> list[list[Segment]]:
     return rows
 
 
-def line_of(row: list[Segment], place: tuple[int, float, float, int]) -> Line:
+def line_of(row: list[LinePart], place: tuple[int, float, float, int]) -> Line:
     """Return the line of segments; `place` is its column, the edges of the column, and the turn of the text."""
     if len(row) == 1:
         (main,) = row
@@ -125,14 +125,14 @@ def line_of(row: list[Segment], place: tuple[int, float, float, int]) -> Line:
     return Line(*box, ordered, main.size, bold, fixed, rtl, sum([segment.chars for segment in row]), *place)
 
 
-def _leftward(row: Sequence[Segment]) -> Iterator[Segment]:
+def _leftward(row: Sequence[LinePart]) -> Iterator[LinePart]:
     """Yield segments from right to left, but neighbours without letters of such a script from left to right."""
     leftward = sorted(row, key=lambda segment: (-segment.x1, segment.first))
     for rtl, group in groupby(leftward, key=attrgetter("rtl")):
         yield from list(group)[:: 1 if rtl else -1]
 
 
-def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None = None) -> dict[int, list[Segment]]:
+def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None = None) -> dict[int, list[LinePart]]:
     """Return the segments of a page by the turn of their text, without the words that are `taken` by tables.
 
     `boxes` are the reading boxes of the words.
@@ -159,9 +159,9 @@ def segments_of(words: PageWords, boxes: Boxes, taken: NDArray[np.bool_] | None 
         np.add.reduceat(lengths, starts).tolist(),
         (np.add.reduceat(lengths * rtl, starts) > 0).tolist(),
     )
-    turned: dict[int, list[Segment]] = {}
+    turned: dict[int, list[LinePart]] = {}
     left_out = [False] * len(starts) if taken is None else taken[starts].tolist()
-    segments = map(partial(tuple.__new__, Segment), zip(*columns, repeat(-1)))  # no call of Python per segment
+    segments = map(partial(tuple.__new__, LinePart), zip(*columns, repeat(-1)))  # no call of Python per segment
     for segment, turn, out in zip(segments, words.turns[starts].tolist(), left_out, strict=True):
         if not out:
             turned.setdefault(turn, []).append(segment)

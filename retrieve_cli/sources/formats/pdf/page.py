@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieve_cli.sources.formats.pdf import raw, tables
 from retrieve_cli.sources.formats.pdf.columns import columns_of
-from retrieve_cli.sources.formats.pdf.lines import Line, Segment, line_of, lines_of, segments_of
+from retrieve_cli.sources.formats.pdf.lines import Line, LinePart, line_of, lines_of, segments_of
 from retrieve_cli.sources.formats.pdf.rules import read_rules
 from retrieve_cli.sources.formats.pdf.tables import CellWord, PdfTable, RuledLine
 from retrieve_cli.sources.formats.pdf.words import SKEWED, PageWords, empty_words, frame_of, read_words, reading_boxes
@@ -32,13 +32,13 @@ class PageText:
     index: int  # number of the page, from 1
     words: PageWords
     boxes: Boxes  # boxes of the words in the direction in which each is read
-    segments: dict[int, list[Segment]]  # segments by the turn of their text
+    segments: dict[int, list[LinePart]]  # segments by the turn of their text
     tables: list[PdfTable] = field(default_factory=list)
     level: dict[int, list[RuledLine]] = field(default_factory=dict)  # level lines by the turn in which they are level
     turn: int = 0  # turn of most of the text
     drawn: bool = False  # true if anything is drawn on it
 
-    def text(self, segment: Segment) -> str:
+    def text(self, segment: LinePart) -> str:
         """Return the words of a segment."""
         return " ".join(self.words.texts[segment.first : segment.last])
 
@@ -73,9 +73,9 @@ class PageText:
         return [CellWord(n, texts[n], x0, y0, x1, y1, size) for n, (x0, y0, x1, y1), size in fields]
 
 
-def stand_in(table: PdfTable, number: int) -> Segment:
+def stand_in(table: PdfTable, number: int) -> LinePart:
     """Return a segment in place of a table: it is in the flow like a separate line, as high as its box."""
-    return Segment(*table.box, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
+    return LinePart(*table.box, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
 
 
 def empty_page(index: int) -> PageText:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrieve_cli.sources.formats.pdf.lines import Segment
+from retrieve_cli.sources.formats.pdf.lines import LinePart
 from retrieve_cli.sources.formats.pdf.page import PageText
 
 _FEWEST_PAGES = 3
@@ -26,7 +26,7 @@ _LARGE = 1.2
 """Ratio to the usual size of type above which a line is a title and no running head, even if each page has the same."""
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,5}(?![\w.,])")
 
-Rows = Mapping[tuple[int, bool], Sequence[Sequence[Segment]]]
+Rows = Mapping[tuple[int, bool], Sequence[Sequence[LinePart]]]
 """The outer rows of each page by its number, from its top or (True) from its bottom."""
 
 
@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
     """A text at a place of a page; one of its edges is kept: left, middle, right, outer, inner."""
 
     page: int
-    segment: Segment
+    segment: LinePart
     y: float
     edges: tuple[float, ...]
     series: int | None = None
@@ -57,7 +57,7 @@ def remove_running(pages: Sequence[PageText]) -> tuple[list[tuple[int, str]], li
                 if segment.table < 0 and segment.size <= large:
                     for key, entry in _entries(page, segment, low=low):
                         texts[low, *key].append(entry)
-    running: dict[int, set[Segment]] = defaultdict(set)
+    running: dict[int, set[LinePart]] = defaultdict(set)
     for entry in chain.from_iterable(_repeated(entries, len(pages)) for entries in texts.values()):
         running[entry.page].add(entry.segment)
     removed: list[tuple[int, str]] = []
@@ -70,10 +70,10 @@ def remove_running(pages: Sequence[PageText]) -> tuple[list[tuple[int, str]], li
     return removed, _labels(rows, pages)
 
 
-def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:
+def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[LinePart]]:
     """Yield the first rows of a page; with `low`, the last ones, from the bottom upward."""
     sign = -1 if low else 1
-    rows: list[list[Segment]] = []
+    rows: list[list[LinePart]] = []
     for segment in sorted(page.segments.get(page.turn, ()), key=lambda one: (sign * (one.y0 + one.y1), one.x0)):
         first = rows[-1][0] if rows else segment
         overlap = min(segment.y1, first.y1) - max(segment.y0, first.y0)
@@ -86,7 +86,7 @@ def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:
     yield from rows
 
 
-def _entries(page: PageText, segment: Segment, *, low: bool) -> Iterator[tuple[tuple[str, ...], _Entry]]:
+def _entries(page: PageText, segment: LinePart, *, low: bool) -> Iterator[tuple[tuple[str, ...], _Entry]]:
     """Yield the text, and the text without each of its numbers; each with the parts that are the same on all pages."""
     text = page.text(segment)[:_LONGEST]
     wide, tall = page.words.width, page.words.height
@@ -128,7 +128,7 @@ def _near(one: _Entry, other: _Entry) -> bool:
     return abs(one.y - other.y) <= _NEAR and any(abs(edge - same) <= _NEAR for edge, same in edges)
 
 
-def _outermost(rows: Sequence[Sequence[Segment]], running: set[Segment]) -> Iterator[Segment]:
+def _outermost(rows: Sequence[Sequence[LinePart]], running: set[LinePart]) -> Iterator[LinePart]:
     """Yield the segments of running lines of a page that have no other text further out."""
     for row in rows:
         if not running.issuperset(row):
