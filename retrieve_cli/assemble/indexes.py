@@ -115,6 +115,8 @@ def local_indexes(generation: Generation, settings: Settings) -> Indexes:
         index = retriever.open(generation, settings)
         if len(index) != (wanted := rows.get(index.unit)):
             raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
+        for segment in generation.segments:
+            segment.expect(retriever.file, segment.count(index.unit))
         return index
 
     names = registry.ordered(generation.manifest.recipe.retrievers)

@@ -85,7 +85,10 @@ class Bm25(Retriever[str]):
 
     def open(self, generation: Generation, settings: Settings) -> Bm25Index:
         contents = [pickles.load(segment.file(self.file)) for segment in generation.segments]
-        return self._opened(generation, contents, settings)
+        index = self._opened(generation, contents, settings)
+        for segment, stored in zip(generation.segments, contents, strict=True):
+            segment.expect(self.file, stored["length"])
+        return index
 
     def _opened(self, generation: Generation, contents: Sequence[Mapping[str, Json]], settings: Settings) -> Bm25Index:
         formula = Formula(settings.bm25.variant, settings.bm25.k1, settings.bm25.b)
@@ -130,7 +133,7 @@ class Bm25(Retriever[str]):
                 return None
             writer = Bm25Writer(analyzer=TextAnalyzer.of_card(card["analyzer"]), unit=card["unit"])
         index = self.open(generation, settings)
-        for row, language in enumerate(index.languages()):  # of all rows, deleted ones too, so that rows keep their number
+        for row, language in enumerate(index.languages()):  # deleted rows too: all keep their number
             text = generation.record_text(row) if index.unit == "record" else generation.chunk_text(row)
             writer.add([Field("text", text)], language)
         return self._opened(generation, [writer.stored()], settings)

@@ -1,7 +1,7 @@
 """BM25 over the segments of an index: the postings of a query's terms, weighted when they are read.
 
-Document frequencies and the mean length are those of the rows that are not deleted, so that the scores do not depend on
-the history of the index.
+Document frequencies and the mean length are computed from the rows that are not deleted, so that the scores do not
+depend on the history of the index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer, Token
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula, floored, idf
 from retrieve_cli.retrieval.retrievers.bm25_part import Bm25Part
@@ -60,7 +60,10 @@ class Bm25Index(ScoringIndex[str]):
         if len({part.unit for part in self._parts}) != 1:
             raise IndexCorrupt("the segments of bm25.pkl do not go together", hint="build again: retrieve build")
         self.unit: Unit = self._parts[0].unit
-        self.analyzer = TextAnalyzer.of_card(self._parts[0].stored["analyzer"], tuple(self.rows_by_language()))
+        try:
+            self.analyzer = TextAnalyzer.of_card(self._parts[0].stored["analyzer"], tuple(self.rows_by_language()))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
         self._size = len(self) if live is None else int(np.count_nonzero(live))
         self._frequency = lru_cache(maxsize=_TERMS)(self.rows_with)
 
@@ -101,7 +104,7 @@ class Bm25Index(ScoringIndex[str]):
         return rows if own is None else rows[own[rows]]
 
     def known(self, terms: Iterable[str]) -> set[str]:
-        """Return those of some terms that any row has, deleted ones included."""
+        """Return the terms among the given ones that any row has, deleted ones included."""
         terms = list(terms)
         return {term for part in self._parts for term in part.vocabulary.find(terms)}
 

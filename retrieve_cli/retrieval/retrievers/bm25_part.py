@@ -98,8 +98,7 @@ class Bm25Part:
         """Return the number of rows with a term, of the `own` ones of the index if given, else of live ones."""
         mask = self._live if own is None else own[self.span]
         if mask is None:
-            postings = self._postings(place)
-            return postings.stop - postings.start
+            return len(self.rows(place))
         return int(np.count_nonzero(mask[self.rows(place)]))
 
     def shares(self, postings: slice, formula: Formula, mean_length: float) -> Floats:
@@ -112,7 +111,8 @@ class Bm25Part:
         if key not in self._tables:
             tf = self._frequencies.astype(np.float64)
             self._tables[key] = saturation(formula, tf, self._pair_lengths, mean_length=mean_length)
-        return self._tables[key][codes]
+        shares: Floats = self._tables[key][codes]
+        return shares
 
     def scores(self, place: int, idf: float, formula: Formula, mean_length: float) -> Vectors:
         """Return the score that a term adds to each of its rows, (p,) float32."""
@@ -134,7 +134,7 @@ class Bm25Part:
         return [self.held[number] for number in self._languages.tolist()]
 
     def languages_of(self, rows: Unsigned, codes: tuple[str, ...]) -> Rows:
-        """Return the place of each row's language in `codes`, which has those of the segment's live rows."""
+        """Return the place of each row's language in `codes`, which has the languages of all live rows."""
         places = np.array([codes.index(code) if code in codes else 0 for code in self.held], np.int64)
         return places[self._languages[rows]]
 

@@ -102,11 +102,15 @@ class Bm25Writer:
             "pair_lengths": different[pairs >> 32],
             "lengths": lengths,
         }
-        sorted_blocks = self._postings.sorted(counts, numbers)
-        columns = ((block.rows, np.searchsorted(pairs, _keys(rank, *block))) for block in sorted_blocks)
-        return stored, (part for block in columns for part in zip((rows, codes), block, strict=True))
 
-    def _sorted_terms(self) -> tuple[list[bytes], Rows, Rows]:
+        def blocks() -> Iterator[tuple[Later, NDArray[Any]]]:
+            for block in self._postings.sorted(counts, numbers):
+                yield rows, block.rows
+                yield codes, np.searchsorted(pairs, _keys(rank, *block))
+
+        return stored, blocks()
+
+    def _sorted_terms(self) -> tuple[list[bytes], Rows, NDArray[np.int32]]:
         """Return the terms of the rows in order, their numbers of postings, and the place of each collected term."""
         counts = self._postings.counts(len(self._terms))
         words = [term.encode() for term in self._terms]
