@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
 
 _HINT = "build again: retrieve build"
+VECTORS, WEIGHTS = "dense.faiss", "splade.pkl"
+"""Artifacts with the vectors and the term weights of chunks."""
 
 
 class Indexes(Mapping[str, Index[Any]]):
@@ -155,3 +157,21 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     from retrieve_cli.retrieval.retrievers import dense
 
     return dense.stored_vectors(generation, rows)
+
+
+def segment_vectors(segment: Any, rows: Any) -> Any:
+    """Return the vectors of chunk rows of a segment, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
+    from retrieve_cli.retrieval.retrievers.vector_index import open_index
+
+    return open_index(segment.file(VECTORS), hnsw_ef_search=1).vectors(rows)
+
+
+def segment_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Return the term weights of chunk rows of a segment: (n + 1,) the start of each row in the terms and weights.
+
+    Raises:
+        IndexCorrupt: the file is damaged, or missing.
+    """
+    from retrieve_cli.retrieval.retrievers import splade
+
+    return splade.segment_weights(segment, rows)

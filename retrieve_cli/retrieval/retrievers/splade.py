@@ -157,6 +157,17 @@ class SparseIndex(ScoringIndex[TermWeights]):
                 scores.append(weight * part.impacts[place])
         return TermWeights(np.array(terms, np.int32), np.array(scores, np.float32))
 
+    def weights(self, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+        """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights."""
+        places = np.full(self._length, -1)
+        places[rows] = np.arange(len(rows))
+        chosen = np.flatnonzero(places[self._rows] >= 0)
+        owners = places[self._rows[chosen]]
+        order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
+        terms = np.searchsorted(self._starts, chosen[order], side="right") - 1
+        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
+        return starts, terms.astype(np.int32), self._impacts[chosen[order]]
+
     def _scores(self, query: TermWeights) -> Vectors:
         scores = np.zeros(len(self), np.float32)
         try:
@@ -222,3 +233,8 @@ class Splade(Retriever[TermWeights]):
 
 
 RETRIEVER = Splade()
+
+
+def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+    """Return the weights of different rows of a segment, as `SparseIndex.weights` does. Raises: IndexCorrupt."""
+    return SparseIndex(pickles.load(segment.file(RETRIEVER.file))).weights(rows)
