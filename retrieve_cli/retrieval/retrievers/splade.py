@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.contracts import Index, Rows, Terms, Vectors
     from retrieve_cli.retrieval.retrievers.selection import Lowest
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
@@ -114,6 +114,17 @@ class SparsePart:
             if 0 <= term < len(self.starts) - 1:
                 yield term, weight, slice(int(self.starts[term]), int(self.starts[term + 1]))
 
+    def weights(self, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+        """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights."""
+        places = np.full(self.span.stop - self.span.start, -1)
+        places[rows] = np.arange(len(rows))
+        chosen = np.flatnonzero(places[self.rows] >= 0)
+        owners = places[self.rows[chosen]]
+        order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
+        terms = np.searchsorted(self.starts, chosen[order], side="right") - 1
+        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
+        return starts, terms.astype(np.int32), self.impacts[chosen[order]]
+
 
 class SparseIndex(ScoringIndex[TermWeights]):
     """Opened `splade.pkl` of each segment: a `contracts.Index` whose queries are `TermWeights`."""
@@ -156,17 +167,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
                 terms.append(term)
                 scores.append(weight * part.impacts[place])
         return TermWeights(np.array(terms, np.int32), np.array(scores, np.float32))
-
-    def weights(self, rows: Rows) -> tuple[Rows, Terms, Vectors]:
-        """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights."""
-        places = np.full(self._length, -1)
-        places[rows] = np.arange(len(rows))
-        chosen = np.flatnonzero(places[self._rows] >= 0)
-        owners = places[self._rows[chosen]]
-        order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
-        terms = np.searchsorted(self._starts, chosen[order], side="right") - 1
-        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
-        return starts, terms.astype(np.int32), self._impacts[chosen[order]]
 
     def _scores(self, query: TermWeights) -> Vectors:
         scores = np.zeros(len(self), np.float32)
@@ -236,5 +236,5 @@ RETRIEVER = Splade()
 
 
 def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
-    """Return the weights of different rows of a segment, as `SparseIndex.weights` does. Raises: IndexCorrupt."""
-    return SparseIndex(pickles.load(segment.file(RETRIEVER.file))).weights(rows)
+    """Return the weights of different rows of a segment, as `SparsePart.weights` does. Raises: IndexCorrupt."""
+    return SparsePart(pickles.load(segment.file(RETRIEVER.file)), 0).weights(rows)
