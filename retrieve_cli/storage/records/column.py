@@ -1,7 +1,7 @@
 """A field of the rows of an index: its distinct values over all segments, and the rows that have them.
 
-Values are numbered from 0, those of each segment in order of canonical form and text, one segment after the other: a
-value that several segments have has several numbers. Nothing decodes all values of a field but what lists them all.
+Values are numbered from 0, one segment after the other, in each in order of canonical form and text: a value that
+several segments have has several numbers. Only a list of all values decodes all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROWS = 1 << 16
 """Rows that are looked at together for one that is visible."""
 
 
-class Part(NamedTuple):
+class ColumnPart(NamedTuple):
     """A field of one segment."""
 
     field: StoredField
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 class Column:
     """A field as the visible rows have it: values of other rows alone do not exist."""
 
-    def __init__(self, name: str, parts: Sequence[Part], *, length: int, visible: Mask | None = None) -> None:
+    def __init__(self, name: str, parts: Sequence[ColumnPart], *, length: int, visible: Mask | None = None) -> None:
         """`visible` is (length,) bool; None: all rows are."""
         self.name = name
         self.parts = parts
@@ -89,7 +89,7 @@ class Column:
     def _flags(self, mark: Callable[[StoredField], Mask]) -> Mask:
         return np.concatenate([self._shown(part, mark(part.field)) for part in self.parts])
 
-    def _shown(self, part: Part, flags: Mask) -> Mask:
+    def _shown(self, part: ColumnPart, flags: Mask) -> Mask:
         """Return marked values without those that no visible row has."""
         marked = np.flatnonzero(flags)
         if self._visible is None or not len(marked):
@@ -98,7 +98,7 @@ class Column:
         flags[low:high] &= self._counts(part, low, high) > 0
         return flags
 
-    def _counts(self, part: Part, low: int, high: int) -> Rows:
+    def _counts(self, part: ColumnPart, low: int, high: int) -> Rows:
         """Return the number of visible rows of some values of a part."""
         starts = part.field.starts(low, high)
         if self._visible is None or low == high:
@@ -197,14 +197,14 @@ class Column:
     # ------------------------------------------------------------------------------------------------- all values
 
     def texts(self, start: str | None = None, *, descending: bool = False) -> Iterator[str]:
-        """Yield the distinct values in order of canonical form and text, read as far as they are asked for: from the
-        canonical form `start` on, or those before it if `descending`."""
+        """Yield the distinct values in order of canonical form and text, read as far as needed: from the
+        canonical form `start` on, or backwards from it if `descending`."""
         streams = [self._texts(part, start, descending=descending) for part in self.parts]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams, reverse=descending)
         for (_, text), _ in groupby(merged):
             yield text
 
-    def _texts(self, part: Part, start: str | None, *, descending: bool) -> Iterator[tuple[str, str]]:
+    def _texts(self, part: ColumnPart, start: str | None, *, descending: bool) -> Iterator[tuple[str, str]]:
         size = len(part.field)
         if descending:
             end = size if start is None else part.field.place(start)
@@ -254,7 +254,7 @@ class Column:
 
     def most_frequent(self, most: int) -> tuple[list[tuple[str, int]], int]:
         """Return the `most` frequent values as written, with the number of their rows, and the number of all values; of
-        equally frequent ones those that are first in order."""
+        equally frequent ones the first in order."""
         firsts, totals = self._distinct()
         there = totals > 0
         firsts, totals = firsts[there], totals[there]

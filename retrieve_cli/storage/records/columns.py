@@ -14,7 +14,7 @@ import numpy as np
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.records.column import Column, Part
+from retrieve_cli.storage.records.column import Column, ColumnPart
 from retrieve_cli.storage.records.record_values import FIELDS, HIDDEN, OMITTED, known_as
 from retrieve_cli.storage.records.stored_columns import HINT, StoredColumns
 from retrieve_cli.untrusted.nearest import nearest
@@ -186,7 +186,7 @@ class Columns:
         """Return a field by its stored name, also a hidden one; without values if no visible row has it."""
         if name not in self._columns:
             fields = ((stored.field(name), first) for stored, first in self._segments)
-            parts = [Part(field, first) for field, first in fields if field is not None]
+            parts = [ColumnPart(field, first) for field, first in fields if field is not None]
             self._columns[name] = Column(name, parts, length=self._length, visible=self.visible)
         return self._columns[name]
 
@@ -195,7 +195,7 @@ class Columns:
 
 
 def columns_of(generation: Generation) -> Columns:
-    """Return the columns of the records of a generation, those of dead rows included.
+    """Return the columns of the records of a generation, also of dead ones.
 
     Raises:
         IndexCorrupt: a file is damaged.

@@ -2,7 +2,7 @@
 rows.
 
 The values of all fields are in one vocabulary, in order of field, canonical form and text. Opening reads none of the
-arrays but their lengths; what is read is checked when it is read.
+arrays but their lengths; each part is checked when it is read.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class StoredField:
         return range(first, end)
 
     def spelled(self, text: str) -> range:
-        """Return the value that is written exactly like this; an empty range if there is none."""
+        """Return the value that is written exactly like this; an empty range if no value is."""
         for value in self.find(canonical(text)):
             if self.text(value) == text:
                 return range(value, value + 1)
@@ -176,7 +176,7 @@ class StoredField:
         return starts - starts[0]
 
     def rows(self, first: int, end: int) -> Terms:
-        """Return the rows of the values from `first` up to but not `end`, those of each value ascending.
+        """Return the rows of the values from `first` up to but not `end`, ascending for each value.
 
         Raises:
             IndexCorrupt: a row does not exist.
@@ -293,7 +293,7 @@ def ordered_texts(texts: Sequence[str]) -> tuple[list[str], Rows]:
 
 
 def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Return True if the arrays have matching types and lengths; their content is checked when it is read."""
+    """Return True if the arrays have matching types and lengths; their content is checked when a field is read."""
     fields = len(arrays["name_ends"]) - 1
     return (
         all(arrays[name].dtype.str == dtype and arrays[name].ndim == 1 for name, dtype in DTYPES.items())
