@@ -117,6 +117,8 @@ def local_indexes(generation: Generation, settings: Settings) -> Indexes:
         index = retriever.open(generation, settings)
         if len(index) != (wanted := rows.get(index.unit)):
             raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
+        for segment in generation.segments:
+            segment.expect(retriever.file, segment.count(index.unit))
         return index
 
     names = registry.ordered(generation.manifest.recipe.retrievers)
@@ -159,9 +161,9 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
 
 def segment_vectors(segment: Any, rows: Any) -> Any:
     """Return the vectors of chunk rows of a segment, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
-    from retrieve_cli.retrieval.retrievers.vector_index import open_index
+    from retrieve_cli.retrieval.retrievers import dense
 
-    return open_index(segment.file(VECTORS), hnsw_ef_search=1).vectors(rows)
+    return dense.stored_by(segment).vectors(rows)
 
 
 def segment_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:

@@ -72,7 +72,7 @@ class Intake:
         self._former: list[int] = []
         """By new record, the row of the record of its id before; -1 without one."""
         self.places: list[int] = []
-        """By new record, the place of its item among those of all sources."""
+        """By new record, the place of its item among the items of all sources."""
         self._names: list[str] = []
         self._counts: Counter[int] = Counter()
         self.refused: Counter[str] = Counter()

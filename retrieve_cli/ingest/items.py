@@ -92,8 +92,11 @@ class SourceMarks:
 
 
 def is_untouched(source: Source, noted: Mapping[str, Json]) -> bool:
-    """Return True if a source is as it was by the manifest's note: it has the same stamp, or is a file that was only
-    touched, with the same bytes. Raises: KeyError: the note is incomplete."""
+    """Return True if a source has the noted stamp, or is a file that was only touched.
+
+    Raises:
+        KeyError: the note is incomplete.
+    """
     stamp = source.stamp()
     if stamp is None or stamp == noted["stamp"]:
         return stamp is not None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _BATCH = 4096
 """Items compared at a time."""
 _SOURCE = 1 << 40
-"""Items of a source at most: the place of an item among those of all sources is its number plus so many for each
+"""Items of a source at most: the place of an item among the items of all sources is its number plus so many for each
 source before."""
 
 
@@ -134,7 +134,7 @@ class KeptRecords:
         self.mask: Mask = np.zeros(length, np.bool_)
         """(records,) True for those that stay."""
         self.places = np.full(length, -1, np.int64)
-        """(records,) the place of the item of each, among those of all sources."""
+        """(records,) the place of the item of each, among the items of all sources."""
         self.lines = np.zeros(length, np.int64)
         """(records,) the line of each now."""
         for number, survey in enumerate(surveys):

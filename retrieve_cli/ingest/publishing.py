@@ -200,9 +200,10 @@ def graph_of(parts: Parts, scratch: Path) -> dict[str, int]:
     """Write the graph of the records in a folder, if there is one; return the rows of its file."""
     from retrieve_cli.storage import pickles
     from retrieve_cli.storage.records.columns import FILE, Columns
+    from retrieve_cli.storage.records.stored_columns import StoredColumns
     from retrieve_cli.storage.segment import GRAPH
 
-    written = parts.write_graph(Columns(pickles.load(scratch / FILE)), scratch / GRAPH)
+    written = parts.write_graph(Columns([StoredColumns(pickles.load(scratch / FILE))]), scratch / GRAPH)
     return {GRAPH: written[0]} if written else {}
 
 

@@ -207,7 +207,7 @@ class Sync:
         return surveys
 
     def _looks_untouched(self, manifest: Manifest) -> bool:
-        """Return True if every source is as it was noted."""
+        """Return True if every source has the noted marks."""
         try:
             return all(map(is_untouched, self._sources, manifest.built["sources"]))
         except (KeyError, TypeError):

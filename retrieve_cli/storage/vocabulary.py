@@ -38,13 +38,16 @@ class Vocabulary:
 
     def __getitem__(self, number: int) -> str:
         try:
-            return self.text[self.ends[number] : self.ends[number + 1]].tobytes().decode()
+            return self.raw(number).decode()
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
     def raw(self, number: int) -> bytes:
-        """Return the bytes of a text."""
-        return self.text[self.ends[number] : self.ends[number + 1]].tobytes()
+        """Return the bytes of a text. Raises: IndexCorrupt: its ends are damaged."""
+        start, end = self.ends[number : number + 2].tolist()
+        if not 0 <= start <= end <= len(self.text):
+            raise _damaged("a text ends before it begins")
+        return self.text[start:end].tobytes()
 
     def folded(self, number: int) -> str:
         """Return a text in its canonical form, for comparison."""
@@ -58,17 +61,33 @@ class Vocabulary:
         """Return the texts of `span`; a range is decoded at once."""
         if not isinstance(span, range):
             return [self[number] for number in span.tolist()]
-        ends = self.ends[span.start : span.stop + 1].tolist()
+        ends = self._checked_ends(span).tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
             return [text[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
-    def place(self, span: range, value: str) -> int:
-        """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
-        wanted = (canonical(value), value)
-        return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
+    def hashes(self, span: range) -> NDArray[np.uint64]:
+        """Return a hash of each text of `span`, (n,): of equal texts the same one."""
+        hashes = np.zeros(len(span), np.uint64)
+        for first in range(span.start, span.stop, _AT_ONCE):
+            part = range(first, min(first + _AT_ONCE, span.stop))
+            ends = self._checked_ends(part)
+            sizes = np.diff(ends)
+            factors = np.cumprod(np.full(int(sizes.max()) + 1, _FACTOR))
+            places = np.arange(ends[-1] - ends[0]) - np.repeat(ends[:-1] - ends[0], sizes)
+            sums = np.append(np.uint64(0), np.cumsum((self.text[ends[0] : ends[-1]] + _ONE) * factors[places]))
+            own = sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
+            hashes[part.start - span.start : part.stop - span.start] = own
+        return hashes
+
+    def _checked_ends(self, span: range) -> Rows:
+        """Return the ends of texts, and the start of the first. Raises: IndexCorrupt: they are damaged."""
+        ends = self.ends[span.start : span.stop + 1]
+        if not (ends[0] >= 0 and ends[-1] <= len(self.text) and (ends[1:] >= ends[:-1]).all()):
+            raise _damaged("a text ends before it begins")
+        return ends
 
     @cached_property
     def heads(self) -> NDArray[np.uint64]:
@@ -112,6 +131,8 @@ class Vocabulary:
 
 _HEAD = 8
 _AT_ONCE = 1 << 17
+_ONE, _FACTOR = np.uint64(1), np.uint64(0x9E3779B97F4A7C15)
+"""An odd factor: the hash of a text is the sum of its bytes, each times a power of it, modulo 2^64."""
 
 
 class TextBuffer(Sequence[bytes]):
@@ -159,69 +180,7 @@ class TextBuffer(Sequence[bytes]):
         return np.array(self._ends, np.int64)
 
 
-class MergedTexts:
-    """Texts of an older vocabulary that are still used, merged with new ones."""
-
-    def __init__(self, old: Vocabulary, used: NDArray[np.bool_], fresh: TextBuffer, places: Rows) -> None:
-        """`used` is True for the old texts that stay. New text n, which is not among the old ones, is inserted before
-        the old text `places[n]`; both are sorted."""
-        self._old, self._fresh = old, fresh
-        self.kept = np.flatnonzero(used)
-        """Numbers of the old texts that stay."""
-        self.before = np.searchsorted(self.kept, places)
-        """Place of each new text among the old texts that stay."""
-        self.of_fresh = self.before + np.arange(len(fresh))
-        """New number of each new text."""
-        steps = np.arange(len(self.kept))
-        self.of_old = np.full(len(used), -1, np.int64)
-        """New number of each old text; -1 if it does not stay."""
-        self.of_old[self.kept] = steps + np.searchsorted(self.before, steps, side="right")
-
-    def __len__(self) -> int:
-        return len(self.kept) + len(self._fresh)
-
-    @property
-    def ends(self) -> Rows:
-        """End of each text, with 0 before the first."""
-        sizes = np.diff(self._old.ends)[self.kept]
-        return np.append(0, np.cumsum(np.insert(sizes, self.before, np.diff(self._fresh.ends))))
-
-    @property
-    def text(self) -> NDArray[np.uint8]:
-        """One buffer of the texts."""
-        starts, ends = self._old.ends[:-1][self.kept], self._old.ends[1:][self.kept]
-        new, last = self._fresh.ends, np.append(np.flatnonzero(np.diff(self.before)), len(self._fresh) - 1)
-        pieces, done, written = bytearray(), 0, 0
-        for number in last.tolist() if len(self._fresh) else ():  # the last new text before the same old text
-            before, end = int(self.before[number]), int(new[number + 1])
-            pieces += self._stretch(starts[done:before], ends[done:before])
-            pieces += self._fresh.text[written:end]
-            done, written = before, end
-        pieces += self._stretch(starts[done:], ends[done:])
-        return np.frombuffer(pieces, np.uint8)
-
-    def _stretch(self, starts: Rows, ends: Rows) -> bytes:
-        """Return concatenated old texts; contiguous ones are copied at once."""
-        if not len(starts):
-            return b""
-        cuts = np.flatnonzero(starts[1:] != ends[:-1])
-        firsts, lasts = starts[np.append(0, cuts + 1)], ends[np.append(cuts, len(ends) - 1)]
-        return b"".join(
-            self._old.text[first:last].tobytes() for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-        )
-
-
-def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the place of each new text among sorted old texts, and True for those that are among them."""
-    places, present = np.zeros(len(fresh), np.int64), np.zeros(len(fresh), np.bool_)
-    if len(old):
-        for number, word in enumerate(fresh):
-            place = bisect_left(range(len(old)), word, key=old.raw)
-            places[number], present[number] = place, place < len(old) and old.raw(place) == word
-    return places, present
-
-
-def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:
+def _damaged(error: object) -> IndexCorrupt:
     return IndexCorrupt(f"columns.pkl is damaged ({error})", hint="retrieve inspect verify")
 
 

@@ -300,7 +300,7 @@ def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterat
 
 
 def objects_of(line: bytes) -> Iterator[dict[str, Json]]:
-    """Yield the objects of a line, as they are read."""
+    """Yield the objects of a line, one at a time."""
     for part, _ in parts_of(line):
         with suppress(ValueError, NotRead):
             item = _described(part)
