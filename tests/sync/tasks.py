@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import retrieve_cli
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
@@ -51,6 +52,14 @@ def hold(arguments: Sequence[str]) -> None:
     with Store(Path(arguments[0])).writer():
         print("holding", flush=True)
         signal.pause()
+
+
+def add(arguments: Sequence[str]) -> None:
+    """Add documents to an index one by one, and print the id of each as soon as it is acknowledged."""
+    with retrieve_cli.open(arguments[0]) as index:
+        for name in arguments[1:]:
+            index.add({"id": name, "name": name, "description": "acknowledged"})
+            print(name, flush=True)
 
 
 def limited(arguments: Sequence[str]) -> int:
