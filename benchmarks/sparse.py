@@ -50,7 +50,7 @@ def sparse_latency() -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     writer.write(path)
     written = time.perf_counter() - begun
-    index = SparseIndex(pickles.load(path))
+    index = SparseIndex([pickles.load(path)])
 
     ends = np.cumsum([0, *(len(document.terms) for document in documents)])
     parts = [np.concatenate([getattr(each, name) for each in documents]) for name in ("weights", "terms")]

@@ -141,7 +141,8 @@ def bm25_latency() -> bool:
 
     from retrieve_cli.contracts import Field
     from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-    from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+    from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+    from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
     from retrieve_cli.storage import pickles
 
     words = " ".join(json.loads(each)["text"] for each in CORPUS.open(encoding="utf-8")).split()
@@ -149,12 +150,12 @@ def bm25_latency() -> bool:
     sizes, starts = generator.integers(20, 80, 100_000), generator.integers(0, len(words) - 80, 100_000)
     documents = [" ".join(words[start : start + size]) for start, size in zip(starts, sizes, strict=True)]
     analyzer = TextAnalyzer()
-    writer = Bm25Writer(analyzer=analyzer, unit="record", formula=Formula())
+    writer = Bm25Writer(analyzer=analyzer, unit="record")
     for document in documents:
         writer.add([Field("text", document)])
     path = WORK / "bm25-100k.pkl"
     writer.write(path)
-    index, peer = Bm25Index(pickles.load(path)), BM25Okapi([analyzer.terms(document) for document in documents])
+    index, peer = Bm25Index([pickles.load(path)]), BM25Okapi([analyzer.terms(document) for document in documents])
     queries = [" ".join(generator.choice(words, 10)) for _ in range(200)]
     mine = [_seconds(lambda text=text: index.search([text], depth=200)) for text in queries]
     theirs = [_seconds(lambda text=text: peer.get_scores(analyzer.terms(text)).argsort()) for text in queries[:20]]

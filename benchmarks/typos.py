@@ -62,7 +62,7 @@ def measure(folder: Path) -> str:
         for name, text in queries.items():
             known = [word for word in dict.fromkeys(text.split())
                      if len(word) > 3 and word.isascii() and word.isalpha() and word.islower()
-                     if any(words.place_of(term) is not None for term in words.analyzer.terms(word))]  # fmt: skip
+                     if any(words.rows_with(term) for term in words.analyzer.terms(word))]  # fmt: skip
             if known and (wrong := misspelled(word := chance.choice(known), chance)) != word:
                 typed[name] = text.replace(word, wrong, 1)
 

@@ -60,9 +60,9 @@ SLOW = """
 import sys, time
 from retrieve_cli.contracts import progress
 from retrieve_cli.models.encoders import onnx_encoder
-from retrieve_cli.ingest import batch_checkpoint
+from retrieve_cli.ingest import encodings
 progress.MEASURED_S = 0.1
-pause, batch_checkpoint.KEPT, batch_checkpoint._PAUSE = float(sys.argv.pop(1)), 8, 0.0
+pause, encodings.KEPT, encodings.PAUSE_S = float(sys.argv.pop(1)), 8, 0.0
 pool = onnx_encoder.pool
 def slow(hidden, kind):
     time.sleep(pause)

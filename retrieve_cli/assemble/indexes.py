@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
 
 _HINT = "build again: retrieve build"
+VECTORS, WEIGHTS = "dense.faiss", "splade.pkl"
+"""Artifacts with the vectors and the term weights of chunks."""
 
 
 class Indexes(Mapping[str, Index[Any]]):
@@ -115,6 +117,8 @@ def local_indexes(generation: Generation, settings: Settings) -> Indexes:
         index = retriever.open(generation, settings)
         if len(index) != (wanted := rows.get(index.unit)):
             raise IndexCorrupt(f"{retriever.file} has {len(index)} rows for {wanted} {index.unit}s", hint=_HINT)
+        for segment in generation.segments:
+            segment.expect(retriever.file, segment.count(index.unit))
         return index
 
     names = registry.ordered(generation.manifest.recipe.retrievers)
@@ -153,3 +157,21 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     from retrieve_cli.retrieval.retrievers import dense
 
     return dense.stored_vectors(generation, rows)
+
+
+def segment_vectors(segment: Any, rows: Any) -> Any:
+    """Return the vectors of chunk rows of a segment, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
+    from retrieve_cli.retrieval.retrievers import dense
+
+    return dense.stored_by(segment).vectors(rows)
+
+
+def segment_weights(segment: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Return the term weights of chunk rows of a segment: (n + 1,) the start of each row in the terms and weights.
+
+    Raises:
+        IndexCorrupt: the file is damaged, or missing.
+    """
+    from retrieve_cli.retrieval.retrievers import splade
+
+    return splade.segment_weights(segment, rows)

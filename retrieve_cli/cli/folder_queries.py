@@ -20,7 +20,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import TemporaryIndex, build_temporary_index
+from retrieve_cli.ingest.temporary import TemporaryIndex, build_temporary_index
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store
@@ -93,7 +93,7 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None, note: str
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:
-            built = build_temporary_index(sources, settings, store, cache=shared.store.cache, progress=progress)
+            built = build_temporary_index(sources, settings, store, progress=progress)
         yield Unindexed(store, settings, built, note)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.engines import places
 from retrieve_cli.config.loading import load, override, read_yaml
 from retrieve_cli.config.settings import Settings, section_names, sections
 from retrieve_cli.contracts import Index, Json
@@ -79,18 +80,13 @@ class Answers(Frozen):
         for key in changes:
             section = key.partition(".")[0]
             varies = section in self.opened.indexes and registry.retriever(section).varies(key.partition(".")[2])
+            if varies and section in places(settings, [section]):
+                hint = f"use the local index: engines.{registry.retriever(section).role}: local"
+                raise UsageError(f"`{key}` of {name} does not change the scores of an engine", hint=hint)
             if section in sections("index") and key not in _KEYS_OF_ANSWERS and not varies:
                 hint = f"build another index with it and compare that one: --with ARTIFACTS ({key} differs)"
                 raise UsageError(f"`{key}` of {name} changes the index, and eval does not rebuild it", hint=hint)
-        recipe, indexes = self.opened.generation.manifest.recipe, {}
-        for retriever in self.opened.indexes:
-            prefix = f"{retriever}."
-            varied = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
-            varied = {key: value for key, value in varied.items() if registry.retriever(retriever).varies(key)}
-            if varied:
-                index, card = self.opened.indexes[retriever], recipe.retrievers[retriever]
-                indexes[retriever] = registry.retriever(retriever).varied(index, card, varied)
-        return self.under(name, settings, indexes)
+        return self.under(name, settings)
 
 
 class Runs(Frozen):

@@ -196,7 +196,7 @@ def ablations(base: Answers) -> list[Answers]:
         half = override(base.settings, {"search": {"depth": depth // 2}}, where="--ablate")
         found.append(base.under("half the depth", half))
     for each in pipeline.retrieves.retrievals:
-        index = registry.retriever(each.name).plain(base.opened.generation)
+        index = registry.retriever(each.name).plain(base.opened.generation, base.settings)
         if index is not None:
             found.append(base.under("without field weights", base.settings, {each.name: index}))
     if not found:

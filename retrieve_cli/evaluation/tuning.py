@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ from retrieve_cli.search.searcher import Searcher
 if TYPE_CHECKING:
     from ir_measures import Measure
     from numpy.typing import NDArray
+
+    from retrieve_cli.config.settings import Settings
 
     Floats = NDArray[np.float64]
     Places = NDArray[np.int64]
@@ -203,7 +206,7 @@ def grid(index: Answers) -> Iterator[Setting]:
         raise UsageError("--tune needs a hybrid search, whose retrievers it weights", hint=hint)
     stages = Searcher(index.opened, options).pipeline().stages
     reranks = any(stage.kind == "rerank" for stage in stages)
-    others = _rerankings(settings.rerank.interpolate) if reranks else _formulas(names, recipe.retrievers)
+    others = _rerankings(settings.rerank.interpolate) if reranks else _formulas(names, settings)
     fusion = registry.fusion_of(settings, names)
     fusions = _fusions(fusion.method, fusion.normalization, fusion.weights)
     for other, chosen in product([{}, *others], [{}, *fusions]):
@@ -235,13 +238,11 @@ def _rerankings(interpolate: float) -> list[Setting]:
     return [{"rerank.interpolate": value} for value in _INTERPOLATIONS if value != interpolate]
 
 
-def _formulas(names: Sequence[str], cards: Mapping[str, Mapping[str, Json]]) -> Iterator[Setting]:
+def _formulas(names: Sequence[str], settings: Settings) -> Iterator[Setting]:
     """Yield other formulas of each retriever that has one, which change its scores but not its rows."""
     for name in names:
-        tunable, card = registry.retriever(name).tunable, cards[name]
-        if not tunable or not all(key in card for key in tunable):
-            continue
+        tunable = registry.retriever(name).tunable
         for values in product(*tunable.values()):
-            formula = dict(zip(tunable, values, strict=True))
-            if any(card[key] != value for key, value in formula.items()):
-                yield {f"{name}.{key}": value for key, value in formula.items()}
+            changes = {f"{name}.{key}": value for key, value in zip(tunable, values, strict=True)}
+            if any(attrgetter(key)(settings) != value for key, value in changes.items()):
+                yield changes

@@ -20,20 +20,16 @@ from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage.content_cache import ContentCache
-from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, as_keys
+from retrieve_cli.storage.entries import FACETS, EntryStore
+from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import canonical, text_key
 from retrieve_cli.storage.records.sections import facets_of
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.segment import Segment
 
-LAYOUT = CacheLayout(".facets", {"json": "|u1"})
-"""Layout of the cache: the facets of each text as JSON."""
 _MOST_TEXT = 16 << 20
 """Characters of chunks that wait: about 16,000 chunks."""
-_TOGETHER = 256
-"""Answers in one file of the cache."""
 _WORDS = {
     "unavailable": "the server did not answer",
     "rejected": "the server rejected the request",
@@ -76,15 +72,24 @@ class FacetCounts(Frozen):
 class Faceting:
     """Gives chunks their facets, and counts."""
 
-    def __init__(self, facets: Facets, folder: Path, *, say: Callable[[str], None], asks: bool = True) -> None:
-        """`folder` has the caches; without `asks`, chunks have only the facets that are there."""
+    def __init__(
+        self,
+        facets: Facets,
+        cache: Path,
+        lenders: Sequence[Segment],
+        *,
+        say: Callable[[str], None],
+        asks: bool = True,
+    ) -> None:
+        """`cache` has the facets of an unfinished build, `lenders` the facets of older generations. Without `asks`,
+        chunks have only the facets that are there."""
         self._maker = facets.maker
         self._required = facets.required and asks
-        self._cache = ContentCache(folder, facets.maker.card, LAYOUT, say=say)
+        self._cache = EntryStore(cache, FACETS, dict(facets.maker.card), say=say)
+        alike = [segment for segment in lenders if segment.manifest.recipe.facets == facets.maker.card]
+        self._lent = [(segment, KeyRows(as_keys(segment.texts))) for segment in alike]
         self._say = say
         self._asks = asks
-        self._older: Generation | None = None
-        self._rows = KeyRows(as_keys([]))
         self._seen: set[bytes] = set()
         self._said = False
         self._counts = {"made": 0, "cached": 0, "tokens": 0}
@@ -94,11 +99,6 @@ class Faceting:
     @property
     def counts(self) -> FacetCounts:
         return FacetCounts(**self._counts, failed=dict(self._failed), detail=self._detail)
-
-    def lend(self, older: Generation, texts: KeyRows) -> None:
-        """Take facets from an older generation where the cache has none; `texts` has the row of each of its chunks."""
-        if older.manifest.recipe.facets == self._maker.card:
-            self._older, self._rows = older, texts
 
     def facets(self, chunks: Sequence[Chunk], *, all_read: bool) -> list[Made]:
         """Return the facets of chunks, None for those that have none; `all_read` if no more chunks follow.
@@ -124,31 +124,31 @@ class Faceting:
         ]
 
     def _kept(self, keys: Sequence[bytes]) -> dict[bytes, Made]:
-        lacking = set(self._cache.lacks(as_keys(keys)).tolist()) if keys else set()
-        cached = [key for place, key in enumerate(keys) if place not in lacking]
-        found: dict[bytes, Made] = dict(zip(cached, map(_read, self._cache.entries(cached)), strict=True))
-        lent: dict[bytes, Mapping[str, str]] = {}
-        if self._older is not None:
-            rows = self._rows.find(as_keys(keys)).tolist()
-            for place in sorted(lacking):
-                if rows[place] >= 0 and (facets := facets_of(self._older.chunks[rows[place]])):
-                    lent[keys[place]] = facets
-        if lent:
-            self._cache.append(list(lent), list(map(_entry, lent.values())))
-        found |= lent
+        """Return the facets that texts have already."""
+        wanted = as_keys(keys)
+        rows = self._cache.find(wanted)
+        found: dict[bytes, Made] = {}
+        for key, row in zip(keys, rows.tolist(), strict=True):
+            if row >= 0:
+                found[key] = _read(self._cache.read(np.array([row])).columns[0])
+        for segment, texts in self._lent:
+            for key, row in zip(keys, texts.find(wanted).tolist(), strict=True):
+                if row >= 0 and key not in found and (facets := facets_of(segment.chunks[row])):
+                    found[key] = facets
         self._counts["cached"] += len(found.keys() - self._seen)
         return found
 
     def _made(self, keys: Sequence[bytes], chunks: Sequence[Chunk]) -> Iterator[tuple[bytes, Made]]:
         """Yield the facets that are made now, each stored before the next one."""
-        keeping = _Keeping(self._cache, each=bool(self._maker.address))
-        with task("facets", "chunks", len(keys)) as working, keeping, closing(self._maker.make(chunks)) as answers:
+        with task("facets", "chunks", len(keys)) as working, closing(self._maker.make(chunks)) as answers:
             for answer in answers:
                 working.advance()
                 self._counts["tokens"] += answer.tokens
                 if answer.facets is not None:
                     self._counts["made"] += 1
-                    keeping.add(keys[answer.place], answer.facets)
+                    entry = np.frombuffer(canonical(dict(answer.facets)), np.uint8)
+                    # An answer of a server is written when it comes, because it cost money and time.
+                    self._cache.add([keys[answer.place]], [(entry,)], stored=bool(self._maker.address))
                     yield keys[answer.place], answer.facets
                     continue
                 self._failed[answer.reason] += 1
@@ -157,35 +157,6 @@ class Faceting:
                     why = answer.detail or _WORDS.get(answer.reason, answer.reason)
                     hint = f"{self._counts['made']:,} made now are kept: run it again, or set facets.policy: optional"
                     raise Unavailable(f"a chunk has no facets, and facets.policy is required: {why}", hint=hint)
-
-
-class _Keeping:
-    """Writes facets into the cache, in files that are combined as they become many."""
-
-    def __init__(self, cache: ContentCache, *, each: bool) -> None:
-        """`each`: every answer is written when it comes, because it cost money and time."""
-        self._cache = cache
-        self._each = each
-        self._new: dict[bytes, Mapping[str, str]] = {}
-        self._files: list[Path] = []
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, *_: object) -> None:
-        self._combine()
-
-    def add(self, key: bytes, facets: Mapping[str, str]) -> None:
-        """Write the facets of a text."""
-        self._new[key] = facets
-        if len(self._new) >= _TOGETHER:
-            self._combine()
-        elif self._each:
-            self._files.append(self._cache.put_aside([key], [_entry(facets)]))
-
-    def _combine(self) -> None:
-        self._cache.append(list(self._new), list(map(_entry, self._new.values())), instead_of=self._files)
-        self._new, self._files = {}, []
 
 
 class FacetQueue:
@@ -221,16 +192,11 @@ class FacetQueue:
             step(made)
 
 
-def _entry(facets: Mapping[str, str]) -> tuple[np.ndarray]:
-    """Return facets as the cache keeps them."""
-    return (np.frombuffer(canonical(dict(facets)), np.uint8),)
-
-
-def _read(entry: Sequence[np.ndarray]) -> dict[str, str]:
+def _read(stored: np.ndarray) -> dict[str, str]:
     """Return the facets of an entry; empty if it is damaged."""
     import orjson
 
-    stored: Json = None
+    value: Json = None
     with suppress(ValueError):
-        stored = orjson.loads(entry[0].tobytes())
-    return facets_of({"facets": stored})
+        value = orjson.loads(stored.tobytes())
+    return facets_of({"facets": value})

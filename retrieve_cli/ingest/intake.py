@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,17 +20,18 @@ from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, UsageErr
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.cached_source import batches, folders_of, mapping_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
-from retrieve_cli.ingest.encoding_queue import EncodingQueue
+from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry, text_key
 from retrieve_cli.storage.records.rows import content_digest
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.segment import Segment
 
 
 class Intake:
@@ -43,21 +45,18 @@ class Intake:
         progress: Progress,
         *,
         before: Contents,
-        facets: Path | None = None,
+        lenders: Sequence[Segment] = (),
+        again: bool = False,
     ) -> None:
-        """`before` has the records that were current before. `facets` has the
-        cache of facets if `cache` does not; no server is asked for more then."""
+        """`before` has the records that were current before. `lenders` are segments whose encodings and facets are
+        used again; with `again`, only their facets, and no server is asked for more."""
         self._scratch = scratch
         self._progress = progress
         self._parts = parts
-        self._workers = parts.workers(progress.say)
-        self._vectors = vector_encoding(parts, cache, progress.say, self._workers)
-        self._terms = term_encoding(parts, cache, progress.say, self._workers)
-        encodings: list[TextEncoding] = [each for each in (self._vectors, self._terms) if each is not None]
         self._facets: Faceting | None = None
         self._waiting: FacetQueue | None = None
         if parts.facets is not None:
-            self._facets = Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
+            self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
             self._waiting = FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(before)
@@ -69,7 +68,14 @@ class Intake:
         self._characters = characters = Counter[str]()
         """Characters to embed, by file."""
         # Without a reference to this object: a circle would keep the files of its sources open until it is collected.
-        self.embedding = EncodingQueue(encodings, lambda seconds: progress.say(slow(seconds, characters)))
+        self.encodings = Encodings(
+            parts,
+            cache,
+            progress.say,
+            lenders=() if again else lenders,
+            verified=False,
+            on_slow=lambda seconds: progress.say(slow(seconds, characters)),
+        )
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
@@ -94,7 +100,7 @@ class Intake:
     @property
     def embedded(self) -> int:
         """Texts that went through the encoder."""
-        return self._vectors.done if self._vectors else 0
+        return self.encodings.embedded
 
     @property
     def facets(self) -> FacetCounts | None:
@@ -105,7 +111,7 @@ class Intake:
         """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
         facets = self.facets.made if self.facets else 0
         summarised = f"{count(facets, 'chunk')} summarised and kept; " if facets else ""
-        return summarised + (self.embedding.kept() or ("run the same command to continue" if facets else ""))
+        return summarised + (self.encodings.kept() or ("run the same command to continue" if facets else ""))
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
@@ -142,7 +148,7 @@ class Intake:
             self._take(source)
         if self._waiting is not None:
             self._waiting.release(all_read=True)
-        self.embedding.finish()
+        self.encodings.finish()
 
     def _take(self, source: Source) -> None:
         first, rejected = len(self._inventory), len(self.rejected)
@@ -174,24 +180,22 @@ class Intake:
 
     def write(self) -> dict[str, int]:
         """Write the indexes and offsets; return the rows of each file."""
-        by_workers = self._workers.truncated if self._workers else 0
-        if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
+        if truncated := self.encodings.truncated:
             self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
-        if self._terms is not None:
-            self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
+        if summary := self.encodings.summary(self._tables.texts):
+            self._progress.say(summary)
         rows = self._tables.finish()
         texts = self._tables.texts
-        found = Texts(as_keys(texts), self._tables.older_texts)
-        passages = WrittenPassages(texts, found, self._vectors, self._terms.weights if self._terms else None)
+        passages = self.encodings.encoded.passages(texts)
         with task("writing indexes", "indexes", len(self._parts.writers)) as writing:
             for name, writer in self._parts.writers.items():
                 file = retriever(name).file
                 if file not in self.linked:
                     rows[file] = writer.write(self._scratch / file, passages)
                 writing.advance()
-        if self._vectors is not None and self._vectors.tokens is not None and TOKENS not in self.linked:
-            dim = self._vectors.encoder.card.dim
-            rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
+        if (stretches := self.encodings.encoded.stretches(texts)) is not None:
+            dim = self._parts.recipe.encoder_card.dim
+            rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
         self.recipe = self._parts.recipe_of(columns)
@@ -203,9 +207,7 @@ class Intake:
 
     def close(self) -> None:
         """Close the files, finished or not."""
-        self.embedding.close()
-        if self._workers is not None:
-            self._workers.close()
+        self.encodings.close()
         self._tables.close()
 
     def _item(self, source: Source, item: Item | Refused | Notice) -> None:
@@ -253,7 +255,7 @@ class Intake:
         for writer in self._parts.writers.values():
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
-            self.embedding.add(key, chunk.embedded)
+            self.encodings.add(key, chunk.embedded)
             self._characters[record.source] += len(chunk.embedded)
 
     def _duplicate(self, record: Record, source: Source, first: int) -> str:

@@ -24,6 +24,7 @@ from retrieve_cli.ingest.build import apply, contents_before, noted, push_for
 from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
+from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
@@ -183,8 +184,9 @@ class Sync:
         parts, store = self._new_parts(), self._store
         with store.scratch() as scratch, store.scratch() as aside:
             # All is computed again but facets: a model may answer otherwise.
-            nothing, facets = Contents.nothing(), store.cache
-            with closing(Intake(scratch, parts, aside, self._progress, before=nothing, facets=facets)) as intake:
+            nothing, lenders = Contents.nothing(), stored_segments(store)
+            kept = Intake(scratch, parts, aside, self._progress, before=nothing, lenders=lenders, again=True)
+            with closing(kept) as intake:
                 intake.take_all(self._sources)
                 rows = intake.write()
             fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)

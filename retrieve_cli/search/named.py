@@ -105,12 +105,11 @@ def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tu
 
 def _are_rare(words: list[str], view: RecordView, index: Any) -> bool:
     """Return True if most of the words are in few rows, which saves most queries a look at the names."""
-    if not hasattr(index, "place_of"):
+    if not hasattr(index, "rows_with"):
         return True
     own = view.rows_by(index.unit)
     analyzer = index.analyzer_of(own)
     terms = [found[0] for word in words if (found := analyzer.terms(word))]  # none of a stop word
-    places = [index.place_of(term) for term in terms]
     most = max(_RARE * (len(index) if own is None else int(own.sum())), 5)
-    rare = [place is None or bool(index.rows_with(place, own) <= most) for place in places]
-    return 2 * rare.count(True) > len(words)
+    rare = [term for term in terms if index.rows_with(term, own) <= most]
+    return 2 * len(rare) > len(words)

@@ -117,7 +117,7 @@ class Opened(Frozen, eq=False, weakref=True):
 
 def _of_indexes(settings: Settings) -> tuple[object, ...]:
     """Return the sections of the settings on which open indexes depend."""
-    return (settings.dense, settings.engines, *(getattr(settings, name) for name in SERVERS))
+    return (settings.bm25, settings.dense, settings.engines, *(getattr(settings, name) for name in SERVERS))
 
 
 def _of_models(settings: Settings) -> tuple[object, ...]:

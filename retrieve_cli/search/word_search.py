@@ -91,8 +91,7 @@ class WordSearch:
     def _is_option(self, word: str, view: RecordView) -> bool:
         """Return True if one of the records has a word with the dash before it."""
         index, own = self._rows(view)
-        place = index.place_of(word.lower()) if hasattr(index, "place_of") else None
-        return place is not None and index.rows_with(place, own) > 0
+        return hasattr(index, "rows_with") and index.rows_with(word.lower(), own) > 0
 
     def _rows(self, view: RecordView) -> tuple[Any, Mask | None]:
         """Return the index of words, the local one of an engine, and its rows that a view has, (n,) bool; None: all."""

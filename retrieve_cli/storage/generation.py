@@ -304,9 +304,12 @@ class Generation:
 
     def chunk_texts(self) -> Iterator[str]:
         """Yield the text of each chunk that is there, with its header."""
-        for row in live_rows(self.live_chunks, len(self.chunks)):
-            chunk = self.chunks[row]
-            yield f"{chunk['header']}{chunk['text']}"
+        return map(self.chunk_text, live_rows(self.live_chunks, len(self.chunks)))
+
+    def chunk_text(self, row: int) -> str:
+        """Return the text of a chunk with its header."""
+        chunk = self.chunks[row]
+        return f"{chunk['header']}{chunk['text']}"
 
     def record_texts(self) -> Iterator[str]:
         """Yield the text of each record that is there, assembled from its chunks, which may overlap."""

@@ -37,7 +37,7 @@ _FOOTER = struct.Struct("<QQQ8s")
 """Length of the pickle, offset of the table, number of buffers, magic."""
 _ENTRY = struct.Struct("<QQ")
 _ALIGNMENT = 64
-_DTYPES = frozenset({"|u1", "<i4", "<i8", "<f4", "<f8"})
+_DTYPES = frozenset({"|u1", "<u2", "<i4", "<u4", "<i8", "<f4", "<f8"})
 _OPCODES = frozenset(
     """
     PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE

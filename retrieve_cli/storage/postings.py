@@ -303,6 +303,76 @@ def kept_values(old: PostingTable, origins: Origins, length: int) -> NDArray[np.
     return used
 
 
+_SORTED = 1 << 20
+"""Postings sorted at a time: they stay in the processor's cache."""
+
+
+class PostingBlock(NamedTuple):
+    """Postings by group and then by row."""
+
+    rows: NDArray[np.int32]
+    values: Values
+
+
+class PostingSorter:
+    """Collector of postings: a group (a term), a row and a float32 value each, twelve bytes in memory."""
+
+    def __init__(self) -> None:
+        self._groups = array("i")
+        self._rows = array("i")
+        self._values = array("f")
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def add(self, groups: Values, rows: Values, values: Values) -> None:
+        """Add postings, (p,) each; a group has a row once."""
+        self._groups.frombytes(groups.astype(np.intc, copy=False).tobytes())
+        self._rows.frombytes(rows.astype(np.intc, copy=False).tobytes())
+        self._values.frombytes(values.astype(np.float32, copy=False).tobytes())
+
+    def blocks(self) -> Iterator[PostingBlock]:
+        """Yield the rows and values of all postings in the order in which they were added."""
+        rows, values = np.frombuffer(self._rows, np.intc), np.frombuffer(self._values, np.float32)
+        for start in range(0, len(rows), _SORTED):
+            block = slice(start, start + _SORTED)
+            yield PostingBlock(rows[block], values[block])
+
+    def counts(self, groups: int) -> Rows:
+        """Return the number of postings of each of the groups, (groups,)."""
+        counts = np.zeros(groups, np.int64)
+        numbers = np.frombuffer(self._groups, np.intc)
+        for start in range(0, len(numbers), _SORTED):
+            counts += np.bincount(numbers[start : start + _SORTED], minlength=groups)
+        return counts
+
+    def sorted(self, counts: Rows, numbers: Rows | NDArray[np.int32]) -> Iterator[PostingBlock]:
+        """Yield all postings by the number of their group and then by row. This consumes them.
+
+        `numbers` has the number of each group, and `counts` the number of postings of each number.
+        """
+        groups = np.frombuffer(self._groups, np.intc)
+        for start in range(0, len(groups), _SORTED):
+            groups[start : start + _SORTED] = numbers[groups[start : start + _SORTED]]
+        rows, values = np.frombuffer(self._rows, np.intc), np.frombuffer(self._values, np.float32)
+        for first, end in pairwise(even_cuts(counts).tolist()):
+            order = _in_order(groups, rows, first, end)
+            yield PostingBlock(rows[order], values[order])
+
+
+def _in_order(groups: Values, rows: Values, first: int, end: int) -> Rows:
+    """Return the places of the postings of the groups from `first` to `end`, by group and then by row."""
+    places = np.flatnonzero((groups >= first) & (groups < end))
+    added = rows[places]
+    if bool((added[1:] < added[:-1]).any()):
+        places = places[np.argsort(added, kind="stable")]
+    # Sorting numbers with their places in the lower half is five times as fast as argsort.
+    keys = (groups[places].astype(np.int64) - first) << 32 | np.arange(len(places))
+    keys.sort()
+    order: Rows = places[keys & 0xFFFFFFFF]
+    return order
+
+
 _POSTINGS = 1 << 23
 """Postings that are sorted by row at a time; bounds the memory."""
 _ROWS = 2048

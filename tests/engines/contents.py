@@ -70,7 +70,7 @@ class Content:
         writer = SparseWriter(unit="chunk")
         for row in self.weights:
             writer.add(row)
-        return SparseIndex(writer.stored())
+        return SparseIndex([writer.stored()])
 
 
 def admits(conditions: Sequence[AnyOf], label: Label) -> bool:

@@ -10,7 +10,7 @@ from engines.suite_base import Base, NewEngine, same, vector, words
 from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Engine
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 from retrieve_cli.storage.engine_record import Entry
 
 
@@ -27,7 +27,7 @@ class GenerationSuite(Base):
         opened = self.opened(engine, made)
         if self.has_vectors:
             index = self.vector_index(engine, opened, made)
-            reference = FlatIndex(index.vectors(np.arange(rows)).reshape(rows, DIM))
+            reference = DenseIndex([FlatVectors(index.vectors(np.arange(rows)).reshape(rows, DIM))])
             (found,) = index.search([vector(1)], depth=5)
             (wanted,) = reference.search([vector(1)], depth=5)
             assert same(found, wanted)

@@ -17,7 +17,7 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
@@ -105,7 +105,10 @@ def test_conditions_that_are_ignored_change_no_list(stored: Any, made: Content) 
         for ignores in (False, True):
             vectors = vector_index(Watched(stored.vectors(VECTORS), ignores=ignores), most_rows=0)
             lexical = term_index(Watched(stored.terms(TERMS), ignores=ignores), most_rows=0)
-            pairs: Any = [(vectors, FlatIndex(made.vectors), vector(1)), (lexical, made.sparse, common(1))]
+            pairs: Any = [
+                (vectors, DenseIndex([FlatVectors(made.vectors)]), vector(1)),
+                (lexical, made.sparse, common(1)),
+            ]
             for found, wanted, query in pairs:
                 (listed,) = found.search([query], depth=100, allowed=allowed, conditions=[conditions])
                 assert same(listed, wanted.search([query], depth=100, allowed=allowed)[0])

@@ -153,14 +153,9 @@ def test_a_sync_asks_for_changed_chunks_only_and_equals_a_build(
     assert synced.json["generation"] == build("--json").json["generation"]
 
 
-def test_a_sync_without_a_cache_keeps_the_facets_of_unchanged_texts(
-    docs: Path, build: Build, model: Api, retrieve: Program
-) -> None:
+def test_a_sync_keeps_the_facets_of_unchanged_texts(docs: Path, build: Build, model: Api, retrieve: Program) -> None:
     build()
     model.asked.clear()
-    for folder in Path("artifacts/cache").glob("*.facets"):
-        for file in folder.iterdir():
-            file.unlink()
     (docs / "cells.md").write_text((docs / "cells.md").read_text() + "\n")  # another file of the same chunk
     assert retrieve("sync").code == 0
     assert model.asked == []
@@ -185,14 +180,6 @@ def test_a_killed_build_resumes_with_the_answers_that_it_had(build: Build, docs:
     assert (again["made"] + again["cached"], again["failed"]) == (6, 0)
     assert again["tokens"] == again["made"] * TOKENS
     assert len(model.asked) == again["made"] < 6
-
-
-def test_a_damaged_cache_is_asked_for_again(build: Build, model: Api) -> None:
-    build()
-    for file in Path("artifacts/cache").glob("*.facets/*.pkl"):
-        file.write_bytes(b"damaged")
-    model.asked.clear()
-    assert reported(build("--json"))["made"] == len(model.asked) == 6
 
 
 # ------------------------------------------------------------------------------------------------ failures

@@ -14,7 +14,9 @@ from indexes.searches import best, check_batch, check_groups, shared_folder, wit
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.bm25_formula import Formula
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 from retrieve_cli.storage import pickles
 
 words = st.sampled_from("ct lung liver scan mask voxel".split())
@@ -25,11 +27,11 @@ variants = st.sampled_from(["lucene", "robertson", "atire", "okapi"])
 
 
 def build(folder: Path, rows: Sequence[Sequence[Field]], formula: Formula | None = None) -> Bm25Index:
-    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=formula or Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk")
     for fields in rows:
         writer.add(fields)
     assert writer.write(folder / "bm25.pkl") == len(rows)
-    return Bm25Index(pickles.load(folder / "bm25.pkl"))
+    return Bm25Index([pickles.load(folder / "bm25.pkl")], formula=formula)
 
 
 def plain(corpus: Sequence[str]) -> list[list[Field]]:
@@ -134,27 +136,30 @@ def test_rows_without_a_word_are_kept_and_never_found(tmp_path: Path) -> None:
 
 
 def test_the_index_analyses_queries_as_it_did_the_rows(tmp_path: Path) -> None:
-    writer = Bm25Writer(analyzer=TextAnalyzer(stemming="none", stop_words="none"), unit="record", formula=Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(stemming="none", stop_words="none"), unit="record")
     writer.add([Field("text", "the scans")])
     writer.write(tmp_path / "bm25.pkl")
-    index = Bm25Index(pickles.load(tmp_path / "bm25.pkl"))
+    index = Bm25Index([pickles.load(tmp_path / "bm25.pkl")])
 
     assert index.unit == "record"
     assert [len(found.rows) for found in index.search(["scan", "scans", "the"], depth=5)] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "term_ends", "starts", "rows", "impacts"])
+@pytest.mark.parametrize(
+    "part",
+    ["unit", "analyzer", "length", "total", "terms", "term_ends", "starts", "rows", "codes", "pair_lengths", "lengths"],
+)
 def test_a_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
     build(tmp_path, plain(["lung"]))
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
-        Bm25Index(without(part, tmp_path / "bm25.pkl"))
+        Bm25Index([without(part, tmp_path / "bm25.pkl")])
 
 
-@pytest.mark.parametrize("part", ["term_ends", "starts", "rows", "impacts"])
+@pytest.mark.parametrize("part", ["term_ends", "starts", "rows", "codes", "pair_lengths", "lengths", "languages"])
 def test_arrays_that_do_not_fit_each_other_are_refused(part: str, tmp_path: Path) -> None:
     build(tmp_path, plain(["lung ct", "ct"]))
     stored = dict(pickles.load(tmp_path / "bm25.pkl"))
 
     with pytest.raises(IndexCorrupt, match="fit"):
-        Bm25Index({**stored, part: stored[part][:-1]})
+        Bm25Index([{**stored, part: stored[part][:-1]}])

@@ -15,8 +15,7 @@ from indexes import searches
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrieval.retrievers import vector_index as dense
-from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors, Parameters, open_vectors
 
 faiss = pytest.importorskip("faiss")
 
@@ -46,7 +45,7 @@ def write(vectors: Any, path: Path, *, parameters: Parameters) -> int:
 
 def build(folder: Path, vectors: Any, parameters: Parameters = FLAT, *, ef_search: int = 64) -> Any:
     assert write(vectors, folder / "dense.faiss", parameters=parameters) == len(vectors)
-    return open_index(folder / "dense.faiss", hnsw_ef_search=ef_search)
+    return DenseIndex([open_vectors(folder / "dense.faiss", hnsw_ef_search=ef_search)])
 
 
 # ----------------------------------------------------------------------------------------------------- flat
@@ -73,7 +72,7 @@ def test_a_flat_search_equals_the_product_of_numpy(rows: int, tmp_path: Path) ->
 @given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), depth=st.integers(1, 25))
 def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: Any, depth: int) -> None:
     noise = np.where(np.arange(len(scores)) % 2, 1e-7, -1e-7)  # less than what is compared
-    index = FlatIndex((scores / 32 + noise).astype(np.float32)[:, None])
+    index = DenseIndex([FlatVectors((scores / 32 + noise).astype(np.float32)[:, None])])
 
     (found,) = index.search([np.ones(1, np.float32)], depth=depth)
 
@@ -82,7 +81,7 @@ def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: 
 
 @given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), data=st.data())
 def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores: Any, data: st.DataObject) -> None:
-    index = FlatIndex(scores.astype(np.float32)[:, None])
+    index = DenseIndex([FlatVectors(scores.astype(np.float32)[:, None])])
     searches.check_groups(index, np.ones(1, np.float32), scores, data, every=True)
 
 
@@ -112,12 +111,11 @@ def graph(vectors: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_graph_finds_nearly_all_that_a_flat_search_finds(graph: Any, vectors: Any) -> None:
     queries = list(clustered(50, seed=7))
-    exact = FlatIndex(vectors).search(queries, depth=10)
+    exact = DenseIndex([FlatVectors(vectors)]).search(queries, depth=10)
 
     found = graph.search(queries, depth=10)
 
     hits = sum(len(set(near.rows) & set(best.rows)) for near, best in zip(found, exact, strict=True))
-    assert isinstance(graph, HnswIndex)
     assert hits / (10 * len(queries)) >= 0.95
 
 
@@ -131,7 +129,7 @@ def test_the_scores_of_a_graph_are_exact_and_fall(graph: Any, vectors: Any) -> N
 def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> None:
     starts = np.append(np.arange(0, 3000, 3), 3000)
     queries = list(clustered(20, seed=9))
-    exact = FlatIndex(vectors).search(queries, depth=10, starts=starts)
+    exact = DenseIndex([FlatVectors(vectors)]).search(queries, depth=10, starts=starts)
 
     found = graph.search(queries, depth=10, starts=starts)
 
@@ -168,7 +166,7 @@ def test_a_graph_of_few_rows_lists_them_all(rows: int, tmp_path: Path) -> None:
 
 def assert_is_refused(path: Path, reason: str | None = None) -> None:
     with pytest.raises(IndexCorrupt, match=reason):
-        open_index(path, hnsw_ef_search=64)
+        open_vectors(path, hnsw_ef_search=64)
 
 
 @pytest.mark.parametrize("place", range(45))
@@ -180,7 +178,7 @@ def test_a_damaged_flat_header_is_refused_or_means_the_same(place: int, tmp_path
     for flipped in (0x01, 0x10, 0x80, 0xFF):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ flipped]) + whole[place + 1 :])
         try:
-            index = open_index(path, hnsw_ef_search=64)
+            index = DenseIndex([open_vectors(path, hnsw_ef_search=64)])
         except IndexCorrupt:
             continue
         assert (len(index), index.dim) == (40, DIM)
@@ -204,14 +202,14 @@ CUTS = """
 import sys
 from pathlib import Path
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrieval.retrievers.vector_index import open_index
+from retrieve_cli.retrieval.retrievers.vector_index import open_vectors
 
 path = Path(sys.argv[1])
 whole = path.read_bytes()
 for length in [0, 1, 3, 4, 30, 44, 45, 46, 100, *range(150, len(whole), 400), len(whole) - 1]:
     path.write_bytes(whole[:length])
     try:
-        open_index(path, hnsw_ef_search=64)
+        open_vectors(path, hnsw_ef_search=64)
     except IndexCorrupt:
         continue
     sys.exit(f"{length} of {len(whole)} bytes were accepted")

@@ -15,9 +15,10 @@ from profiles import examples
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
 from retrieve_cli.retrieval.retrievers import vector_index as dense
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors, Parameters
 from retrieve_cli.storage import pickles
 
 ROWS = 10_000
@@ -44,7 +45,7 @@ class Engine:
 
 
 def _bm25(folder: Path) -> Engine:
-    return _lexical(folder, "bm25", Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula()), Bm25Index)
+    return _lexical(folder, "bm25", Bm25Writer(analyzer=TextAnalyzer(), unit="chunk"), Bm25Index)
 
 
 def _lexical(folder: Path, kind: str, writer: Any, opened: Callable[[Any], Index]) -> Engine:
@@ -53,7 +54,7 @@ def _lexical(folder: Path, kind: str, writer: Any, opened: Callable[[Any], Index
     for size in generator.integers(0, 6, ROWS):
         writer.add([Field("text", " ".join(WORDS[at] for at in generator.geometric(0.4, size) % len(WORDS)))])
     writer.write(folder / "bm25.pkl")
-    return Engine(kind, opened(pickles.load(folder / "bm25.pkl")), _questions())
+    return Engine(kind, opened([pickles.load(folder / "bm25.pkl")]), _questions())
 
 
 def _questions() -> list[str]:
@@ -72,7 +73,7 @@ def _sparse(folder: Path) -> Engine:
     for _ in range(ROWS):
         writer.add(row(4))
     writer.write(folder / "splade.pkl")
-    return Engine("sparse", SparseIndex(pickles.load(folder / "splade.pkl")), [row(2) for _ in range(QUERIES)])
+    return Engine("sparse", SparseIndex([pickles.load(folder / "splade.pkl")]), [row(2) for _ in range(QUERIES)])
 
 
 def _quarters(rows: int, seed: int) -> Any:
@@ -83,7 +84,7 @@ def _quarters(rows: int, seed: int) -> Any:
 def _graph(folder: Path, vectors: Any, parameters: Parameters = LINKS) -> Any:
     path = folder / "dense.faiss"
     dense.write([vectors], path, rows=len(vectors), dim=vectors.shape[1], parameters=parameters)
-    return dense.open_index(path, hnsw_ef_search=64)
+    return DenseIndex([dense.open_vectors(path, hnsw_ef_search=64)])
 
 
 def _flat(folder: Path) -> Engine:
@@ -267,7 +268,7 @@ def test_a_walk_lists_nothing_else_and_nearly_all_of_the_best(
     queries = list(_clustered(30, 7))
 
     found = graph.search(queries, depth=20, starts=starts, allowed=[mask] * 30)
-    exact = FlatIndex(clusters).search(queries, depth=20, starts=starts, allowed=[mask] * 30)
+    exact = DenseIndex([FlatVectors(clusters)]).search(queries, depth=20, starts=starts, allowed=[mask] * 30)
 
     for query, each in zip(queries, found, strict=True):
         assert mask[each.rows].all()
@@ -298,6 +299,6 @@ def test_as_many_groups_are_listed_as_are_asked_for_where_a_few_have_all_the_bes
 
     (found,) = index.search(list(query), depth=5, starts=starts, allowed=[mask])
 
-    (exact,) = FlatIndex(vectors).search(list(query), depth=5, starts=starts, allowed=[mask])
+    (exact,) = DenseIndex([FlatVectors(vectors)]).search(list(query), depth=5, starts=starts, allowed=[mask])
     assert told(found) == told(exact)
     assert len(found.rows) == 5

@@ -16,7 +16,7 @@ from retrieve_cli.contracts import Candidates
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrieval.retrievers import gpu_scan
 from retrieve_cli.retrieval.retrievers.gpu_scan import WORTH_QUERIES, pairwise_on_gpu, scores_on_gpu
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors, Parameters, open_vectors, write
 
 ROWS, DIM = 5000, 48
 
@@ -50,8 +50,8 @@ def test_a_gpu_lists_what_the_cpu_lists_with_its_scores(*, grouped: bool) -> Non
     rng = np.random.default_rng(2)
     allowed = [None if at % 3 else rng.random(units) < 0.1 for at in range(len(queries))]
     wanted = {"depth": 50, "starts": starts, "allowed": allowed}
-    on_gpu = FlatIndex(vectors, device="auto").search(queries, **wanted)
-    on_cpu = FlatIndex(vectors).search(queries, **wanted)
+    on_gpu = DenseIndex([FlatVectors(vectors)], device="auto").search(queries, **wanted)
+    on_cpu = DenseIndex([FlatVectors(vectors)]).search(queries, **wanted)
     assert all(map(_same, on_gpu, on_cpu))
 
 
@@ -70,7 +70,7 @@ def test_scores_are_computed_in_blocks_of_bounded_size(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("_gpu")
 def test_few_queries_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_scan, "scores_on_gpu", None)  # which would fail if it was called
-    index = FlatIndex(_vectors(100), device="auto")
+    index = DenseIndex([FlatVectors(_vectors(100))], device="auto")
     assert len(index.search(list(_vectors(WORTH_QUERIES - 1, seed=1)), depth=5)) == WORTH_QUERIES - 1
 
 
@@ -90,6 +90,7 @@ def test_a_gpu_that_was_required_and_is_not_there_is_an_error(tmp_path: Path, re
 def test_a_real_gpu_lists_what_the_cpu_lists(tmp_path: Path) -> None:
     vectors, queries = _vectors(ROWS), list(_vectors(WORTH_QUERIES, seed=1))
     write([vectors], tmp_path / "dense.faiss", rows=ROWS, dim=DIM, parameters=Parameters())
-    mine = open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, device="cuda").search(queries, depth=50)
-    theirs = open_index(tmp_path / "dense.faiss", hnsw_ef_search=1).search(queries, depth=50)
+    stored = open_vectors(tmp_path / "dense.faiss", hnsw_ef_search=1)
+    mine = DenseIndex([stored], device="cuda").search(queries, depth=50)
+    theirs = DenseIndex([stored]).search(queries, depth=50)
     assert all(map(_same, mine, theirs))

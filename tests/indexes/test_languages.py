@@ -14,7 +14,8 @@ from retrieve_cli.contracts import Field
 from retrieve_cli.contracts.terms.languages import declared_language, language_of
 from retrieve_cli.contracts.terms.words import fold
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 
 
 def rows_in(name: str) -> list[list[str]]:
@@ -32,10 +33,10 @@ Make = Callable[[list[tuple[str, str]]], Bm25Index]
 
 def impacts_of(rows: list[tuple[str, str]], analyzer: TextAnalyzer = AUTO) -> Bm25Index:
     """An index of texts, each with its language."""
-    writer = Bm25Writer(analyzer=analyzer, unit="record", formula=Formula())
+    writer = Bm25Writer(analyzer=analyzer, unit="record")
     for code, text in rows:
         writer.add([Field("text", text)], code)
-    return Bm25Index(writer.stored())
+    return Bm25Index([writer.stored()])
 
 
 def finds(index: Bm25Index, query: str, row: int) -> bool:

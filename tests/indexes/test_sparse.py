@@ -35,7 +35,7 @@ def build(folder: Path, corpus: Sequence[Row]) -> SparseIndex:
     for row in corpus:
         writer.add(sparse(row))
     assert writer.write(folder / "splade.pkl") == len(corpus)
-    return SparseIndex(pickles.load(folder / "splade.pkl"))
+    return SparseIndex([pickles.load(folder / "splade.pkl")])
 
 
 def product(corpus: Sequence[Row], query: Row) -> np.ndarray:
@@ -152,7 +152,7 @@ def test_a_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -
     build(tmp_path, [{1: 1.0}])
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
-        SparseIndex(without(part, tmp_path / "splade.pkl"))
+        SparseIndex([without(part, tmp_path / "splade.pkl")])
 
 
 DAMAGE: dict[str, Any] = {
@@ -170,12 +170,12 @@ def test_arrays_that_do_not_fit_each_other_are_refused(damage: Any, tmp_path: Pa
     stored = dict(pickles.load(tmp_path / "splade.pkl"))
 
     with pytest.raises(IndexCorrupt, match="fit"):
-        SparseIndex({**stored, **damage(stored)})
+        SparseIndex([{**stored, **damage(stored)}])
 
 
 def test_a_row_that_is_not_there_is_damage_that_the_search_reports(tmp_path: Path) -> None:
     build(tmp_path, [{0: 1.0}, {0: 1.0}])
-    index = SparseIndex({**pickles.load(tmp_path / "splade.pkl"), "length": 1})
+    index = SparseIndex([{**pickles.load(tmp_path / "splade.pkl"), "length": 1}])
 
     with pytest.raises(IndexCorrupt, match="missing row"):
         index.search([sparse({0: 1.0})], depth=5)

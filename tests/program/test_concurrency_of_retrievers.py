@@ -14,7 +14,7 @@ from waiting import PATIENCE_S
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.retrieval.retrievers.bm25 import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store

@@ -2,6 +2,7 @@
 
 import random
 import string
+from hashlib import sha1
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from samples import Program
 from retrieve_cli import open as opened
 from retrieve_cli.contracts import Field
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
 
 WORDS = st.text(st.sampled_from("abcde"), min_size=3, max_size=9)
@@ -24,13 +26,14 @@ class Texts:
     def __init__(self, texts: list[str]) -> None:
         self.chunks = [{"text": text} for text in texts]
         self.starts = np.arange(len(texts) + 1)
+        self.contents = np.array([list(sha1(text.encode()).digest()) for text in texts], np.uint8)
 
 
 def spelling(texts: list[str], *, is_word: str = "", **analyzer: str) -> WordSpelling:
-    writer = Bm25Writer(analyzer=TextAnalyzer(**analyzer), unit="record", formula=Formula())  # type: ignore[arg-type]
+    writer = Bm25Writer(analyzer=TextAnalyzer(**analyzer), unit="record")  # type: ignore[arg-type]
     for text in texts:
         writer.add([Field("text", text)])
-    return WordSpelling(Bm25Index(writer.stored()), Texts(texts), is_word=lambda word: word == is_word)  # type: ignore[arg-type]
+    return WordSpelling(Bm25Index([writer.stored()]), Texts(texts), is_word=lambda word: word == is_word)  # type: ignore[arg-type]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=30), st.text(st.sampled_from("abcde"), min_size=4, max_size=9))

@@ -42,9 +42,11 @@ WAYS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
-def test_with_all_vectors_in_the_cache_the_answer_is_that_of_the_index_and_nothing_is_written(
-    guides: Path, temporary: Path, retrieve: Program, way: list[str]
+def test_the_answer_is_that_of_an_index_of_words_and_nothing_is_written(
+    guides: Path, temporary: Path, retrieve: Program, way: list[str], configure: Configure
 ) -> None:
+    configure("dense", enabled="false")
+    assert retrieve("build", "--docs-dir", guides).code == 0
     artifacts = Path("artifacts").resolve()
     indexed = answered(retrieve, "inspect the claims", *way)
     before = tree(artifacts)
@@ -66,17 +68,16 @@ def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
     if form == "json":
         assert (done.json["strategies_used"], done.json["pipeline"]) == (["bm25"], "bm25@200")
         assert done.json["strategies_skipped"].keys() == {"dense"}
-        assert "no vectors in other/cache" in done.json["strategies_skipped"]["dense"]
+        assert "a query does not encode documents" in done.json["strategies_skipped"]["dense"]
         assert len(done.json["generation"]) == 12
     if form == "text":
-        assert "note: dense is skipped: these documents have no vectors in other/cache" in done.err
+        assert "note: dense is skipped: a query does not encode documents" in done.err
 
 
 def test_a_document_that_changed_after_the_build_is_found_as_it_is_now(guides: Path, retrieve: Program) -> None:
     (guides / "storage" / "claims.md").write_text("# Quokkas\n\nA quokka is a small wallaby.\n")
     done = retrieve("query", "--docs-dir", guides, "quokka", "--json")
     assert [each["doc_id"] for each in done.json["results"]] == ["storage/claims.md"]
-    assert "1 of these chunks has no vectors" in done.json["strategies_skipped"]["dense"]
     assert done.json["results"][0]["freshness"] == "fresh"
 
 

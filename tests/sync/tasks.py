@@ -16,7 +16,7 @@ import retrieve_cli
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
-from retrieve_cli.ingest import batch_checkpoint, embedding, encoding_queue
+from retrieve_cli.ingest import encodings
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
 from retrieve_cli.models.runtimes import onnx_runner
@@ -108,21 +108,21 @@ def logged(arguments: Sequence[str]) -> int:
 def signalled(arguments: Sequence[str]) -> int:
     """Run the program, which gets a signal once so many texts are encoded; results are kept every eight texts."""
     number, count, encoded = int(arguments[0]), int(arguments[1]), 0
-    batch_checkpoint.KEPT, batch_checkpoint._PAUSE = 8, 0.0
+    encodings.KEPT, encodings.PAUSE_S = 8, 0.0
     onnx_runner.available_cores = lambda: 1  # it encodes in the thread in which signals arrive
-    add = batch_checkpoint.BatchCheckpoint.add
+    add = encodings._Batch.add
 
-    def adding(self: batch_checkpoint.BatchCheckpoint[Any], places: Sequence[int], results: Sequence[Any]) -> None:
+    def adding(self: encodings._Batch, places: Sequence[int], results: Sequence[Any]) -> None:
         nonlocal encoded
         add(self, places, results)
         encoded += len(places)
         if encoded == count:
             os.kill(os.getpid(), number)
 
-    batch_checkpoint.BatchCheckpoint.add = adding  # type: ignore[method-assign]
+    encodings._Batch.add = adding  # type: ignore[method-assign]
     return main(arguments[2:])
 
 
 def set_batch(size: int) -> None:
     """Let the encoders read so many texts at a time, and keep them before the next."""
-    encoding_queue.BATCH = embedding.TERM_BATCH = size
+    encodings.BATCH, encodings.KEPT = size, 1

@@ -12,7 +12,7 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, shortened
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.tidying import remove_old
+from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.operations.snapshots.archive import BadSnapshot, SnapshotHeader
 from retrieve_cli.operations.snapshots.create import origin_of
@@ -67,7 +67,7 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
         store.publish(folder, manifest, circumstances)
         if calibrations:
             calibration.write(store.calibration, calibrations)
-        remove_old(store, settings.store.keep, progress)
+        tidy(store, settings.store.keep, progress)
     return Restored(header, len(calibrations), documents)
 
 

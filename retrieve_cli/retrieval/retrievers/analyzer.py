@@ -125,6 +125,10 @@ class TextAnalyzer:
             return []
         return [term for start, end in words_of(text, self._segment)[1] for term in self.terms_of_word(text[start:end])]
 
+    def forms_of_row(self, text: str) -> list[str]:
+        """Return the terms of a text that are not terms of its words: single characters, and words with signs."""
+        return [*self.singles(text), *(form for _, _, form in self.forms_of_text(text))]
+
     def words(self, text: str) -> list[str]:
         """Return the words of a text, stop words included, in order."""
         if text.isascii() or is_plain(text):

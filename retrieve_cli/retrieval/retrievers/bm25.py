@@ -6,17 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
-from retrieve_cli.frozen import asdict
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
-from retrieve_cli.retrieval.retrievers.term_postings import (
-    language_at,
-)
+from retrieve_cli.retrieval.retrievers.bm25_formula import Formula
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
+from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.globs import path_glob
@@ -27,6 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
+    from retrieve_cli.storage.segment import Segment
 
 
 class _Writer:
@@ -39,11 +36,6 @@ class _Writer:
         self._unit = unit
         self._facets = facets
         self._language = language
-        self._starts: Rows = np.zeros(1, np.int64)
-
-    def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
-        self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         language = self._language(record)
@@ -61,12 +53,9 @@ class _Writer:
         text = "\n".join(text for chunk in chunks for text in chunk.facets.values()) if self._facets else ""
         return (Field("facets", text, self._facets),) if text else ()
 
-    def keep(self, record: int) -> None:
-        self.keep_all(range(record, record + 1))
-
-    def keep_all(self, records: range) -> None:
-        chunks = range(int(self._starts[records.start]), int(self._starts[records.stop]))
-        self._rows.keep_all(records if self._unit == "record" else chunks)
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        rows = records if self._unit == "record" else chunks
+        self._rows.take(pickles.load(segment.file(RETRIEVER.file)), rows)
 
     def write(self, path: Path, passages: Passages) -> int:
         return self._rows.write(path)
@@ -84,23 +73,28 @@ class Bm25(Retriever[str]):
         "k1": (0.9, 1.2, 2.0),
         "b": (0.4, 0.75),
     }
-    _FORMULA = ("variant", "k1", "b")
 
     def card(self, building: Building) -> Card:
-        chosen = building.settings.bm25
-        rows = {"unit": self._unit(building), "analyzer": dict(self._analyzer(building).card)}
-        card = {**rows, **asdict(Formula(chosen.variant, chosen.k1, chosen.b))}
+        card = {"unit": self._unit(building), "analyzer": dict(self._analyzer(building).card)}
         return {**card, "facets": facets} if (facets := self._facets(building)) else card
 
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
-        formula = Formula(chosen.variant, chosen.k1, chosen.b)
-        rows = Bm25Writer(analyzer=analyzer, unit=unit, formula=formula)
         language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else lambda _: ENGLISH
-        return _Writer(rows, unit, facets=self._facets(building), language=language)
+        return _Writer(Bm25Writer(analyzer=analyzer, unit=unit), unit, facets=self._facets(building), language=language)
 
     def open(self, generation: Generation, settings: Settings) -> Bm25Index:
-        return Bm25Index(pickles.load(generation.file(self.file)))
+        contents = [pickles.load(segment.file(self.file)) for segment in generation.segments]
+        index = self._opened(generation, contents, settings)
+        for segment, stored in zip(generation.segments, contents, strict=True):
+            segment.expect(self.file, stored["length"])
+        return index
+
+    def _opened(self, generation: Generation, contents: Sequence[Mapping[str, Json]], settings: Settings) -> Bm25Index:
+        formula = Formula(settings.bm25.variant, settings.bm25.k1, settings.bm25.b)
+        with reading_cards():
+            live = generation.live_of(generation.manifest.recipe.retrievers[self.name]["unit"])
+        return Bm25Index(contents, formula=formula, live=live, lowest=generation.lowest)
 
     def exported(self, index: Index[str]) -> Exported:
         if not isinstance(index, Bm25Index):
@@ -110,9 +104,6 @@ class Bm25(Retriever[str]):
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
         """Return an index of texts; its vocabulary comes from the local file."""
         return RemoteTexts(index, self.open(generation, settings))
-
-    def keeps(self, before: Card, after: Card) -> bool:
-        return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))
 
     def analyzer(self, index: Index[str]) -> Analyzer | None:
         analyzer: Analyzer | None = getattr(index, "analyzer", None)
@@ -128,14 +119,9 @@ class Bm25(Retriever[str]):
         return WordSpelling(local, generation, is_word=is_word) if isinstance(local, Bm25Index) else None
 
     def varies(self, key: str) -> bool:
-        return key in self._FORMULA
+        return key == "variant" or super().varies(key)
 
-    def varied(self, index: Index[str], card: Card, changes: Mapping[str, Json]) -> Index[str]:
-        if not (isinstance(index, Bm25Index) and changes.keys() <= set(self._FORMULA)):
-            return super().varied(index, card, changes)
-        return index.reweighted(Formula(**{**keys_of(card, self._FORMULA), **changes}))
-
-    def plain(self, generation: Generation) -> Index[str] | None:
+    def plain(self, generation: Generation, settings: Settings) -> Index[str] | None:
         recipe = generation.manifest.recipe
         card = recipe.retrievers[self.name]
         with reading_cards():
@@ -145,14 +131,12 @@ class Bm25(Retriever[str]):
             weights |= {source["name_weight"] for source in recipe.sources.values() if "name_weight" in source}
             if not weights - {1.0}:
                 return None
-            analyzer = TextAnalyzer.of_card(card["analyzer"])
-            formula = Formula(**keys_of(card, self._FORMULA))
-            writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
-        texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
-        rows = pickles.load(generation.file(self.file))["languages"]
-        for text, language in zip(texts, map(language_at, rows.tolist()), strict=True):
+            writer = Bm25Writer(analyzer=TextAnalyzer.of_card(card["analyzer"]), unit=card["unit"])
+        index = self.open(generation, settings)
+        for row, language in enumerate(index.languages()):  # deleted rows too: all keep their number
+            text = generation.record_text(row) if index.unit == "record" else generation.chunk_text(row)
             writer.add([Field("text", text)], language)
-        return Bm25Index(writer.stored())
+        return self._opened(generation, [writer.stored()], settings)
 
     @staticmethod
     def _unit(building: Building) -> Unit:

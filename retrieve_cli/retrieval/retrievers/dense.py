@@ -11,18 +11,22 @@ import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, Parameters, open_vectors, write
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.retrieval.retrievers.hnsw_index import HnswGraph
+    from retrieve_cli.retrieval.retrievers.vector_index import FlatVectors
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
+    from retrieve_cli.storage.segment import Segment
 
 _BLOCK = 4096
 """Rows that are read for an engine at a time."""
+_WORTH_GRAPH = 100_000
+"""Rows of a segment from which on it has a graph, if one is configured; fewer are scanned."""
 
 
 class _Writer:
@@ -32,20 +36,16 @@ class _Writer:
         self._parameters = parameters
         self._dim = dim
 
-    def reuse(self, older: Generation) -> None:
-        """Do nothing: vectors come from the cache, which contains the vectors of the older generation."""
-
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        """Do nothing: vectors come from the cache."""
+        """Do nothing: vectors come with the passages."""
 
-    def keep(self, record: int) -> None:
-        """Do nothing: vectors come from the cache, or from the older generation."""
-
-    def keep_all(self, records: range) -> None:
-        """Do nothing: vectors come from the cache, or from the older generation."""
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        """Do nothing: vectors come with the passages."""
 
     def write(self, path: Path, passages: Passages) -> int:
-        return write(passages.vectors(), path, rows=len(passages.texts), dim=self._dim, parameters=self._parameters)
+        rows = len(passages.texts)
+        parameters = self._parameters if rows >= _WORTH_GRAPH else Parameters()
+        return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=parameters)
 
 
 class Dense(Retriever["Vectors"]):
@@ -68,21 +68,19 @@ class Dense(Retriever["Vectors"]):
             raise UsageError("vectors need an encoder", hint=f"set {self.name}.enabled: true")
         return _Writer(self._parameters(building), building.encoder.card.dim)
 
-    def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
-        file = generation.file(self.file)
-        chosen = settings.dense
-        index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, device=chosen.device)
-        dim = generation.manifest.recipe.encoder_card.dim
-        if index.dim != dim:
-            message = f"{self.file} has vectors of {index.dim} numbers; the recipe has {dim}"
+    def open(self, generation: Generation, settings: Settings) -> DenseIndex:
+        chosen, dim = settings.dense, generation.manifest.recipe.encoder_card.dim
+        segments = [stored_by(segment, hnsw_ef_search=chosen.hnsw_ef_search) for segment in generation.segments]
+        if different := [segment.dim for segment in segments if segment.dim != dim]:
+            message = f"{self.file} has vectors of {different[0]} numbers; the recipe has {dim}"
             raise IndexCorrupt(message, hint="build again: retrieve build")
-        return index
+        return DenseIndex(segments, device=chosen.device, lowest=generation.lowest)
 
     def exported(self, index: Index[Vectors]) -> Exported:
         from retrieve_cli.contracts.engines import Part
         from retrieve_cli.storage.postings import Exported
 
-        if not isinstance(index, FlatIndex | HnswIndex):
+        if not isinstance(index, DenseIndex):
             return super().exported(index)
         return Exported(Part(self.name, "chunk", len(index), index.dim), vectors=partial(_blocks, index))
 
@@ -103,11 +101,18 @@ class Dense(Retriever["Vectors"]):
 RETRIEVER = Dense()
 
 
-def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
+def _blocks(index: DenseIndex) -> Iterator[Vectors]:
     for start in range(0, len(index), _BLOCK):
         yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
 
 
+def stored_by(segment: Segment, *, hnsw_ef_search: int = 1) -> FlatVectors | HnswGraph:
+    """Return the vectors of the chunks of a segment. Raises: IndexCorrupt: the file is damaged."""
+    vectors = open_vectors(segment.file(RETRIEVER.file), hnsw_ef_search=hnsw_ef_search)
+    segment.expect(RETRIEVER.file, len(vectors))
+    return vectors
+
+
 def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
-    """Return the vectors of chunk rows, (n, dim) float32. Raises: IndexCorrupt: the file is damaged."""
-    return open_index(generation.file(RETRIEVER.file), hnsw_ef_search=1).vectors(rows)
+    """Return the vectors of chunk rows, (n, dim) float32. Raises: IndexCorrupt: a file is damaged."""
+    return DenseIndex([stored_by(segment) for segment in generation.segments]).vectors(rows)

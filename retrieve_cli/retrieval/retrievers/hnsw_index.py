@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, count_of, masks, rows_of, spread
+from retrieve_cli.retrieval.retrievers.selection import best_of_groups, rows_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -37,10 +36,8 @@ def faiss_package() -> Any:
     return faiss
 
 
-class HnswIndex:
-    """Approximate search over a graph of all rows; any row can still be scored exactly."""
-
-    unit: Unit = "chunk"
+class HnswGraph:
+    """A graph of the vectors of a segment, searched approximately; any row can still be scored exactly."""
 
     def __init__(self, path: Path, *, ef_search: int) -> None:
         """Raises: IndexCorrupt if faiss cannot read the file or it contains another kind of index."""
@@ -62,44 +59,20 @@ class HnswIndex:
     def dim(self) -> int:
         return int(self._index.d)
 
-    def search(
-        self,
-        queries: Sequence[Vectors],
-        *,
-        depth: int,
-        starts: Rows | None = None,
-        allowed: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-    ) -> list[Candidates]:
-        """Return approximately the best rows; mean and deviation are computed from the listed scores.
-
-        The answer is exact if few rows are allowed.
-        """
-        masked = zip(queries, masks(queries, allowed), masks(queries, visible), strict=True)
-        return [self._search(query, depth, starts, mask, shown) for query, mask, shown in masked]
-
-    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the exact inner product with each of `rows`, or the best one in each group of rows."""
-        return score_rows(self.vectors, query, rows, starts)
-
     def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
 
-    def _search(
-        self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask | None, visible: Mask | None
-    ) -> Candidates:
-        units = len(self) if starts is None else len(starts) - 1
-        if units == 0:
-            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0)
-        before, after = count_of(units, visible), count_of(units, allowed)
-        if allowed is None or after == units:
-            rows, scores = self._walk(query, depth, starts)
-        else:
-            rows, scores = self._within(query, depth, starts, allowed)
-        kept = best(scores, np.arange(len(rows)), depth)
-        mean, deviation = spread(scores[kept], len(kept))
-        return Candidates(rows[kept], scores[kept], mean, deviation, before, after)
+    def nearest(self, query: Vectors, *, depth: int, starts: Rows | None, allowed: Mask | None) -> tuple[Rows, Vectors]:
+        """Return rows, or groups of rows, with approximately the best ones among them, and their scores.
+
+        They are all allowed ones if these are few.
+        """
+        if not len(self):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        if allowed is None or allowed.all():
+            return self._walk(query, depth, starts)
+        return self._within(query, depth, starts, allowed)
 
     def _within(self, query: Vectors, depth: int, starts: Rows | None, allowed: Mask) -> tuple[Rows, Vectors]:
         """Return allowed rows or groups with the best ones among them, and their scores; all allowed ones if few."""
@@ -110,7 +83,7 @@ class HnswIndex:
             # A search may end in a part of the graph that is not connected to the allowed rows.
             if len(rows) >= min(depth, len(chosen)):
                 return rows, scores
-        return chosen, self.score(query, chosen, starts=starts)
+        return chosen, score_rows(self.vectors, query, chosen, starts)
 
     def _walk(self, query: Vectors, depth: int, starts: Rows | None, only: Mask | None = None) -> tuple[Rows, Vectors]:
         """Return rows, or the best groups, from a search of the graph among all rows or `only` some, with scores."""
@@ -128,7 +101,7 @@ class HnswIndex:
             groups, first = np.unique(np.searchsorted(starts, rows, side="right") - 1, return_index=True)
             rows = groups[np.argsort(first)[:depth]]  # faiss lists rows best first
         rows = np.sort(rows)
-        return rows, self.score(query, rows, starts=starts)
+        return rows, score_rows(self.vectors, query, rows, starts)
 
 
 def score_rows(vectors_of: Callable[[Rows], Vectors], query: Vectors, rows: Rows, starts: Rows | None) -> Vectors:

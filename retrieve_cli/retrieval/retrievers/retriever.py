@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Json, Package, Record
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,17 +141,8 @@ class Retriever(ABC, Generic[Q]):
         return None
 
     def varies(self, key: str) -> bool:
-        """Return True if a key of its section changes its scores but not its rows, so that `varied` accepts it."""
+        """Return True if a key of its section changes its scores but not its rows."""
         return key in self.tunable
-
-    def varied(self, index: Index[Q], card: Card, changes: Mapping[str, Json]) -> Index[Q]:
-        """Return the index that a build with `changes` in its section would give; in memory.
-
-        Raises:
-            UsageError: the change requires a build.
-        """
-        keys = ", ".join(f"{self.name}.{key}" for key in changes)
-        raise UsageError(f"{keys} requires another build", hint="build another index with it and name its folder")
 
     def exported(self, index: Index[Q]) -> Exported:
         """Return the rows of its index for an engine.
@@ -166,11 +157,6 @@ class Retriever(ABC, Generic[Q]):
         """Return an index that takes its form of query, over one in an engine that takes vectors or term weights."""
         return index
 
-    def plain(self, generation: Generation) -> Index[Q] | None:
+    def plain(self, generation: Generation, settings: Settings) -> Index[Q] | None:
         """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""
         return None
-
-
-def keys_of(card: Card, keys: Iterable[str]) -> dict[str, Json]:
-    """Return the values of some keys of a card."""
-    return {key: card[key] for key in keys}

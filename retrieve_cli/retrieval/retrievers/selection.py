@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,17 +19,30 @@ _NEAR = 2e-6
 """Maximum distance of two float32 scores that may be equal after rounding, as `Ranking.of` rounds them."""
 
 
-def best(scores: Vectors, among: Rows, depth: int) -> Rows:
+class Lowest(Protocol):
+    """Function that chooses among rows with equal scores, by their ids."""
+
+    def __call__(self, rows: Rows, count: int, *, unit: Unit) -> Rows:
+        """Return the `count` rows that come first in the order of ids."""
+
+
+def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest | None) -> Rows:
     """Return the `depth` rows of `among` with the highest scores, best first.
 
-    Scores are rounded to 1e-6, and equal ones are in row order.
+    Scores are rounded to 1e-6, and equal ones are in row order. `lowest` decides which of equal ones are in the list;
+    None: the first ones.
     """
     values = scores[among]
     if depth < len(among):
         last = np.partition(values, len(values) - depth)[len(values) - depth]
         near = ~(values < last - _NEAR)  # not `>=`: keeps NaN
         among, values = among[near], values[near]
-    order = np.lexsort((among, -np.round(values.astype(np.float64), 6)))
+    keys = -np.round(values.astype(np.float64), 6)
+    order = np.lexsort((among, keys))
+    if lowest is not None and depth < len(order) and keys[order[depth - 1]] == keys[order[depth]]:
+        better = order[keys[order] < keys[order[depth]]]
+        equal = lowest(among[keys == keys[order[depth]]], depth - len(better), unit=unit)
+        return np.concatenate([among[better], np.sort(equal)]).astype(np.int64)
     return among[order[:depth]].astype(np.int64)
 
 
@@ -77,6 +90,8 @@ class ScoringIndex(ABC, Generic[Q]):
     """
 
     unit: Unit
+    lowest: Lowest | None = None
+    """Function that decides which of equal scores are listed; None: the first rows."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -96,6 +111,7 @@ class ScoringIndex(ABC, Generic[Q]):
     ) -> list[Candidates]:
         """Return the best rows with a term of the query; rows without one are never listed."""
         answers = []
+        unit: Unit = self.unit if starts is None else "record"
         limits = zip(masks(queries, allowed), masks(queries, visible), strict=True)
         for query, (mask, shown) in zip(queries, limits, strict=True):
             scores = best_of_groups(self._scores(query), starts)
@@ -104,7 +120,7 @@ class ScoringIndex(ABC, Generic[Q]):
             listed = rows if mask is None else rows[mask[rows]]
             # Over all visible rows, allowed or not: a fused score must not depend on the filter.
             mean, deviation = spread(scores[seen], count_of(len(scores), shown))
-            kept = best(scores, listed, depth)
+            kept = best(scores, listed, depth, unit=unit, lowest=self.lowest)
             found = Candidates(kept, scores[kept], mean, deviation, len(seen), len(listed))
             answers.append(found)
         return answers

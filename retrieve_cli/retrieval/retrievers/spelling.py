@@ -20,7 +20,7 @@ from retrieve_cli.retrieval.retrievers.analyzer import stop_terms
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.retrieval.retrievers.impacts import Bm25Index
+    from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
     from retrieve_cli.storage.generation import Generation
 
 _WORD = re.compile(r"(?<![\w\-:/.@+#])[^\W\d_]{4,24}(?![\w\-:/@+#]|\.\w)")
@@ -52,6 +52,8 @@ _OTHER_WEIGHT = 0.4
 sets the first one was right in 94 to 99 of 100 cases, and one of these in most others."""
 _FAR_WEIGHT = 0.6
 """Weight of a word at two edits."""
+_COMPARED = 8
+"""Bytes of a digest that are compared."""
 _READ = 3
 """Rows that a word is read from, and chunks of a record."""
 
@@ -101,8 +103,7 @@ class WordSpelling:
         terms = self._analyzer.terms(word) if is_plain(word) else []
         # A stop word of one language is an unknown word of the others.
         searched = (*terms, *stop_terms(word))
-        places = (place for term in searched if (place := self._words.place_of(term)) is not None)
-        return bool(terms) and not any(self._words.rows_with(place, self._own) for place in places)
+        return bool(terms) and not any(self._words.rows_with(term, self._own) for term in searched)
 
     def _correction(self, word: str) -> Correction | None:
         folded = fold(word)
@@ -116,42 +117,43 @@ class WordSpelling:
             return None
         if far:  # terms are stems, and words with a similar stem may be another: hypertension, hyperintensity
             candidates = {
-                place: (count, spelling)
-                for place, (count, spelling) in candidates.items()
-                if _distance(self._read(place, folded, spelling), folded) <= _EDITS
+                term: (count, spelling)
+                for term, (count, spelling) in candidates.items()
+                if _distance(self._read(term, folded, spelling), folded) <= _EDITS
             }
         if not (stop or candidates):
             return None
         if stop and not any(spelling[0] == folded[0] for _, spelling in candidates.values()):
             return Correction(word, stop)
 
-        def score(place: int) -> float:
-            count, spelling = candidates[place]
+        def score(term: str) -> float:
+            count, spelling = candidates[term]
             return count * (1.0 if spelling[0] == folded[0] else _OTHER_FIRST)
 
-        chosen = sorted(candidates, key=lambda place: (-score(place), place))[: _OTHERS + 1]
-        shares = [min(1.0, candidates[place][0] / candidates[chosen[0]][0]) for place in chosen[1:]]
+        chosen = sorted(candidates, key=lambda term: (-score(term), term))[: _OTHERS + 1]
+        shares = [min(1.0, candidates[term][0] / candidates[chosen[0]][0]) for term in chosen[1:]]
         weights = [round(_OTHER_WEIGHT * share**0.5, 3) for share in shares]
-        best, *words = (self._read(place, folded, candidates[place][1]) for place in chosen)
+        best, *words = (self._read(term, folded, candidates[term][1]) for term in chosen)
         others = tuple(zip(words, weights, strict=True))
         # Two edits are right less often, so that vectors and rerankers read the word as typed.
         return Correction(word, word, ((best, _FAR_WEIGHT), *others)) if far else Correction(word, best, others)
 
-    def _at_one_edit(self, near: Iterable[tuple[str, str]]) -> dict[int, str]:
-        """Return the terms of some spellings by their numbers, each with its first spelling."""
+    def _at_one_edit(self, near: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Return the terms of some spellings, each with its first spelling."""
         first: dict[str, str] = {}
         for spelling, term in near:
             if term:
                 first.setdefault(term, spelling)
-        return {place: first[term] for term, place in self._words.vocabulary.find(first).items()}
+        return {term: first[term] for term in self._words.known(first)}
 
-    def _counted(self, spellings: Mapping[int, str]) -> dict[int, tuple[int, str]]:
+    def _counted(self, spellings: Mapping[str, str]) -> dict[str, tuple[int, str]]:
         """Return the terms that a row has, each with the number of these rows."""
-        rows = ((place, self._words.rows_with(place, self._own), spelling) for place, spelling in spellings.items())
-        return {place: (count, spelling) for place, count, spelling in rows if count}
+        rows = ((term, self._words.rows_with(term, self._own), spelling) for term, spelling in spellings.items())
+        return {term: (count, spelling) for term, count, spelling in rows if count}
 
-    def _at_two_edits(self, word: str, near: Iterable[tuple[str, str]]) -> dict[int, str]:
-        """Return the terms at two edits from a word's own, or at one from a shorter one of the spellings `near`."""
+    def _at_two_edits(self, word: str, near: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Return the terms at two edits from a word's own, or at one from a shorter one of the spellings `near`, each
+        as its own spelling."""
         if len(word) < _LONG:
             return {}
         from rapidfuzz import process
@@ -170,20 +172,17 @@ class WordSpelling:
             return {}
         least = min(len(term) - edits for term, edits in wanted.items())
         most = max(len(term.encode()) + _BYTES * edits for term, edits in wanted.items())
-        terms = self._words.vocabulary.beginning_with(word[:_SAME], range(max(_STEM, least), most + 1))
-        distances = process.cdist([*wanted], [*terms.values()], scorer=OSA.distance, score_cutoff=2, dtype=np.uint8)
+        terms = self._words.beginning_with(word[:_SAME], range(max(_STEM, least), most + 1))
+        distances = process.cdist([*wanted], terms, scorer=OSA.distance, score_cutoff=2, dtype=np.uint8)
         close = np.flatnonzero((distances <= np.array([[edits] for edits in wanted.values()])).any(axis=0))
-        places = [*terms]
-        found = {places[at]: terms[places[at]] for at in close.tolist()}
-        return {place: term for place, term in found.items() if len(term) >= _STEM}
+        return {terms[number]: terms[number] for number in close.tolist() if len(terms[number]) >= _STEM}
 
-    def _read(self, place: int, word: str, spelling: str) -> str:
+    def _read(self, term: str, word: str, spelling: str) -> str:
         """Return the word nearest to a misspelled one, of a spelling and the words of a text with its term."""
         index, generation = self._words, self._generation
-        term, starts = index.vocabulary[place], generation.starts
-        chunks = rows = index.first_with(place, self._own, most=_READ)
+        starts, chunks = generation.starts, self._first_with(term)
         if index.unit == "record":
-            chunks = [chunk for row in rows for chunk in range(starts[row], starts[row + 1])[:_READ]]
+            chunks = [chunk for row in chunks for chunk in range(starts[row], starts[row + 1])[:_READ]]
         texts = [str(generation.chunks[chunk]["text"]) for chunk in chunks]
         spans = ((text[start:end], terms) for text in texts for start, end, terms in self._analyzer.spans(text))
         parts = {part.lower() for each, terms in spans if term in terms for part in _JOINT.split(each)}
@@ -191,6 +190,14 @@ class WordSpelling:
         if not words or self._is_word(spelling):  # an inflection that this text lacks
             words.add(spelling)
         return min(words, key=lambda each: (_distance(each, word), each != spelling, each))
+
+    def _first_with(self, term: str) -> list[int]:
+        """Return a few rows with a term: by digests, so that they do not depend on the order of rows."""
+        rows = self._words.rows_of(term, self._own)
+        generation = self._generation
+        digests = (generation.contents if self._words.unit == "record" else generation.texts)[rows]
+        order = np.lexsort(digests[:, :_COMPARED].T[::-1])
+        return list(map(int, rows[order[:_READ]]))
 
 
 def _distance(word: str, folded: str) -> int:

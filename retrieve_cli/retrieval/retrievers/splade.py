@@ -7,172 +7,196 @@ for 100,000 rows of 120 terms.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
-from retrieve_cli.errors import IndexCorrupt, quoted
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import Exported, PostingsWriter, PostingTable, kept_by_group
+from retrieve_cli.storage.postings import Exported, PostingSorter, PostingTable, even_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
+    from retrieve_cli.retrieval.retrievers.selection import Lowest
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.segment import Segment
 
 _HINT = "retrieve inspect verify"
 
 
 class SparseWriter:
-    """Writer of `splade.pkl`, one row at a time: a new one (`add`) or one of an older index (`keep`)."""
+    """Writer of the rows of one segment: new ones (`add`), or rows of other segments (`take`)."""
 
     def __init__(self, *, unit: Unit) -> None:
         self._unit = unit
-        self._old = PostingTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
-        self._postings = PostingsWriter("f")
+        self._postings = PostingSorter()
+        self._length = 0
         self._terms = 0
-        """Number above the largest new term."""
-
-    def reuse(self, stored: Mapping[str, Json]) -> None:
-        """Use the contents from a writer of this module as the older index, made with the same encoder."""
-        self._old = PostingTable(stored["starts"], stored["rows"], stored["impacts"], stored["length"])
-
-    def keep(self, row: int) -> None:
-        """Append a row of the older index."""
-        self._postings.keep(row)
+        """Number above the largest term."""
 
     def add(self, weights: TermWeights) -> None:
         """Append a row."""
-        # Extending an array by an array of its type is one copy; extending it by a list goes number by number.
-        terms = array("i", weights.terms.astype(np.int32, copy=False).tobytes())
-        self._postings.add(terms, array("f", weights.weights.astype(np.float32, copy=False).tobytes()))
+        rows = np.full(len(weights.terms), self._length, np.intc)
+        self._postings.add(weights.terms, rows, weights.weights)
+        self._length += 1
         self._terms = max(self._terms, int(weights.terms.max(initial=-1)) + 1)
+
+    def take(self, stored: Mapping[str, Json], rows: Rows) -> None:
+        """Copy rows of a segment's contents: `rows` has the new row of each, -1 for one that is dropped."""
+        starts = stored["starts"]
+        for first, end in pairwise(even_cuts(np.diff(starts)).tolist()):
+            postings = slice(int(starts[first]), int(starts[end]))
+            terms = np.repeat(np.arange(first, end), np.diff(starts[first : end + 1]))
+            targets = rows[stored["rows"][postings]]
+            kept = np.flatnonzero(targets >= 0)
+            self._postings.add(terms[kept], targets[kept], stored["impacts"][postings][kept])
+        self._length += int(np.count_nonzero(rows >= 0))
+        self._terms = max(self._terms, len(starts) - 1)
 
     def stored(self) -> dict[str, Json]:
         """Return the contents of the file: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
 
-        The same rows give the same arrays, whether they were kept or added. This consumes the collected rows.
+        This consumes the collected rows.
         """
-        return pickles.fill(*self._merged())
+        return pickles.fill(*self._contents())
 
     def write(self, path: Path) -> int:
         """Write the file block by block, and return the number of rows. This consumes the collected rows."""
-        stored, blocks = self._merged()
+        stored, blocks = self._contents()
         pickles.dump(stored, path, blocks)
         return int(stored["length"])
 
-    def _merged(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
-        origins = self._postings.origins(self._old.length)
-        kept = kept_by_group(self._old, origins)
-        counts = np.zeros(max(len(kept), self._terms), np.int64)
-        counts[: len(kept)] += kept
-        counts[: self._terms] += self._postings.added_by_term(self._terms)
-        counts = counts[: int(np.flatnonzero(counts)[-1]) + 1 if counts.any() else 0]
+    def _contents(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
+        counts = np.trim_zeros(self._postings.counts(self._terms), "b")
         starts = np.append(0, np.cumsum(counts))
-        rows, impacts = Later("<i4", (int(starts[-1]),)), Later("<f4", (int(starts[-1]),))
-        names = np.where(kept > 0, np.arange(len(kept)), -1)
-        merged = self._postings.merged(self._old, origins, counts, old_groups=names, groups=np.arange(self._terms))
-        stored = {"unit": self._unit, "length": len(self._postings), "starts": starts, "rows": rows, "impacts": impacts}
-        return stored, (part for block in merged for part in ((rows, block.rows), (impacts, block.values)))
+        rows, impacts = Later("<i4", (len(self._postings),)), Later("<f4", (len(self._postings),))
+        blocks = self._postings.sorted(counts, np.arange(self._terms))
+        stored = {"unit": self._unit, "length": self._length, "starts": starts, "rows": rows, "impacts": impacts}
+        return stored, (part for block in blocks for part in ((rows, block.rows), (impacts, block.values)))
 
 
-class SparseIndex(ScoringIndex[TermWeights]):
-    """Opened `splade.pkl`: a `contracts.Index` whose queries are `TermWeights`."""
+class SparsePart:
+    """The postings of one segment."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Open the contents from `SparseWriter`.
+    def __init__(self, stored: Mapping[str, Json], first: int) -> None:
+        """Open the contents from `SparseWriter`; `first` is the row of its first row in the index.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
         try:
             self.unit: Unit = stored["unit"]
-            self._length: int = stored["length"]
-            self._starts: Rows = stored["starts"]
-            self._rows: NDArray[np.int32] = stored["rows"]
-            self._impacts: Vectors = stored["impacts"]
-            fit = len(self._rows) == len(self._impacts) == self._starts[-1] and self._starts[0] == 0
-            sound = fit and self._length >= 0 and bool((np.diff(self._starts) >= 0).all())
+            self.starts: Rows = stored["starts"]
+            self.rows: NDArray[np.uint32] = stored["rows"].view(np.uint32)
+            self.impacts: Vectors = stored["impacts"]
+            self.span = slice(first, first + int(stored["length"]))
+            typed = (self.starts.dtype, stored["rows"].dtype, self.impacts.dtype) == (np.int64, np.int32, np.float32)
+            fit = typed and len(self.rows) == len(self.impacts) == self.starts[-1] and self.starts[0] == 0
+            sound = fit and self.span.stop >= first and bool((np.diff(self.starts) >= 0).all())
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"splade.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not sound:
             raise IndexCorrupt("the arrays of splade.pkl do not fit each other", hint=_HINT)
 
+    def columns(self, query: TermWeights) -> Iterator[tuple[int, np.float32, slice]]:
+        """Yield the query's terms with their weights and the places of their postings."""
+        for term, weight in zip(query.terms.tolist(), query.weights, strict=True):
+            if 0 <= term < len(self.starts) - 1:
+                yield term, weight, slice(int(self.starts[term]), int(self.starts[term + 1]))
+
+    def weights(self, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+        """Return the weights of different rows: the start of each row, (n + 1,), in the terms and their weights."""
+        places = np.full(self.span.stop - self.span.start, -1)
+        places[rows] = np.arange(len(rows))
+        chosen = np.flatnonzero(places[self.rows] >= 0)
+        owners = places[self.rows[chosen]]
+        order = np.argsort(owners, kind="stable")  # postings are in order of term: so are those of a row
+        terms = np.searchsorted(self.starts, chosen[order], side="right") - 1
+        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(rows))))
+        return starts, terms.astype(np.int32), self.impacts[chosen[order]]
+
+
+class SparseIndex(ScoringIndex[TermWeights]):
+    """Opened `splade.pkl` of each segment: a `contracts.Index` whose queries are `TermWeights`."""
+
+    def __init__(self, segments: Sequence[Mapping[str, Json]], *, lowest: Lowest | None = None) -> None:
+        """Open the contents from `SparseWriter`, at least one.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
+        self.lowest = lowest
+        self._parts: list[SparsePart] = []
+        for stored in segments:
+            self._parts.append(SparsePart(stored, len(self)))
+        if len({part.unit for part in self._parts}) != 1:
+            raise IndexCorrupt("the segments of splade.pkl do not go together", hint="build again: retrieve build")
+        self.unit: Unit = self._parts[0].unit
+
     def __len__(self) -> int:
-        return self._length
+        return self._parts[-1].span.stop if self._parts else 0
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        table = PostingTable(self._starts, self._rows, self._impacts, self._length)
-        return Exported(Part(name, self.unit, self._length), postings=table)
+        if len(self._parts) > 1:
+            raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
+        (part,) = self._parts
+        table = PostingTable(part.starts, part.rows.view(np.int32), part.impacts, len(self))
+        return Exported(Part(name, self.unit, len(self)), postings=table)
 
     def shared(self, query: TermWeights, row: int) -> TermWeights:
         """Return the terms that the query shares with a row, and the score that each adds to the row."""
-        terms, parts = [], []
-        for term, weight, column in self._columns(query):
-            place = column.start + int(np.searchsorted(self._rows[column], row))
-            if place < column.stop and self._rows[place] == row:
+        (part,) = (part for part in self._parts if part.span.start <= row < part.span.stop)
+        row -= part.span.start
+        terms, scores = [], []
+        for term, weight, column in part.columns(query):
+            place = column.start + int(np.searchsorted(part.rows[column], row))
+            if place < column.stop and part.rows[place] == row:
                 terms.append(term)
-                parts.append(weight * self._impacts[place])
-        return TermWeights(np.array(terms, np.int32), np.array(parts, np.float32))
+                scores.append(weight * part.impacts[place])
+        return TermWeights(np.array(terms, np.int32), np.array(scores, np.float32))
 
     def _scores(self, query: TermWeights) -> Vectors:
-        scores = np.zeros(self._length, np.float32)
-        rows = self._rows.view(np.uint32)  # negative rows of a damaged file are out of range then
+        scores = np.zeros(len(self), np.float32)
         try:
-            for _, weight, column in self._columns(query):
-                # Faster than `scores[rows] += ...`, which first gathers the old values.
-                np.add.at(scores, rows[column], self._impacts[column] * weight)
+            for part in self._parts:
+                for _, weight, column in part.columns(query):
+                    # Faster than `scores[rows] += ...`, which first gathers the old values.
+                    np.add.at(scores[part.span], part.rows[column], part.impacts[column] * weight)
         except IndexError as error:
             raise IndexCorrupt(f"splade.pkl refers to a missing row ({error})", hint=_HINT) from error
         return scores
 
-    def _columns(self, query: TermWeights) -> Iterator[tuple[int, np.float32, slice]]:
-        """Yield the query's terms with their weights and the places of their postings."""
-        terms: Terms = query.terms[query.terms < len(self._starts) - 1]
-        for term, weight in zip(terms.tolist(), query.weights, strict=False):
-            column = slice(int(self._starts[term]), int(self._starts[term + 1]))
-            yield term, weight, column
-
 
 class _Writer:
-    """Writer of the term weights of all chunks: from the older index for known texts, from the encoder for others."""
+    """Writer of the term weights of all chunks, from the encoder or from other segments."""
 
     def __init__(self) -> None:
         self._rows = SparseWriter(unit="chunk")
-        self._known = KeyRows(as_keys([]))
-
-    def reuse(self, older: Generation) -> None:
-        self._rows.reuse(pickles.load(older.file(RETRIEVER.file)))
-        self._known = KeyRows(as_keys(older.texts))
+        self._merges = False
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        """Do nothing: texts are looked up when all are known."""
+        """Do nothing: weights come with the passages."""
 
-    def keep(self, record: int) -> None:
-        """Do nothing: texts are looked up when all are known."""
-
-    def keep_all(self, records: range) -> None:
-        """Do nothing: texts are looked up when all are known."""
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        self._merges = True
+        self._rows.take(pickles.load(segment.file(RETRIEVER.file)), chunks)
 
     def write(self, path: Path, passages: Passages) -> int:
-        for place, row in enumerate(self._known.find(as_keys(passages.texts)).tolist()):
-            if row >= 0:
-                self._rows.keep(row)
-            else:
-                self._rows.add(passages.terms(passages.texts[place]))
+        for text in () if self._merges else passages.texts:
+            self._rows.add(passages.terms(text))
         return self._rows.write(path)
 
 
@@ -192,7 +216,11 @@ class Splade(Retriever[TermWeights]):
         return _Writer()
 
     def open(self, generation: Generation, settings: Settings) -> SparseIndex:
-        return SparseIndex(pickles.load(generation.file(self.file)))
+        contents = [pickles.load(segment.file(self.file)) for segment in generation.segments]
+        index = SparseIndex(contents, lowest=generation.lowest)
+        for segment, stored in zip(generation.segments, contents, strict=True):
+            segment.expect(self.file, stored["length"])
+        return index
 
     def exported(self, index: Index[TermWeights]) -> Exported:
         return index.exported(self.name) if isinstance(index, SparseIndex) else super().exported(index)
@@ -205,3 +233,8 @@ class Splade(Retriever[TermWeights]):
 
 
 RETRIEVER = Splade()
+
+
+def segment_weights(segment: Segment, rows: Rows) -> tuple[Rows, Terms, Vectors]:
+    """Return the weights of different rows of a segment, as `SparsePart.weights` does. Raises: IndexCorrupt."""
+    return SparsePart(pickles.load(segment.file(RETRIEVER.file)), 0).weights(rows)

@@ -121,7 +121,7 @@ def test_a_process_that_ends_before_its_first_text_is_no_fault_of_the_text(hire:
 def test_a_build_that_fails_names_the_chunk_and_keeps_what_is_encoded(
     hire: Hire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieve_cli.ingest.encoding_queue.BATCH", 16)
+    monkeypatch.setattr("retrieve_cli.ingest.encodings.BATCH", 16)
     rows = records(60)
     rows[40]["description"] = POISON
     settings = load(None)

@@ -11,15 +11,16 @@ from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.contracts import Field, Query, Ranking, Unit
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
 
 ASKED = [Ranking(Query("0"))]
 UNITS: tuple[Unit, ...] = ("record", "chunk")
 
 
-class RecordIndex(FlatIndex):
+class RecordIndex(DenseIndex):
     """The same engine over rows that stand for records."""
 
     unit: Unit = "record"
@@ -47,7 +48,7 @@ def make_retriever(
 ) -> IndexRetrieval[Any]:
     """A retriever over a (queries, rows) table of scores; without a layout each row is a record of one chunk."""
     scores = np.array(table, np.float32)
-    index = (FlatIndex if index_unit == "chunk" else RecordIndex)(np.ascontiguousarray(scores.T))
+    index = (DenseIndex if index_unit == "chunk" else RecordIndex)([FlatVectors(np.ascontiguousarray(scores.T))])
     axes = np.eye(len(scores), dtype=np.float32)
     return IndexRetrieval(
         name=name,
@@ -73,10 +74,10 @@ def deaf_retriever(scores: Sequence[float]) -> IndexRetrieval[Any]:
 
 def words_index(texts: Iterable[str], unit: Unit = "chunk") -> Bm25Index:
     """An index of words: only rows with a term of the query are listed."""
-    writer = Bm25Writer(analyzer=TextAnalyzer(), unit=unit, formula=Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit=unit)
     for text in texts:
         writer.add([Field("text", text)])
-    return Bm25Index(writer.stored())
+    return Bm25Index([writer.stored()])
 
 
 def words_retriever(texts: Sequence[str], depth: int = 1000) -> IndexRetrieval[Any]:

@@ -13,7 +13,7 @@ import pytest
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.encoders.hashed import HashedEncoder
-from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.gate import GroupRouting
@@ -23,11 +23,11 @@ GROUPS, DOCUMENTS, QUERIES = 200, 50, 40
 TOP = 10
 
 
-class CountingIndex(FlatIndex):
+class CountingIndex(DenseIndex):
     """An index that notes how many queries each search was for."""
 
     def __init__(self, vectors: Any) -> None:
-        super().__init__(vectors)
+        super().__init__([FlatVectors(vectors)])
         self.batches: list[int] = []
 
     def search(self, queries: Sequence[Any], **options: Any) -> Any:

@@ -1,0 +1,181 @@
+"""Texts that are encoded: where segments and the cache have their vectors, tokens and term weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import encoders, indexes
+from retrieve_cli.assemble.indexes import VECTORS, WEIGHTS
+from retrieve_cli.contracts import Json, TermWeights
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.storage import entries, pickles
+from retrieve_cli.storage.entries import Entries, EntryStore, Read
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.key_rows import DigestList, as_keys
+from retrieve_cli.storage.manifest import faults
+from retrieve_cli.storage.recipe import of_passages
+from retrieve_cli.storage.segment import TOKENS
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.recipe import Recipe
+    from retrieve_cli.storage.segment import Segment
+
+_BLOCK, _TOKEN_BLOCK = 16_384, 1024
+"""Texts whose vectors or weights, and whose tokens, are in memory at a time."""
+
+
+def stored_segments(store: Store) -> list[Segment]:
+    """Return the segments of all stored generations that can be read."""
+    segments: dict[str, Segment] = {}
+    for kept in store.kept():
+        with suppress(RetrieveError), open_generation(store, kept.manifest.id) as generation:
+            segments |= {segment.name: segment for segment in generation.segments}
+    return list(segments.values())
+
+
+class EncodedTexts:
+    """The encodings of texts for an index with some recipe: of segments, of the cache, and new ones."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        cache: Path,
+        lenders: Sequence[Segment] = (),
+        *,
+        say: Callable[[str], None],
+        verified: bool = True,
+    ) -> None:
+        """`cache` is the folder of the cache. The bytes of the lenders' files are compared with their manifests first,
+        unless they are `verified`."""
+        stores: dict[str, EntryStore] = {}
+        for file, card in _cards(recipe).items():
+            alike = [segment for segment in lenders if _cards(segment.manifest.recipe).get(file) == card]
+            lent = [
+                (as_keys(segment.texts), _PARTS[file](segment))
+                for segment in alike
+                if segment.has(file) and (verified or not faults(segment.folder, segment.manifest, [file]))
+            ]
+            stores[file] = EntryStore(cache, _KINDS[file], card, lent=lent, say=say)
+        self.vectors = stores.get(VECTORS)
+        self.tokens = stores.get(TOKENS)
+        self.weights = stores.get(WEIGHTS)
+
+    def passages(self, texts: DigestList) -> WrittenPassages:
+        """Return the encodings of chunks for the writers, given the SHA-1 of the text of each."""
+        return WrittenPassages(texts, self.vectors, self.weights)
+
+    def stretches(self, texts: DigestList) -> Stretches | None:
+        """Return the packed tokens of chunks; None if tokens are not kept."""
+        return None if self.tokens is None else Stretches(texts, self.tokens)
+
+
+class WrittenPassages:
+    """The chunks of the segment that is being written, and what the encodings have of them."""
+
+    def __init__(self, texts: DigestList, vectors: EntryStore | None, weights: EntryStore | None) -> None:
+        self.texts = texts
+        self._keys, self._vectors, self._weights = as_keys(texts), vectors, weights
+        self._block: dict[bytes, TermWeights] = {}
+        self._end = 0
+        """End of the block of chunks whose weights are in memory."""
+
+    def vectors(self) -> Iterator[Vectors]:
+        """Yield the vectors of all chunks in blocks, (m, dim) float32 each."""
+        if self._vectors is None:
+            return
+        rows = self._vectors.find(self._keys)
+        for start in range(0, len(rows), _BLOCK):
+            yield self._vectors.read(rows[start : start + _BLOCK]).columns[0]
+
+    def terms(self, key: bytes) -> TermWeights:
+        """Return the term weights of the text with this SHA-1; the order of the chunks is fast.
+
+        Raises:
+            KeyError: it has none.
+        """
+        if key not in self._block:
+            self._read(key)
+        return self._block[key]
+
+    def _read(self, key: bytes) -> None:
+        """Read the weights of a block that begins with the next chunk with this text."""
+        places = np.flatnonzero(self._keys == np.bytes_(key))
+        if self._weights is None or not len(places):
+            raise KeyError(key.hex())
+        later = places[places >= self._end]
+        start = int(later[0] if len(later) else places[0])
+        self._end = min(start + _BLOCK, len(self._keys))
+        weights = self._weights.read(self._weights.find(self._keys[start : self._end]))
+        texts = self.texts[start : self._end]
+        self._block = {text: TermWeights(*weights.entry(row)) for row, text in enumerate(texts)}
+
+
+class Stretches:
+    """The packed tokens of chunks in their order, read each time that they are gone through."""
+
+    def __init__(self, texts: DigestList, tokens: EntryStore) -> None:
+        self._rows, self._tokens = tokens.find(as_keys(texts)), tokens
+
+    def __iter__(self) -> Iterator[Stretch]:
+        for start in range(0, len(self._rows), _TOKEN_BLOCK):
+            starts, (ids, codes) = self._tokens.read(self._rows[start : start + _TOKEN_BLOCK])
+            yield Stretch(PackedTokens(ids, codes), np.diff(starts))
+
+
+def _vectors_of(segment: Segment) -> Read:
+    def read(rows: Rows) -> Entries:
+        vectors = indexes.segment_vectors(segment, rows)
+        segment.file(VECTORS).release()
+        return Entries(np.arange(len(rows) + 1), (vectors,))
+
+    return read
+
+
+def _tokens_of(segment: Segment) -> Read:
+    table = TokenTable(pickles.load(segment.file(TOKENS)))
+
+    def read(rows: Rows) -> Entries:
+        cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+        runs = pairwise([0, *cuts.tolist(), len(rows)])
+        stretches = [table.stretch(int(rows[first]), int(rows[end - 1]) + 1) for first, end in runs]
+        ids = np.concatenate([stretch.tokens.ids for stretch in stretches])
+        codes = np.concatenate([stretch.tokens.codes for stretch in stretches])
+        sizes = np.concatenate([stretch.sizes for stretch in stretches])
+        segment.file(TOKENS).release()
+        return Entries(np.append(0, np.cumsum(sizes)), (ids, codes))
+
+    return read
+
+
+def _weights_of(segment: Segment) -> Read:
+    def read(rows: Rows) -> Entries:
+        different, places = np.unique(rows, return_inverse=True)
+        starts, terms, weights = indexes.segment_weights(segment, different)
+        return Entries(starts, (terms, weights)).take(places)
+
+    return read
+
+
+_PARTS: Mapping[str, Callable[[Segment], Read]] = {VECTORS: _vectors_of, TOKENS: _tokens_of, WEIGHTS: _weights_of}
+_KINDS = {VECTORS: entries.VECTORS, TOKENS: entries.TOKENS, WEIGHTS: entries.WEIGHTS}
+
+
+def _cards(recipe: Recipe) -> dict[str, Json]:
+    """Return by file everything that decides the encodings of texts in it, apart from the texts."""
+    cards: dict[str, Json] = {}
+    if recipe.encoder is not None:
+        cards[VECTORS] = dict(of_passages(recipe.encoder))
+        if recipe.tokens is not None:
+            cards[TOKENS] = [cards[VECTORS], dict(recipe.tokens)]
+    for card in encoders.term_cards(recipe).values():
+        cards[WEIGHTS] = dict(card)
+    return cards

@@ -1,0 +1,270 @@
+"""Encodings of texts: vectors, the tokens that a reranker compares, term weights. A text is encoded once.
+
+A text that a segment holds is not encoded again, nor is one that an interrupted build has put into the cache. Other
+texts wait as long as memory allows: if all texts of a build wait, their number is known before the first is encoded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import encoders
+from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWeights, TokenEncoder, TokenVectors
+from retrieve_cli.contracts.progress import Task, counted, task
+from retrieve_cli.ingest.encoded_texts import EncodedTexts
+from retrieve_cli.storage.entries import Entry, EntryStore
+from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_keys
+from retrieve_cli.storage.token_table import pack, width_of
+
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.parts import Parts
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts.models import EmbeddingWorkers
+    from retrieve_cli.storage.key_rows import Keys
+    from retrieve_cli.storage.segment import Segment
+
+BATCH = 2048
+"""Texts that an encoder is given at a time: enough to sort by length, few enough to bound the memory."""
+KEPT = 256
+"""Texts whose encodings are written together; fewer only after `PAUSE_S`."""
+PAUSE_S = 2.0
+"""Seconds between two writes: waiting for the disk costs a fast encoder more than encoding the texts again."""
+_MOST_TEXT = 16 << 20
+"""Characters that wait: about 16,000 chunks."""
+_SLOW_S = 120.0
+"""Seconds of work that are reported in advance."""
+_BLOCK, _TOKEN_BLOCK = 16_384, 1024
+"""Texts whose vectors or weights, and whose tokens, are in memory at a time."""
+
+
+class _Form:
+    """A form in which texts are encoded, with the stores of its results."""
+
+    def __init__(self, title: str, stores: Sequence[EntryStore], encode: Callable[[_Batch], None]) -> None:
+        self.title, self.stores, self.encode = title, stores, encode
+        self.missing = 0
+        """Texts that no store had."""
+        self.done = 0
+        self.kept = 0
+        """Encoded texts that an interruption does not lose."""
+        self.task: Task | None = None
+
+    def lacks(self, keys: Keys) -> Rows:
+        """Return the places of the keys that a store lacks."""
+        return np.flatnonzero(np.any([store.find(keys) < 0 for store in self.stores], axis=0))
+
+
+class _Batch:
+    """Texts while they are encoded: their results are taken from any thread, and written now and then, so that an
+    interruption loses little."""
+
+    def __init__(self, form: _Form, keys: Sequence[bytes], texts: Sequence[str], working: Task) -> None:
+        self.texts = texts
+        self._form, self._keys, self._task = form, keys, working
+        self._left = set(range(len(texts)))
+        self._results: dict[int, Sequence[Entry]] = {}
+        self._begun = self._written = time.monotonic()
+        self._lock = Lock()
+
+    def add(self, places: Sequence[int], results: Sequence[Sequence[Entry]]) -> None:
+        """Take results of texts: for each, an entry for each store."""
+        with self._lock:
+            self._results.update(zip(places, results, strict=True))
+            self._left.difference_update(places)
+            if len(self._results) >= KEPT and time.monotonic() - self._written >= PAUSE_S:
+                self._write(stored=True)
+        self._task.advance(len(places), size=sum(len(self.texts[place]) for place in places))
+
+    def run(self) -> None:
+        """Encode all texts. Finished ones are kept if that fails or is interrupted."""
+        try:
+            self._form.encode(self)
+        except BaseException:
+            with self._lock, suppress(OSError):
+                self._write(stored=True)
+            raise
+        few = len(self.texts) < KEPT and time.monotonic() - self._begun < PAUSE_S
+        self._write(stored=not few)
+
+    def add_others(self, results: Callable[[int], Sequence[Entry]]) -> None:
+        """Take the results of texts that did not come one by one."""
+        places = sorted(self._left)
+        self.add(places, [results(place) for place in places])
+
+    def _write(self, *, stored: bool) -> None:
+        if not self._results:
+            return
+        keys = [self._keys[place] for place in self._results]
+        for store, results in zip(self._form.stores, zip(*self._results.values(), strict=True), strict=True):
+            store.add(keys, results, stored=stored)
+        self._form.done += len(keys)
+        self._form.kept += len(keys) if stored else 0
+        self._results = {}
+        self._written = time.monotonic()
+
+
+class Encodings:
+    """Has every text encoded in every way, at the latest by `finish`, and passes the results on to the writers."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        cache: Path,
+        say: Callable[[str], None],
+        *,
+        lenders: Sequence[Segment] = (),
+        verified: bool = True,
+        on_slow: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`cache` is the folder of the cache. The bytes of the lenders' files are compared with their manifests, unless
+        they are `verified`. `on_slow` is called once, with the seconds that encoding will take, if these are more than
+        two minutes."""
+        self.encoded = encoded = EncodedTexts(parts.recipe, cache, lenders, say=say, verified=verified)
+        self._encoder, self._sparse = parts.encoder, parts.sparse
+        self._workers: EmbeddingWorkers | None = parts.workers(say)
+        self._on_slow: Callable[[float], None] | None = on_slow
+        self._forms: list[_Form] = []
+        if encoded.vectors is not None:
+            stores = [store for store in (encoded.vectors, encoded.tokens) if store is not None]
+            self._forms.append(_Form("encoding", stores, self._encode_vectors))
+        if encoded.weights is not None:
+            (self._terms,) = encoders.term_cards(parts.recipe)
+            self._forms.append(_Form(f"encoding ({self._terms})", [encoded.weights], self._encode_terms))
+        self._waiting: dict[bytes, str] = {}
+        self._characters = 0
+        self._tasks = ExitStack()
+        self._texts = 0
+        self._all_read = False
+
+    @property
+    def embedded(self) -> int:
+        """Texts that were encoded as vectors."""
+        return self._forms[0].done if self.encoded.vectors is not None else 0
+
+    @property
+    def truncated(self) -> int:
+        """Texts that were longer than the encoder's limit."""
+        workers = self._workers.truncated if self._workers is not None else 0
+        return workers + (self._encoder.truncated if self._encoder is not None else 0)
+
+    def summary(self, texts: DigestList) -> str:
+        """Return a sentence on the texts whose terms were weighted, of all; empty without term weights."""
+        if self.encoded.weights is None:
+            return ""
+        distinct = KeyRows(as_keys(texts)).distinct()
+        return f"{self._terms}: {self._forms[-1].done} of {distinct} texts encoded, the others were cached"
+
+    def add(self, key: bytes, text: str) -> None:
+        """Have a text encoded, unless it is known."""
+        if not self._forms or key in self._waiting:
+            return
+        self._waiting[key] = text
+        self._characters += len(text)
+        if self._characters > _MOST_TEXT:
+            self._encode()
+
+    def finish(self) -> None:
+        """Encode all that waits and is not known."""
+        self._all_read = True
+        self._encode()
+        self._tasks.close()
+
+    def close(self) -> None:
+        """End tasks and workers, finished or not."""
+        self._tasks.close()
+        if self._workers is not None:
+            self._workers.close()
+
+    def kept(self) -> str:
+        """Return a sentence on what an interruption loses nothing of; empty if nothing was encoded."""
+        kept = self._texts - max((form.missing - form.kept for form in self._forms), default=0)
+        if kept <= 0:
+            return ""
+        of = f" of {self._texts:,}" if self._all_read else ""
+        are = f"{counted('chunks', self._texts if of else kept)} {'is' if kept == 1 else 'are'}"
+        return f"{kept:,}{of} {are} encoded and kept; run the same command to continue"
+
+    def _encode(self) -> None:
+        waiting, self._waiting, self._characters = self._waiting, {}, 0
+        keys, texts = list(waiting), list(waiting.values())
+        self._texts += len(keys)
+        for form in self._forms:
+            if lacking := form.lacks(as_keys(keys)).tolist() if keys else []:
+                working = self._task_of(form, [len(texts[place]) for place in lacking])
+                for start in range(0, len(lacking), BATCH):
+                    places = lacking[start : start + BATCH]
+                    batch = _Batch(form, [keys[place] for place in places], [texts[place] for place in places], working)
+                    batch.run()
+
+    def _task_of(self, form: _Form, lengths: Sequence[int]) -> Task:
+        """Return the task of a form, which will encode texts of these lengths."""
+        form.missing += len(lengths)
+        if form.task is None:
+            form.task = self._tasks.enter_context(task(form.title, "chunks"))
+            form.task.watch = self._watch
+        form.task.size = form.task.sized + sum(lengths)
+        form.task.expect(form.task.done + len(lengths) if self._all_read else None)
+        return form.task
+
+    def _watch(self, working: Task) -> None:
+        """Report work that will be slow at its present speed."""
+        if self._on_slow is None or (left := working.seconds_left) is None:
+            return
+        whole = time.monotonic() - working.began + left
+        if whole > _SLOW_S:
+            report, self._on_slow = self._on_slow, None
+            report(whole)
+
+    def _encode_vectors(self, batch: _Batch) -> None:
+        encoder, keeps_tokens = self._encoder, self.encoded.tokens is not None
+        width = width_of(encoder.card.dim) if encoder is not None else 0
+        nothing = (np.empty(0, np.int32), np.empty((0, width), np.uint8))
+        tokens: dict[int, Entry] = {}
+
+        def take(place: int, of_text: TokenVectors) -> None:
+            packed = pack(of_text)
+            tokens[place] = (packed.ids, packed.codes)
+
+        def result(place: int, vector: Vectors) -> Sequence[Entry]:
+            entry = (vector[None],)
+            return [entry, tokens.pop(place, nothing)] if keeps_tokens else [entry]
+
+        def done(places: Sequence[int], vectors: Sequence[Vectors]) -> None:
+            batch.add(places, [result(*pair) for pair in zip(places, vectors, strict=True)])
+
+        if self._workers is not None:
+            for places, results in self._workers.results("vectors", batch.texts):
+                packed = {place: each for place, (_, each) in zip(places, results, strict=True) if each is not None}
+                tokens.update({place: (each.ids, each.codes) for place, each in packed.items()})
+                done(places, [vector for vector, _ in results])
+            return
+        taker = take if keeps_tokens and isinstance(encoder, TokenEncoder) else None
+        if isinstance(encoder, GradualEncoder):
+            vectors = encoder.encode_passages_gradually(batch.texts, done, taker)
+        elif taker is not None and isinstance(encoder, TokenEncoder):
+            vectors = encoder.encode_passages_into(batch.texts, taker)
+        elif encoder is not None:
+            vectors = encoder.encode_passages(batch.texts)
+        batch.add_others(lambda place: result(place, vectors[place]))
+
+    def _encode_terms(self, batch: _Batch) -> None:
+        def done(places: Sequence[int], weights: Sequence[TermWeights]) -> None:
+            batch.add(places, [[(each.terms, each.weights)] for each in weights])
+
+        encoder = self._sparse
+        if self._workers is not None:
+            for places, results in self._workers.results("terms", batch.texts):
+                done(places, results)
+            return
+        if isinstance(encoder, GradualSparseEncoder):
+            weights = encoder.encode_passages_gradually(batch.texts, done)
+        elif encoder is not None:
+            weights = encoder.encode_passages(batch.texts)
+        batch.add_others(lambda place: [(weights[place].terms, weights[place].weights)])

@@ -1,0 +1,178 @@
+"""Weighted frequencies of the terms of texts, counted for thousands of texts at a time.
+
+Words are numbered; a word is analysed once in a batch. Frequencies are whole numbers times the weights of fields, added
+in the order of the fields: they do not depend on the batch.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Field
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.postings import PostingSorter
+
+    Counts = NDArray[np.int64]
+
+_BATCH = 1 << 19
+"""Words counted at a time."""
+_NUMBERED = 1 << 18
+"""Words that stay numbered for the next batch."""
+_FINENESS = float(1 << 20)
+"""Lengths are multiples of its inverse, so that sums of them are exact in any order."""
+
+
+class WordCounts:
+    """Counter of the terms of rows, which passes postings on when a batch is full."""
+
+    def __init__(self, analyzer: TextAnalyzer, terms: dict[str, int], postings: PostingSorter) -> None:
+        """`terms` are the numbers of terms, to which new ones are added."""
+        self._analyzer = analyzer
+        self._terms = terms
+        self._postings = postings
+        self._lengths = array("d")
+        self._forget()
+        self._empty()
+
+    def add(self, fields: Iterable[Field], language: str) -> None:
+        """Append a row made of weighted fields; a field of weight 0 is skipped."""
+        words = self._words.get(language)
+        if words is None:
+            words = self._words[language] = _Words(self._analyzer.among((language,)), self._numbered)
+        analyzer, size = words.analyzer, len(self._numbers)
+        for field in fields:
+            if field.weight > 0:
+                self._numbers.extend(map(words.__getitem__, analyzer.words(field.text)))
+                if forms := analyzer.forms_of_row(field.text):
+                    self._numbers.extend(map(self._forms.__getitem__, forms))
+                self._field_sizes.append(len(self._numbers) - size)
+                self._weights.append(field.weight)
+                size = len(self._numbers)
+        self._row_ends.append(len(self._weights))
+        if len(self._numbers) + len(self._row_ends) >= _BATCH:
+            self._count()
+
+    def finish(self) -> array[float]:
+        """Count the remaining rows; return the lengths of all: of their fields' words, each with its weight."""
+        self._count()
+        self._forget()
+        self._analyzer.forget()
+        return self._lengths
+
+    def _forget(self) -> None:
+        self._numbered = _Numbered(self._terms)
+        self._words: dict[str, _Words] = {}
+        self._forms = _Forms(self._numbered)
+
+    def _empty(self) -> None:
+        self._numbers = array("i")
+        """Number of each word, field by field."""
+        self._field_sizes = array("i")
+        self._weights = array("d")
+        self._row_ends = array("i")
+        """Number of fields up to the end of each row."""
+
+    def _count(self) -> None:
+        """Pass on the postings of the batch, and start another."""
+        weights, ends = np.array(self._weights), np.array(self._row_ends, np.int64)
+        sizes = np.diff(ends, prepend=0)
+        rows = np.repeat(np.arange(len(ends)), sizes)
+        places = np.arange(len(weights)) - np.repeat(ends - sizes, sizes)  # of the fields in their rows
+        fields = np.repeat(np.arange(len(weights)), np.array(self._field_sizes, np.int64))
+        terms, owners, counted = self._numbered.terms_of(np.array(self._numbers), fields)
+
+        lengths = np.bincount(fields, counted, minlength=len(weights)) * weights
+        lengths = np.bincount(rows, lengths, minlength=len(ends))
+        first = len(self._lengths)
+        self._lengths.extend((np.round(lengths * _FINENESS) / _FINENESS).tolist())
+
+        # Keys sort by row, then by term, then by field.
+        low, high = _bits(int(sizes.max(initial=0))), _bits(len(self._terms))
+        keys = (((rows[owners] << high) | terms) << low) | places[owners]
+        keys.sort()
+        starts = _starts(keys)
+        counts = np.diff(starts, append=len(keys))
+        keys = keys[starts]
+        of_row = (ends - sizes)[keys >> (low + high)]
+        parts = counts * weights[of_row + (keys & ((1 << low) - 1))]
+        keys >>= low
+        starts = _starts(keys)
+        numbers = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(keys)))
+        keys = keys[starts]
+        frequencies = np.bincount(numbers, parts)
+        self._postings.add(keys & ((1 << high) - 1), (keys >> high) + first, frequencies)
+        self._empty()
+        if len(self._numbered) > _NUMBERED:
+            self._forget()
+
+
+class _Numbered:
+    """Words by number, with the numbers of their terms: the first ones count for the length of a row."""
+
+    def __init__(self, terms: dict[str, int]) -> None:
+        self._numbers = terms
+        self._terms = array("i")
+        self._ends = array("q", [0])
+        self._counted = array("i")
+
+    def __len__(self) -> int:
+        return len(self._counted)
+
+    def append(self, terms: Iterable[str], forms: Iterable[str]) -> int:
+        """Number a word; `forms` are terms beside its `terms` that do not count for the length."""
+        numbers = self._numbers
+        self._terms.extend(numbers.setdefault(term, len(numbers)) for term in terms)
+        self._counted.append(len(self._terms) - self._ends[-1])
+        self._terms.extend(numbers.setdefault(term, len(numbers)) for term in forms)
+        self._ends.append(len(self._terms))
+        return len(self._counted) - 1
+
+    def terms_of(self, words: NDArray[np.int32], owners: Rows) -> tuple[Rows, Rows, NDArray[np.int32]]:
+        """Return the terms of some words and the owner of each, and by word the number of terms that count."""
+        ends = np.array(self._ends)
+        sizes = (ends[1:] - ends[:-1])[words]
+        places = np.repeat(ends[words] - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+        terms = np.array(self._terms, np.int64)[places]
+        return terms, np.repeat(owners, sizes), np.array(self._counted, np.int32)[words]
+
+
+class _Words(dict[str, int]):
+    """Numbers of the words of a language."""
+
+    def __init__(self, analyzer: TextAnalyzer, numbered: _Numbered) -> None:
+        self.analyzer = analyzer
+        self._numbered = numbered
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self._numbered.append(*self.analyzer.read_word(word))
+        return number
+
+
+class _Forms(dict[str, int]):
+    """Numbers of terms that do not count for the length, as if they were words."""
+
+    def __init__(self, numbered: _Numbered) -> None:
+        self._numbered = numbered
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = self._numbered.append((), (term,))
+        return number
+
+
+def _bits(count: int) -> int:
+    """Return the bits of the numbers below a count."""
+    return max(count - 1, 0).bit_length()
+
+
+def _starts(keys: Counts) -> Rows:
+    """Return the place of the first of each run of equal keys."""
+    return np.flatnonzero(np.diff(keys, prepend=-1))
