@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from retrieve_cli.storage import pickles
 from retrieve_cli.storage.records.columns import Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage.records.record_values import values_of
+from retrieve_cli.storage.records.stored_columns import StoredColumns
 
 Row = dict[str, Any]
 
@@ -29,15 +35,27 @@ def record(name: str, /, *, kind: str = "catalog", **said: Any) -> Row:
     return {**plain, **place, "supporting_data": {**supporting, "demo_url": None}, **said}
 
 
-def columns(rows: Sequence[Row]) -> Columns:
-    return Columns(written(rows))
+def columns(rows: Sequence[Row], *more: Sequence[Row]) -> Columns:
+    """The columns of one segment, or of several."""
+    return Columns(StoredColumns(written(part)) for part in (rows, *more))
 
 
 def written(rows: Sequence[Row]) -> dict[str, Any]:
+    """The content of the file of these rows."""
     writer = ColumnsWriter()
     for row in rows:
-        writer.append(row)
-    return writer.finish()
+        writer.add(values_of(row))
+    return stored(writer)
+
+
+def stored(writer: ColumnsWriter) -> dict[str, Any]:
+    """The content of the file that a writer writes."""
+    with TemporaryDirectory() as folder:
+        writer.write(Path(folder) / "columns.pkl")
+        return {
+            name: value.copy() if isinstance(value, np.ndarray) else value
+            for name, value in pickles.load(Path(folder) / "columns.pkl").items()
+        }
 
 
 texts = st.text("aAbBßs/*?. é1", min_size=1, max_size=6).map(str.strip).filter(bool)

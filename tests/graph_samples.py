@@ -10,6 +10,7 @@ import networkx as nx
 from column_samples import columns, record
 from hypothesis import strategies as st
 
+from retrieve_cli.assemble.graph import _values
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.graph import Graph
 from retrieve_cli.retrieval.graph.walks import Walk, damping, direction
@@ -66,7 +67,7 @@ def stored(
     add: Iterable[GraphNode | GraphEdge] = (),
 ) -> dict[str, Any]:
     """What a writer gives; `refer` are fields that name records, by kind of edge."""
-    found = {name: table.find(name) for name in table.fields}
+    found = {name: _values(table.find(name)) for name in table.fields}
     writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table), tenants=found.get("tenant"))
     for kind, field in (refer or {}).items():
         writer.refer(kind, found[field])

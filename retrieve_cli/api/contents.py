@@ -294,11 +294,9 @@ def fields_of(
 
 
 def _field(view: RecordView, column: Column, examples: int) -> FieldValues:
-    import numpy as np
-
-    records = len(np.unique(column.records))
-    kind = "number" if len(column.numbered) == len(column) else "text"
-    if all(is_date(column.text(value)) for value in range(len(column))):
+    records = len(column.rows)
+    kind = "number" if column.is_numeric else "text"
+    if all(map(is_date, column.texts())):
         kind = "date"
     values, others = common_values(column, examples)
     numbers = column.numbers

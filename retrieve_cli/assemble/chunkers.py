@@ -17,8 +17,8 @@ from retrieve_cli.contracts import Chunk, Chunker, Encoder, FacetMaker, Json, Mi
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.models.remote.facets import ChatFacets, FacetTask
-from retrieve_cli.storage.records.column import MOST_VALUES
 from retrieve_cli.storage.records.globs import path_glob
+from retrieve_cli.storage.records.record_values import MOST_VALUES
 from retrieve_cli.untrusted.files import read_text
 
 if TYPE_CHECKING:

@@ -8,19 +8,25 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask, Rows
     from retrieve_cli.retrieval.graph.graph import Graph
     from retrieve_cli.retrieval.graph.walks import Walk
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
+    from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
 
 
@@ -70,15 +76,15 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequen
     from retrieve_cli.retrieval.graph.graph import Graph
     from retrieve_cli.retrieval.graph.writer import GraphWriter
 
-    ids, names = columns.column("id"), columns.column("name")
+    ids, names, tenants = (_values(columns.column(field)) for field in ("id", "name", TENANT))
     if ids is None or names is None:
         return None
-    writer = GraphWriter(ids=ids, names=names, records=len(columns), tenants=columns.column(TENANT))
+    writer = GraphWriter(ids=ids, names=names, records=len(columns), tenants=tenants)
     for field, kind in settings.graph.relations.items():
-        if (column := columns.column(field)) is not None:
+        if (column := _values(columns.column(field))) is not None:
             writer.refer(kind, column)
     for field in settings.graph.entities:
-        if (column := columns.column(field)) is not None:
+        if (column := _values(columns.column(field))) is not None:
             writer.share(field, column)
     for file in settings.graph.files:
         writer.add(read_ontology(file) if is_ontology(file) else read_edges(file))
@@ -88,6 +94,31 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequen
         return None
     pickles.dump(stored, path)
     return graph.edges, list(_notes(graph, settings))
+
+
+class _Values:
+    """A column of the only segment of a build, as the writer reads it."""
+
+    def __init__(self, column: Column) -> None:
+        field = column.parts[0].field
+        self.records, self.values = field.values_in(range(field.length))
+        self.vocabulary = Vocabulary(*text_arrays(field.texts(0, len(field))))
+        self.span = range(len(field))
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+    def text(self, value: int) -> str:
+        return self.vocabulary[value]
+
+
+def _values(column: Column | None) -> _Values | None:
+    return None if column is None else _Values(column)
+
+
+def text_arrays(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Rows]:
+    encoded = [text.encode() for text in texts]
+    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)], dtype=np.int64)
 
 
 def _notes(graph: Graph, settings: Settings) -> Iterator[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrieve_cli.models.remote.chat import ListwiseSelector
     from retrieve_cli.models.rerankers.late_interaction import LateInteraction
     from retrieve_cli.retrieval.stages.rerank import Reranker
-    from retrieve_cli.storage.token_table import TokenTable
+    from retrieve_cli.storage.token_table import ChunkTokenVectors
 
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
 
@@ -46,7 +46,7 @@ def reader(
     backend = settings.rerank.backend
     if backend not in ("none", *TOKEN_BACKENDS):
         settings.skip_untrusted("rerank", "models")
-    if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
+    if backend == "none" or (backend == "auto" and not generation.has(TOKENS)):
         return None
     if backend in TOKEN_BACKENDS:
         return _late_interaction(generation, unit, encoder, vectors)
@@ -231,15 +231,17 @@ def _late_interaction(
     """Return late interaction over the token vectors of the index, with the encoder that made them."""
     from retrieve_cli.models.rerankers.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.token_table import TokenTable
+    from retrieve_cli.storage.token_table import ChunkTokenVectors, TokenTable
 
-    if TOKENS not in generation.manifest.files:
+    if not generation.has(TOKENS):
         raise Unavailable("this index has no token vectors", hint=BUILD)
 
-    def tokens() -> TokenTable:
-        table = TokenTable(pickles.load(generation.file(TOKENS)))
-        generation.expect(TOKENS, len(table))
-        return table
+    def tokens() -> ChunkTokenVectors:
+        tables = []
+        for segment in generation.segments:
+            tables.append(TokenTable(pickles.load(segment.file(TOKENS))))
+            segment.expect(TOKENS, len(tables[-1]))
+        return ChunkTokenVectors(tables, generation.live_chunks)
 
     def encode(text: str) -> TokenVectors:
         model = encoder()

@@ -18,7 +18,9 @@ from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import FILE as COLUMNS, Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage.records.record_values import values_of
 from retrieve_cli.storage.records.rows import chunk_rows, record_row
+from retrieve_cli.storage.records.stored_columns import StoredColumns
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
 
@@ -93,7 +95,7 @@ class GenerationWriter:
         Return the SHA-1 of each chunk's embedded text. `content` is the SHA-1 of the record's content, if known."""
         row = record_row(record, content=content)
         self._records.append(row)
-        self._columns.append(row)
+        self._columns.add(values_of(row))
         for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
             self._chunks.append(stored)
             if self._facets is not None:
@@ -151,4 +153,4 @@ def ranks_of(ids: Sequence[bytes]) -> NDArray[np.int32]:
 
 def written_columns(folder: Path) -> Columns:
     """Return the columns of a generation that is being written, its tables finished."""
-    return Columns(pickles.load(folder / COLUMNS))
+    return Columns([StoredColumns(pickles.load(folder / COLUMNS))])

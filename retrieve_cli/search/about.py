@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts.terms.figures import count
@@ -104,9 +105,11 @@ def _values(view: RecordView) -> Iterator[str]:
     found = False
     for field in _TELLING:
         column = view.columns.column(fields[field]) if field in fields else None
-        if column is None or (field == "group" and len(column) == 1):  # the folder of all documents tells nothing
+        if column is None or (
+            field == "group" and not column.has_more_than(1)
+        ):  # the folder of all documents tells nothing
             continue
-        if len(set(column.records.tolist())) < _LEAST_COVERED * view.size:
+        if len(column.rows) < _LEAST_COVERED * view.size:
             continue
         values = [value for value, records in common_values(column, _MOST)[0] if records >= _FEWEST]
         short = [value for value in values if len(value) <= _VALUE][:_OF_FIELD]
@@ -115,7 +118,7 @@ def _values(view: RecordView) -> Iterator[str]:
     column = view.columns.column("name")
     if found or column is None:
         return
-    names = (column.text(value) for value in range(min(len(column), _NAMES)))
+    names = islice(column.texts(), _NAMES)
     words = Counter(word for name in names for word in {*_WORD.findall(_HUMP.sub(" ", name).casefold())})
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     yield from (word for word, records in ranked if records >= _FEWEST)

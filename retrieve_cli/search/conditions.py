@@ -16,7 +16,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import AnyOf
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
-from retrieve_cli.storage.records.column import known_as
+from retrieve_cli.storage.records.record_values import known_as
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -109,7 +109,7 @@ def in_all_spellings(condition: Condition) -> tuple[str, ...]:
 def _own_section(view: RecordView, condition: Condition) -> Mask:
     """The records whose own field satisfies the positive condition."""
     operator = condition.operator.removeprefix("!")
-    if (column := view.columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbered)):
+    if (column := view.columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbers)):
         return np.zeros(len(view.columns), np.bool_)
     return view.columns.select(_SECTION, operator, condition.values, globs=condition.globs)
 

@@ -50,7 +50,7 @@ def _values(view: RecordView, condition: Condition) -> str:
     if condition.negated or condition.operator == "!=":
         return ""
     column = view.columns.column(condition.field)
-    if column is None or not len(column.values):
+    if column is None:
         return ""
     compared = condition.operator == "=" and condition.values[0] not in condition.globs
     near = value_near(column, condition.values[0]) if compared else None

@@ -288,9 +288,9 @@ def _recency(plan: RankPlan) -> list[Stage]:
 
     column = plan.view.columns.column(chosen.field)
     newest = None
-    if column is not None:  # its values are in the order of their text
+    if column is not None:
         built = day_of(str(plan.opened.generation.manifest.built.get("at"))) or date.max.toordinal()
-        for day in filter(None, (day_of(column.text(place)) for place in reversed(range(len(column))))):
+        for day in filter(None, map(day_of, column.texts(descending=True))):
             newest = min(day, built)
             if day <= built:
                 break

@@ -185,7 +185,7 @@ def _remote(opened: Opened, retrievers: Sequence[str]) -> frozenset[str]:
 
 def _expect_groups(view: RecordView, settings: Settings, options: SearchOptions, say: Callable[[str], None]) -> None:
     """Add a notice if no record that a query may see has the field by which records are grouped."""
-    if view.rows is not None and (options.route or settings.diversity.per_group is not None):
+    if view.is_restricted and (options.route or settings.diversity.per_group is not None):
         field = settings.gating.field
         if view.columns.column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")

@@ -86,12 +86,12 @@ class ToolRecords:
         rows = np.zeros(len(self.generation.records), np.bool_)
         column = self.view.columns.column(field)
         if column is not None and column.name == field:
-            rows[column.records if value is None else column.records_with(value)] = True
+            rows[column.rows if value is None else column.records_with(value)] = True
         return rows
 
     def _values(self, field: str) -> list[str]:
         column = self.view.columns.column(field)
-        return [] if column is None else list(dict.fromkeys(column.text(value) for value in range(len(column))))
+        return [] if column is None else list(column.texts())
 
 
 def _listed(names: list[str]) -> str:

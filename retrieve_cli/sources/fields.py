@@ -304,12 +304,19 @@ def compose(pieces: Iterable[Field]) -> str:
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     texts: list[str] = []
     for path in paths:
-        value = item[path] if path in item else value_at(item, path)
+        if path in item:
+            value = item[path]
+        elif "." in path and path.partition(".")[0] in item:
+            value = value_at(item, path)
+        else:
+            continue
         if name == "keywords" and isinstance(value, str):
             value = value.split(",")  # as schema.org writes them
         texts += addresses(value) if path.endswith(("runnableExample", "demo_url")) else strings(value)
         if texts and name not in _ALL_VALUES:
             break
+    if not texts:
+        return texts
     if name in _FORMAT_FIELDS:
         texts = [_format_name(text, name) for text in texts]
     return list({text.casefold(): text for text in reversed(texts)}.values())[::-1]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from retrieve_cli.storage.pickles import Later
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Terms, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Terms, Vectors
 
     Codes = NDArray[np.uint8]
 
@@ -31,6 +33,8 @@ _THRESHOLD = 0.9816
 _LEVELS = np.array([-1.510, -0.4528, 0.4528, 1.510], np.float32)
 """Levels for a normal distribution of deviation 1."""
 _PER_BYTE = 4
+_COUNTED = 1024
+"""Chunks whose tokens are counted at a time."""
 CARD: Mapping[str, Json] = {"bits": 2, "version": 1}
 """Parameters of the packing; part of the recipe."""
 _FOURS = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3].view(np.complex128)[:, 0]
@@ -123,24 +127,24 @@ def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
         for stretch in stretches:
             yield ids, stretch.tokens.ids
             yield codes, stretch.tokens.codes
-            counts += _frequencies(stretch, len(counts))
+            counts += _frequencies(stretch.tokens.ids, stretch.sizes, len(counts))
         yield frequencies, counts
 
     pickles.dump(stored, path, blocks())
     return len(sizes)
 
 
-def _frequencies(stretch: Stretch, size: int) -> Rows:
-    """Return for each token id below `size` the number of chunks that contain it."""
-    chunk = np.repeat(np.arange(len(stretch.sizes)), stretch.sizes)
-    narrow = len(stretch.sizes) * size < 2**31  # sorting 32-bit numbers takes half the time
-    pairs = np.sort((chunk * size + stretch.tokens.ids).astype(np.int32 if narrow else np.int64))
+def _frequencies(ids: Terms, sizes: Rows, size: int) -> Rows:
+    """Return for each token id below `size` the number of chunks, of so many tokens each, that contain it."""
+    chunk = np.repeat(np.arange(len(sizes)), sizes)
+    narrow = len(sizes) * size < 2**31  # sorting 32-bit numbers takes half the time
+    pairs = np.sort((chunk * size + ids).astype(np.int32 if narrow else np.int64))
     first = np.concatenate([[True], pairs[1:] != pairs[:-1]])[: len(pairs)]
     return np.bincount(pairs[first] % size, minlength=size)
 
 
 class TokenTable:
-    """Opened `tokens.pkl`: the tokens of any chunk, and their document frequencies."""
+    """Opened `tokens.pkl` of a segment: the tokens of any chunk, and their document frequencies."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
         """Open the contents from `write`.
@@ -153,8 +157,11 @@ class TokenTable:
             self._ids: Terms = stored["ids"]
             self._codes: Codes = stored["codes"]
             self._starts: Rows = stored["starts"]
-            self._frequencies: Rows | NDArray[np.int32] = stored["frequencies"]
-            fit = len(self._ids) == len(self._codes) == int(self._starts[-1])
+            self.frequencies: NDArray[np.int32] = stored["frequencies"]
+            """Number of chunks that contain each token id."""
+            types = [self._ids.dtype, self._codes.dtype, self._starts.dtype, self.frequencies.dtype]
+            typed = types == [np.int32, np.uint8, np.int64, np.int32] and len(self.frequencies) > 0
+            fit = typed and len(self._ids) == len(self._codes) == int(self._starts[-1])
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"tokens.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
         if not fit or self._codes.ndim != 2 or self._codes.shape[1] != width_of(self.dim):
@@ -166,21 +173,54 @@ class TokenTable:
 
     def stretch(self, first: int, end: int) -> Stretch:
         """Return the tokens of the chunks from row `first` to `end`, packed."""
-        own = slice(int(self._starts[first]), int(self._starts[end]))
-        return Stretch(PackedTokens(self._ids[own], self._codes[own]), np.diff(self._starts[first : end + 1]))
+        span = slice(int(self._starts[first]), int(self._starts[end]))
+        return Stretch(PackedTokens(self._ids[span], self._codes[span]), np.diff(self._starts[first : end + 1]))
+
+    def frequencies_in(self, rows: Rows) -> Rows:
+        """Return for each token id the number of some chunks that contain it."""
+        counts = np.zeros(len(self.frequencies), np.int64)
+        for first in range(0, len(rows), _COUNTED):
+            starts, ends = (self._starts[rows[first : first + _COUNTED] + after] for after in (0, 1))
+            sizes = ends - starts
+            places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+            counts += _frequencies(self._ids[places], sizes, len(counts))
+        return counts
+
+
+class ChunkTokenVectors:
+    """The tokens of the chunks of all segments, with their weights."""
+
+    def __init__(self, tables: Sequence[TokenTable], live: Mask | None = None) -> None:
+        """`tables` has at least one; `live` masks the chunks that are not deleted, (n,) bool; None: all."""
+        self._tables = tables
+        self._ends = np.cumsum([0, *map(len, tables)])
+        self._live = live
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, UnitVectors, Rows]:
         """Return the ids (t,) and unit vectors (t, dim) of some chunks, and the end of each chunk among them."""
-        chosen = np.asarray(rows, np.int64)
-        starts, stops = self._starts[chosen], self._starts[chosen + 1]
-        stretches = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        ids = [self._ids[start:stop] for start, stop in stretches]
-        codes = [self._codes[start:stop] for start, stop in stretches]
-        ends = np.cumsum(stops - starts)
-        return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
+        numbers = np.searchsorted(self._ends, rows, side="right") - 1
+        stretches: list[Stretch] = []
+        for number, row in zip(numbers.tolist(), rows, strict=True):
+            first = row - int(self._ends[number])
+            stretches.append(self._tables[number].stretch(first, first + 1))
+        ids = np.concatenate([stretch.tokens.ids for stretch in stretches])
+        codes = np.concatenate([stretch.tokens.codes for stretch in stretches])
+        return ids, UnitVectors(codes, self._tables[0].dim), np.cumsum([len(one.tokens.ids) for one in stretches])
 
     def idf(self, ids: Terms) -> Vectors:
-        """Return ln(1 + (n - df + 0.5) / (df + 0.5)) of each id; df is the number of chunks that contain it."""
-        clipped = np.minimum(ids, len(self._frequencies) - 1)
-        df = np.where(ids < len(self._frequencies), self._frequencies[clipped], 0).astype(np.float64)
-        return np.log1p((len(self) - df + 0.5) / (df + 0.5)).astype(np.float32)
+        """Return ln(1 + (n - df + 0.5) / (df + 0.5)) of each id; df is the number of live chunks that contain it."""
+        frequencies = self._frequencies
+        live = int(self._ends[-1]) if self._live is None else int(np.count_nonzero(self._live))
+        clipped = np.minimum(ids, len(frequencies) - 1)
+        df = np.where(ids < len(frequencies), frequencies[clipped], 0).astype(np.float64)
+        return np.log1p((live - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+    @cached_property
+    def _frequencies(self) -> Rows:
+        frequencies = np.zeros(max(len(table.frequencies) for table in self._tables), np.int64)
+        for table, (first, end) in zip(self._tables, pairwise(self._ends), strict=True):
+            frequencies[: len(table.frequencies)] += table.frequencies
+            if self._live is not None:
+                deleted = np.flatnonzero(~self._live[first:end])
+                frequencies[: len(table.frequencies)] -= table.frequencies_in(deleted)
+        return frequencies

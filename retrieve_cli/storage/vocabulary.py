@@ -38,13 +38,16 @@ class Vocabulary:
 
     def __getitem__(self, number: int) -> str:
         try:
-            return self.text[self.ends[number] : self.ends[number + 1]].tobytes().decode()
+            return self.raw(number).decode()
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
     def raw(self, number: int) -> bytes:
-        """Return the bytes of a text."""
-        return self.text[self.ends[number] : self.ends[number + 1]].tobytes()
+        """Return the bytes of a text. Raises: IndexCorrupt: its ends are damaged."""
+        start, end = self.ends[number : number + 2].tolist()
+        if not 0 <= start <= end <= len(self.text):
+            raise _damaged("a text ends before it begins")
+        return self.text[start:end].tobytes()
 
     def folded(self, number: int) -> str:
         """Return a text in its canonical form, for comparison."""
@@ -58,12 +61,33 @@ class Vocabulary:
         """Return the texts of `span`; a range is decoded at once."""
         if not isinstance(span, range):
             return [self[number] for number in span.tolist()]
-        ends = self.ends[span.start : span.stop + 1].tolist()
+        ends = self._checked_ends(span).tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
             return [text[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
+
+    def hashes(self, span: range) -> NDArray[np.uint64]:
+        """Return a hash of each text of `span`, (n,): of equal texts the same one."""
+        hashes = np.zeros(len(span), np.uint64)
+        for first in range(span.start, span.stop, _AT_ONCE):
+            part = range(first, min(first + _AT_ONCE, span.stop))
+            ends = self._checked_ends(part)
+            sizes = np.diff(ends)
+            factors = np.cumprod(np.full(int(sizes.max()) + 1, _FACTOR))
+            places = np.arange(ends[-1] - ends[0]) - np.repeat(ends[:-1] - ends[0], sizes)
+            sums = np.append(np.uint64(0), np.cumsum((self.text[ends[0] : ends[-1]] + _ONE) * factors[places]))
+            own = sums[ends[1:] - ends[0]] - sums[ends[:-1] - ends[0]]
+            hashes[part.start - span.start : part.stop - span.start] = own
+        return hashes
+
+    def _checked_ends(self, span: range) -> Rows:
+        """Return the ends of texts, and the start of the first. Raises: IndexCorrupt: they are damaged."""
+        ends = self.ends[span.start : span.stop + 1]
+        if not (ends[0] >= 0 and ends[-1] <= len(self.text) and (ends[1:] >= ends[:-1]).all()):
+            raise _damaged("a text ends before it begins")
+        return ends
 
     def place(self, span: range, value: str) -> int:
         """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
@@ -112,6 +136,8 @@ class Vocabulary:
 
 _HEAD = 8
 _AT_ONCE = 1 << 17
+_ONE, _FACTOR = np.uint64(1), np.uint64(0x9E3779B97F4A7C15)
+"""An odd factor: the hash of a text is the sum of its bytes, each times a power of it, modulo 2^64."""
 
 
 class TextBuffer(Sequence[bytes]):
@@ -221,7 +247,7 @@ def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np
     return places, present
 
 
-def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:
+def _damaged(error: object) -> IndexCorrupt:
     return IndexCorrupt(f"columns.pkl is damaged ({error})", hint="retrieve inspect verify")
 
 

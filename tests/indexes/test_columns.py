@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from column_samples import Row, columns, record, tables, written
+from column_samples import Row, columns, record, stored, tables, written
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.storage.records.columns import Columns
+from retrieve_cli.storage.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage.records.stored_columns import StoredColumns
+from retrieve_cli.storage.records.suggestions import common_values, offered, record_near, value_near
 
 
 def selected(rows: Sequence[Row], field: str, operator: str, *values: str, globs: Sequence[str] = ()) -> list[str]:
@@ -141,9 +144,6 @@ def test_what_is_no_value_to_filter_by_is_left_out_and_said(
     assert opened.omitted == omitted
 
 
-# ---------------------------------------------------------------------------------------- kept and fresh
-
-
 # ------------------------------------------------------------------------------------------------ damage
 
 
@@ -151,55 +151,144 @@ def test_what_is_no_value_to_filter_by_is_left_out_and_said(
 def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
     whole = written(CATALOG)
     with pytest.raises(IndexCorrupt):
-        Columns({key: value for key, value in whole.items() if key != name})
+        StoredColumns({key: value for key, value in whole.items() if key != name})
     with pytest.raises(IndexCorrupt):
-        Columns({**whole, name: whole[name][:-1]})
+        StoredColumns({**whole, name: whole[name][:-1]})
     with pytest.raises(IndexCorrupt):
-        Columns({**whole, name: whole[name].astype(np.float32)})
+        StoredColumns({**whole, name: whole[name].astype(np.float32)})
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("records", 99),
-        ("records", -1),
-        ("values", 9999),
-        ("values", -1),
+        ("rows", 99),
+        ("rows", -1),
+        ("row_starts", 9999),
+        ("row_starts", -1),
+        ("by_row", 9999),
+        ("by_row", -1),
         ("text", 0xFF),
         ("ends", 2**40),
         ("numbered", -9),
     ],
 )
 def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value: int) -> None:
-    stored = written(CATALOG)
-    stored[name] = stored[name].copy()
-    stored[name][len(stored[name]) // 2] = value
+    content = written(CATALOG)
+    content[name][len(content[name]) // 2] = value
     with pytest.raises(IndexCorrupt):  # noqa: PT012  which field holds the middle is not the point
-        opened = Columns(stored)
+        opened = Columns([StoredColumns(content)])
         for field in opened.fields:
             opened.counts(field)
+            opened.groups(field)
+            opened.select(field, "=", ["1"])
+            _ = opened.find(field).numbers
 
 
-@given(tables, st.data())
-def test_what_only_other_records_have_is_neither_a_field_nor_a_value(rows: list[Row], data: st.DataObject) -> None:
-    seen = np.array([data.draw(st.booleans()) for _ in rows], np.bool_)
-    view, own = columns(rows).within(seen), columns([row for row, yes in zip(rows, seen, strict=True) if yes])
-    assert view.fields == own.fields
-    for field in own.fields:
-        assert view.counts(field) == own.counts(field)
-        for value in own.counts(field):
-            assert view.select(field, "=", [value])[seen].tolist() == own.select(field, "=", [value]).tolist()
-    for field in ("x", "y.z", "Y", "z", "license", "nothing"):
-        for operator in ("=", ">="):
-            assert outcome(view, field, operator, seen) == outcome(own, field, operator)
+# ------------------------------------------------------------------------------------------------- segments
+
+QUESTIONS = [
+    ("=", ["1"], ()),
+    ("=", ["a", "SS"], ()),
+    ("=", ["a*"], ["a*"]),
+    ("=", ["0..2"], ()),
+    ("!=", ["2D"], ()),
+    (">=", ["1"], ()),
+    ("<", ["3"], ()),
+]
 
 
-def outcome(opened: Columns, field: str, operator: str, seen: Any = slice(None)) -> object:
-    """What a condition selects, or the error that it is."""
+def answer(make: Any) -> object:
+    """What a call returns, or the error that it ends with."""
     try:
-        return opened.select(field, operator, ["1"])[seen].tolist()
+        return make()
     except UsageError as error:
         return error.message, error.hint
+
+
+def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
+    """Everything that columns tell about a field, of these rows in this order."""
+
+    def groups() -> list[str | None]:
+        places, names = opened.groups(field)
+        return [names[place] if place >= 0 else None for place in places[rows]]
+
+    def places(*, descending: bool) -> list[int]:
+        order = opened.order(field, descending=descending)[rows]
+        return np.unique(order, return_inverse=True)[1].tolist()
+
+    found: dict[str, object] = {
+        f"{operator}{values}": answer(
+            lambda case=(operator, values, globs): opened.select(field, *case[:2], globs=case[2])[rows].tolist()
+        )
+        for operator, values, globs in QUESTIONS
+    }
+    found |= {
+        "counts": answer(lambda: list(opened.counts(field).items())),
+        "values": answer(lambda: [opened.values(field, row) for row in rows]),
+        "groups": answer(groups),
+        "up": answer(lambda: places(descending=False)),
+        "down": answer(lambda: places(descending=True)),
+    }
+    if (column := opened.column(field)) is not None:
+        found |= {
+            "texts": list(column.texts()),
+            "back": list(column.texts(descending=True)),
+            "from": list(column.texts("b")),
+            "numbers": sorted({*column.numbers.tolist()}),
+            "kind": (column.is_numeric, column.is_ordered, column.name),
+            "common": [common_values(column, most) for most in (1, 3)],
+            "near": [value_near(column, text) for text in ("a", "bA", "xyz")],
+            "spelling": [column.spelling(text) for text in ("A", "SS", "1.0")],
+        }
+    return found
+
+
+@given(st.lists(tables, min_size=1, max_size=4), st.data())
+def test_segments_with_dead_rows_answer_as_one_segment_of_the_live_rows(
+    parts: list[list[Row]], data: st.DataObject
+) -> None:
+    rows = [row for part in parts for row in part]
+    live = np.array([data.draw(st.booleans()) for _ in rows], np.bool_)
+    left = [row for row, is_live in zip(rows, live, strict=True) if is_live]
+    several, single = columns(*parts).within(live), columns(left)
+
+    assert several.fields == single.fields
+    assert several.omitted == single.omitted
+    assert offered(several) == offered(single)
+    for field in [*single.fields, "Y", "z", "nothing", "group", "metadata.license"]:
+        assert answers(several, field, np.flatnonzero(live)) == answers(single, field, np.arange(len(left))), field
+    for text in ("a", "é1", "tools"):
+        near = record_near(several, text), record_near(single, text)
+        ids = [None if row is None else table[row]["id"] for row, table in zip(near, (rows, left), strict=True)]
+        assert ids[0] == ids[1]
+
+
+@given(st.lists(tables, min_size=1, max_size=3), st.randoms())
+def test_rows_taken_from_segments_give_the_file_that_new_rows_give(parts: list[list[Row]], random: Any) -> None:
+    every = [(number, row) for number, part in enumerate(parts) for row in range(len(part))]
+    random.shuffle(every)
+    kept = every[: random.randint(0, len(every))]
+    merged = ColumnsWriter()
+    for number, part in enumerate(parts):
+        rows = np.full(len(part), -1, np.int64)
+        for new, (other, row) in enumerate(kept):
+            if other == number:
+                rows[row] = new
+        merged.take(StoredColumns(written(part)), rows)
+
+    fresh = written([parts[number][row] for number, row in kept])
+    taken = stored(merged)
+    assert taken.keys() == fresh.keys()
+    assert all(np.array_equal(taken[name], fresh[name]) for name in fresh)
+
+
+def test_a_value_in_many_rows_of_several_segments_is_counted_once() -> None:
+    parts = [[record(f"{part}-{row}", metadata={"team": f"t{row % 3}"}) for row in range(40)] for part in range(3)]
+    column = columns(*parts).find("team")
+    assert column is not None
+    assert column.most_frequent(2) == ([("t0", 42), ("t1", 39)], 3)
+    assert not column.has_more_than(3)
+    assert column.rows_of("t2").tolist() == [row for row in range(120) if row % 40 % 3 == 2]
 
 
 def test_a_field_puts_each_record_in_the_group_of_its_first_value() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.token_table import ChunkTokenVectors, PackedTokens, Stretch, TokenTable, write
 
 WORDS = "ct the lung-scan lungScan Lunge liver WHO die AT&T 3D segmentation".split()
 Text = tuple[str, str, float, str]
@@ -30,6 +32,7 @@ texts: st.SearchStrategy[Text] = st.tuples(
     st.sampled_from([ENGLISH, "de"]),
 )
 weights = st.dictionaries(st.integers(0, 9), st.floats(2**-10, 8, width=32), max_size=5)
+tokens = st.lists(st.integers(0, 5), max_size=4)
 vectors = st.lists(st.integers(-4, 4), min_size=3, max_size=3)
 
 
@@ -187,3 +190,27 @@ def test_vectors_are_found_and_scored_as_in_one_segment(history: History, query:
     index, reference = check_answers(DENSE, history, np.array(query, np.float32), depth)
 
     assert index.vectors(np.array(history.fresh())).tolist() == reference.vectors(np.arange(len(reference))).tolist()
+
+
+@shared_folder
+@given(history=histories(tokens))
+def test_tokens_weigh_as_in_one_segment(history: History, tmp_path: Path) -> None:
+    numbers = count()
+
+    def table(rows: Sequence[list[int]]) -> TokenTable:
+        path = tmp_path / f"{next(numbers)}.pkl"
+        path.unlink(missing_ok=True)  # another example may have it mapped
+        ids = np.array([number for row in rows for number in row], np.int32)
+        packed = PackedTokens(ids, ids.astype(np.uint8)[:, None])
+        write([Stretch(packed, np.array([len(row) for row in rows], np.int64))], path, dim=4)
+        return TokenTable(pickles.load(path))
+
+    fresh = history.fresh()
+    spans = zip(history.cuts, history.cuts[1:], strict=False)
+    several = ChunkTokenVectors([table(history.rows[first:end]) for first, end in spans], history.live)
+    single = ChunkTokenVectors([table([history.rows[row] for row in fresh])])
+
+    assert several.idf(np.arange(9)).tolist() == single.idf(np.arange(9)).tolist()
+    (ids, found, ends), (wanted, expected, stops) = several.tokens(fresh), single.tokens(range(len(fresh)))
+    assert (ids.tolist(), ends.tolist()) == (wanted.tolist(), stops.tolist())
+    assert found[:].tolist() == expected[:].tolist()

@@ -13,7 +13,7 @@ from samples import TOOLS, Program, write_catalog
 from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.models.rerankers.late_interaction import WeightedTokens, match_windows, windows
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.token_table import Stretch, TokenTable, pack, unpack, width_of, write
+from retrieve_cli.storage.token_table import ChunkTokenVectors, Stretch, TokenTable, pack, unpack, width_of, write
 
 
 @pytest.fixture
@@ -87,13 +87,14 @@ def test_the_table_gives_back_what_was_written_and_counts_chunks_a_token(tmp_pat
     stretches = [Stretch(one, np.array([len(one.ids)])) for one in tokens]
     assert write(stretches, tmp_path / "t.pkl", dim=12) == 4
     table = TokenTable(pickles.load(tmp_path / "t.pkl"))
-    ids, vectors, ends = table.tokens([3, 1, 0])
+    opened = ChunkTokenVectors([table])
+    ids, vectors, ends = opened.tokens([3, 1, 0])
     assert (ids.tolist(), ends.tolist()) == ([9, 5, 5, 5, 7], [2, 2, 5])
     assert vectors[:2].tolist() == unpack(tokens[3].codes, 12).tolist()
     both = table.stretch(2, 4)
     assert (both.tokens.ids.tolist(), both.sizes.tolist()) == ([7, 9, 5], [1, 2])
     wanted = [np.log1p((4 - df + 0.5) / (df + 0.5)) for df in (2, 2, 1, 0)]
-    assert table.idf(np.array([5, 7, 9, 1000], np.int32)) == pytest.approx(wanted)
+    assert opened.idf(np.array([5, 7, 9, 1000], np.int32)) == pytest.approx(wanted)
 
 
 # -------------------------------------------------------------------------------------------- the program

@@ -13,7 +13,7 @@ from retrieve_cli.api.table import PAGE
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.queries.filters import Condition, parse
-from retrieve_cli.storage.records.column import known_as
+from retrieve_cli.storage.records.record_values import known_as
 
 SIZE = 10
 """Results of a page."""

@@ -22,7 +22,7 @@ from retrieve_cli.search.pictures import drawable
 from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, leaves, link, parts
-from retrieve_cli.storage.records.column import known_as
+from retrieve_cli.storage.records.record_values import known_as
 from retrieve_cli.storage.records.suggestions import offered
 from retrieve_cli.storage.records.view import RecordView
 

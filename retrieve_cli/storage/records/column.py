@@ -1,371 +1,323 @@
-"""One field of the records: its distinct values in order, those that are numbers, and the records that have them.
+"""A field of the rows of an index: its distinct values over all segments, and the rows that have them.
 
-Values by which a row of `records.jsonl` can be filtered: fields with their values as text, some of them numbers.
-
-Limits apply to one record, never to the catalog: the values of a record do not depend on the others, so that a row can
-be taken over from an older generation, and the columns stay a fraction of the records.
+Values are numbered from 0, one segment after the other, in each in order of canonical form and text: a value that
+several segments have has several numbers. Only a list of all values decodes all of them.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.canonical import (
-    canonical,
-    dates_from,
-    displayed,
-    folded,
-    is_date,
-    meanings,
-    number_of as canonical_number,
-    period_of,
-    range_of,
-)
-from retrieve_cli.contracts.terms.tenants import KEYS, TENANT
-from retrieve_cli.contracts.tools import columns_in
-from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.contracts.canonical import canonical, displayed, period_of
+from retrieve_cli.storage.records.stored_columns import StoredField
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Terms
+    from retrieve_cli.contracts import Mask, Rows, Terms
 
-    Flags = NDArray[np.bool_]
-    Places = range | NDArray[np.int64]
-
-COMPARISONS: Mapping[str, Callable[..., Any]] = {
-    ">=": np.greater_equal,
-    "<=": np.less_equal,
-    ">": np.greater,
-    "<": np.less,
-}
+_BLOCK = 1024
+"""Values that are read together where few of them may be needed."""
+_ROWS = 1 << 16
+"""Rows that are looked at together for one that is visible."""
 
 
-class Column(Frozen, eq=False):
-    """A field: its values are numbered from 0, in order of their canonical form."""
+class ColumnPart(NamedTuple):
+    """A field of one segment."""
 
-    name: str
-    vocabulary: Vocabulary
-    span: Places
-    """Its values in the vocabulary, ascending."""
-    numbered: Terms
-    """(m,) values that are numbers, ascending."""
-    numbers: NDArray[np.float64]
-    """(m,) the numbers."""
-    records: Terms
-    """(p,) records, ascending, each once for every value it has."""
-    stored: Terms
-    """(p,) the value of each of these, counted from `first`, in the order of the record."""
+    field: StoredField
     first: int
-    """Number of the value 0 in `stored`."""
+    """Row of the segment's first row in the index."""
 
-    def __len__(self) -> int:
-        """Number of distinct values."""
-        return len(self.span)
+
+class Column:
+    """A field as the visible rows have it: values of other rows alone do not exist."""
+
+    def __init__(self, name: str, parts: Sequence[ColumnPart], *, length: int, visible: Mask | None = None) -> None:
+        """`visible` is (length,) bool; None: all rows are."""
+        self.name = name
+        self.parts = parts
+        self._length = length
+        self._visible = visible
+        sizes = [len(part.field) for part in parts]
+        self._starts = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+        """Number of the first value of each part, then the number of all."""
+
+    def within(self, visible: Mask) -> Column:
+        """Return the field of some of its visible rows, (n,) bool."""
+        both = visible if self._visible is None else self._visible & visible
+        return Column(self.name, self.parts, length=self._length, visible=both)
 
     @property
-    def values(self) -> Terms:
-        """(p,) the value of each of `records`."""
-        return self.values_in(slice(None))
+    def is_there(self) -> bool:
+        """True if a visible row has a value."""
+        if self._visible is None:
+            return self._starts[-1] > 0
+        for field, first in self.parts:
+            rows = field.rows(0, len(field))
+            for start in range(0, len(rows), _ROWS):
+                if self._visible[first + rows[start : start + _ROWS]].any():
+                    return True
+        return False
 
-    def values_in(self, part: slice) -> Terms:
-        """Return the values of some of `records`."""
-        return self.stored[part] - np.int32(self.first)
-
-    def part(self, first: int, end: int) -> slice:
-        """Return the place of the records from `first` up to but not `end` in `records`."""
-        places = np.array([first, end], self.records.dtype)  # of another type, all records would be copied
-        return slice(*np.searchsorted(self.records, places).tolist())
+    # ---------------------------------------------------------------------------------- values by their numbers
 
     def text(self, value: int) -> str:
         """Return a value as written."""
-        return self.vocabulary[self.span[value]]
+        number = int(np.searchsorted(self._starts, value, side="right")) - 1
+        return self.parts[number].field.text(value - self._starts[number])
 
-    def sound(self, length: int) -> bool:
-        """Return True if its arrays fit each other and a table of `length` records."""
-        ends = self.vocabulary.ends[self.first : self.first + len(self) + 1]
-        return bool(
-            (ends[1:] >= ends[:-1]).all()
-            and _within(self.records, length)
-            and _within(self.values, len(self))
-            and (self.records[1:] >= self.records[:-1]).all()
-            and _within(self.numbered, len(self))
-            and (self.numbered[1:] > self.numbered[:-1]).all()
-        )
-
-    def within(self, visible: Flags) -> Column:
-        """Return the field as the `visible` records have it, (n,) bool: without the values of others alone."""
-        kept = visible[self.records]
-        values = self.values[kept]
-        seen = np.zeros(len(self), np.bool_)
-        seen[values] = True
-        numbers = np.cumsum(seen, dtype=np.int32) - 1
-        numbered = seen[self.numbered]
-        return replace(
-            self,
-            span=np.flatnonzero(seen) + self.first if isinstance(self.span, range) else self.span[seen],
-            records=self.records[kept],
-            stored=numbers[values],
-            first=0,
-            numbered=numbers[self.numbered[numbered]],
-            numbers=self.numbers[numbered],
-        )
-
-    def number(self, value: str) -> int | None:
-        """Return the number of a value, compared to the letter; None if no record has it."""
-
-        def key(place: int) -> tuple[str, str]:
-            return self.vocabulary.folded(place), self.vocabulary[place]
-
-        number = bisect_left(self.span, (canonical(value), value), key=key)
-        return number if number < len(self) and self.text(number) == value else None
-
-    def spelling(self, value: str) -> str:
-        """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
-        form = canonical(value)
-        first = bisect_left(self.span, form, key=self.vocabulary.folded)
-        is_there = first < len(self) and self.vocabulary.folded(self.span[first]) == form
-        return self.text(first) if is_there else value
-
-    def records_with(self, value: str) -> list[int]:
-        """Return the records with a value in any spelling."""
-        form, folded_at = canonical(value), self.vocabulary.folded
-        first = bisect_left(self.span, form, key=folded_at)
-        end = bisect_right(self.span, form, first, key=folded_at)
-        if first == end:
-            return []
-        values = self.values
-        records: list[int] = self.records[(values >= first) & (values < end)].tolist()
-        return records
-
-    def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
+    def equal(self, values: Sequence[str], globs: Collection[str]) -> Mask:
         """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
-        wanted = np.zeros(len(self), np.bool_)
-        for value in values:
-            if value in globs:
-                self._match(folded(value), wanted)
-                continue
-            for form in meanings(value):
-                first = bisect_left(self.span, form, key=self.vocabulary.folded)
-                wanted[first : bisect_right(self.span, form, first, key=self.vocabulary.folded)] = True
-            self._mark_dates("=", value, wanted)
-            if (ends := range_of(value)) is not None:
-                low, high = ends
-                wanted |= self.compared(">=", [low]) & self.compared("<=", [high])
-            if self.name == "dimension" and (number := number_of(self.name, value)) is not None:
-                wanted[self.numbered[self.numbers == number]] = True
-        return wanted
+        return self._flags(lambda field: field.equal(values, globs))
 
-    def _mark_dates(self, operator: str, value: str, wanted: Flags) -> None:
-        """Mark the dates that have a relation to a date or a part of one."""
-        bounds = dates_from(value, operator)
-        if bounds is None:
-            return
-        first, end = (bisect_left(self.span, form, key=self.vocabulary.folded) for form in bounds)
-        texts = self.vocabulary.texts(self.span[first:end])
-        wanted[first:end] |= np.fromiter(map(is_date, texts), np.bool_, end - first)
-
-    @property
-    def is_ordered(self) -> bool:
-        """True if a value of it is a number or a date."""
-        dates = np.zeros(len(self), np.bool_)
-        if not len(self.numbered):
-            self._mark_dates(">=", "0000", dates)
-        return bool(len(self.numbered) or dates.any())
-
-    def _match(self, glob: str, wanted: Flags) -> None:
-        """Mark the values that match a glob; only those with its literal prefix are compared."""
-        if self.name in PATHS:
-            glob = glob.removeprefix("./")
-        from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
-
-        pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
-        prefix, folded = literal_prefix(glob), self.vocabulary.folded
-        first = bisect_left(self.span, prefix, key=folded)
-        end = bisect_right(self.span, prefix, first, key=lambda number: folded(number)[: len(prefix)])
-        texts = self.vocabulary.all_folded(self.span[first:end])
-        wanted[first:end] |= np.fromiter((pattern.fullmatch(text) is not None for text in texts), np.bool_, end - first)
-
-    def compared(self, operator: str, values: Sequence[str]) -> Flags:
+    def compared(self, operator: str, values: Sequence[str]) -> Mask:
         """Return the values that are numbers or dates in the relation to any of `values`; (v,) bool.
 
         Raises:
             UsageError: one of these is neither.
         """
-        wanted = np.zeros(len(self), np.bool_)
-        for value in values:
-            number = number_of(self.name, value)
-            if number is None and period_of(value) is None:
-                message = f"{quoted(value)} is not a number or a date to compare {quoted(self.name)} with"
-                raise UsageError(message, hint=f"{self.name}{operator}3 or {self.name}{operator}2024-01-31")
-            if number is not None:
-                wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
-            self._mark_dates(operator, value, wanted)
-        return wanted
+        return self._flags(lambda field: field.compared(operator, values))
 
-    def places(self, *, descending: bool) -> NDArray[np.float64]:
-        """Return the place of each value in an order, (v,) float64: numbers first, equal values at one place. Of years,
-        months and days together, the forms are in the order of time."""
-        forms = self.vocabulary.all_folded(self.span)
-        first_of = np.ones(len(self), np.bool_)
-        first_of[1:] = [after != before for before, after in pairwise(forms)]
-        places = (np.cumsum(first_of) + len(self.numbers)).astype(np.float64)
-        if any(period_of(form) is None for form in forms):
-            places[self.numbered] = np.unique(self.numbers, return_inverse=True)[1]
-        return -places if descending else places
+    def _flags(self, mark: Callable[[StoredField], Mask]) -> Mask:
+        return np.concatenate([self._shown(part, mark(part.field)) for part in self.parts])
 
-    def values_of(self, record: int) -> list[str]:
-        """Return the values of a record, in its order."""
-        return [self.text(value) for value in self.values_in(self.part(record, record + 1)).tolist()]
+    def _shown(self, part: ColumnPart, flags: Mask) -> Mask:
+        """Return marked values without those that no visible row has."""
+        marked = np.flatnonzero(flags)
+        if self._visible is None or not len(marked):
+            return flags
+        low, high = int(marked[0]), int(marked[-1]) + 1
+        flags[low:high] &= self._counts(part, low, high) > 0
+        return flags
+
+    def _counts(self, part: ColumnPart, low: int, high: int) -> Rows:
+        """Return the number of visible rows of some values of a part."""
+        starts = part.field.starts(low, high)
+        if self._visible is None or low == high:
+            return np.diff(starts)
+        shown = self._visible[part.first + part.field.rows(low, high)]
+        return np.add.reduceat(shown, starts[:-1], dtype=np.int64)
+
+    def mask(self, flags: Mask) -> Mask:
+        """Return the visible rows that have one of the marked values, (n,) bool."""
+        mask = np.zeros(self._length, np.bool_)
+        for number, part in enumerate(self.parts):
+            marked = flags[self._starts[number] : self._starts[number + 1]]
+            values = np.flatnonzero(marked)
+            if len(values):
+                low, high = int(values[0]), int(values[-1]) + 1
+                kept = np.repeat(marked[low:high], np.diff(part.field.starts(low, high)))
+                mask[part.first + part.field.rows(low, high)[kept]] = True
+        return mask if self._visible is None else mask & self._visible
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if a value of it is a number or a date."""
+        if len(self.numbers):
+            return True
+        dates = np.zeros(self._starts[-1], np.bool_)
+        for number, part in enumerate(self.parts):
+            part.field.mark_dates(">=", "0000", dates[self._starts[number] : self._starts[number + 1]])
+        return bool(self.mask(dates).any())
+
+    @cached_property
+    def counts_by_value(self) -> Rows:
+        """(v,) the number of visible rows of each value."""
+        return np.concatenate([self._counts(part, 0, len(part.field)) for part in self.parts])
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """The values that are numbers."""
+        found = []
+        for part in self.parts:
+            shown = np.zeros(len(part.field), np.bool_)
+            shown[part.field.numbered] = True
+            found.append(part.field.numbers[self._shown(part, shown)[part.field.numbered]])
+        return np.concatenate(found)
+
+    @property
+    def is_numeric(self) -> bool:
+        """True if all values are numbers."""
+        return len(self.numbers) == np.count_nonzero(self.counts_by_value)
+
+    # -------------------------------------------------------------------------------------------- rows of a value
+
+    def rows_of(self, form: str) -> Rows:
+        """Return the rows with a value of a canonical form, ascending."""
+        return self._rows(lambda field: field.find(form))
+
+    def rows_spelled(self, text: str) -> Rows:
+        """Return the rows with a value that is written exactly like this, ascending."""
+        return self._rows(lambda field: field.spelled(text))
+
+    def records_with(self, value: str) -> list[int]:
+        """Return the rows with a value in any spelling, ascending."""
+        rows: list[int] = self.rows_of(canonical(value)).tolist()
+        return rows
+
+    def _rows(self, find: Callable[[StoredField], range]) -> Rows:
+        found = []
+        for field, first in self.parts:
+            values = find(field)
+            if values:
+                rows = field.rows(values.start, values.stop)
+                found.append(first + (rows if len(values) == 1 else np.unique(rows)).astype(np.int64))
+        rows = np.concatenate(found) if found else np.empty(0, np.int64)
+        return rows if self._visible is None else rows[self._visible[rows]]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The visible rows that have a value, ascending."""
+        mask = self.mask(np.ones(self._starts[-1], np.bool_))
+        return np.flatnonzero(mask)
+
+    # ------------------------------------------------------------------------------------------- values of a row
+
+    def values_of(self, row: int) -> list[str]:
+        """Return the values of a row, in its order."""
+        return [text for _, text in self.pairs(range(row, row + 1))]
+
+    def pairs(self, rows: range) -> Iterator[tuple[int, str]]:
+        """Yield each value of some adjacent rows with its row, in order of rows."""
+        for field, first in self.parts:
+            own = range(max(rows.start - first, 0), min(rows.stop - first, field.length))
+            if own.start < own.stop:
+                for row, value in zip(*(array.tolist() for array in field.values_in(own)), strict=True):
+                    if self._visible is None or self._visible[first + row]:
+                        yield first + row, field.text(value)
+
+    # ------------------------------------------------------------------------------------------------- all values
+
+    def texts(self, start: str | None = None, *, descending: bool = False) -> Iterator[str]:
+        """Yield the distinct values in order of canonical form and text, read as far as needed: from the
+        canonical form `start` on, or backwards from it if `descending`."""
+        streams = [self._texts(part, start, descending=descending) for part in self.parts]
+        merged = streams[0] if len(streams) == 1 else heapq.merge(*streams, reverse=descending)
+        for (_, text), _ in groupby(merged):
+            yield text
+
+    def _texts(self, part: ColumnPart, start: str | None, *, descending: bool) -> Iterator[tuple[str, str]]:
+        size = len(part.field)
+        if descending:
+            end = size if start is None else part.field.place(start)
+            spans = ((max(stop - _BLOCK, 0), stop) for stop in range(end, 0, -_BLOCK))
+        else:
+            first = 0 if start is None else part.field.place(start)
+            spans = ((low, min(low + _BLOCK, size)) for low in range(first, size, _BLOCK))
+        step = -1 if descending else 1
+        for low, high in spans:
+            shown = (self._counts(part, low, high) > 0).tolist()
+            texts = part.field.texts(low, high)
+            yield from (
+                (canonical(text), text) for text, is_shown in zip(texts[::step], shown[::step], strict=True) if is_shown
+            )
+
+    def has_more_than(self, count: int) -> bool:
+        """Return True if there are more distinct values than so many."""
+        return next(islice(self.texts(), count, None), None) is not None
+
+    def spelling(self, value: str) -> str:
+        """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
+        return min(self.spellings(canonical(value)), default=value)
+
+    def spellings(self, form: str) -> dict[str, int]:
+        """Return the values of a canonical form as written, each with the number of its rows."""
+        counts: Counter[str] = Counter()
+        for part in self.parts:
+            values = part.field.find(form)
+            if values:
+                rows = self._counts(part, values.start, values.stop).tolist()
+                counts.update(dict(zip(map(part.field.text, values), rows, strict=True)))
+        return {text: count for text, count in counts.items() if count}
 
     def counts(self) -> dict[str, int]:
-        """Return the number of records with each value, most frequent first.
+        """Return the number of rows with each value, most frequent first.
 
         Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
         """
+        by_text: Counter[str] = Counter()
+        for value in np.flatnonzero(self.counts_by_value).tolist():
+            by_text[self.text(value)] += int(self.counts_by_value[value])
         spellings: dict[str, list[tuple[int, str]]] = {}
-        for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):
-            if count:
-                text = self.text(value)
-                spellings.setdefault(canonical(text), []).append((-count, text))
+        for text, count in by_text.items():
+            spellings.setdefault(canonical(text), []).append((-count, text))
         merged = [(sum(count for count, _ in same), form, displayed(min(same)[1])) for form, same in spellings.items()]
         return {text: -count for count, _, text in sorted(merged)}
 
+    def most_frequent(self, most: int) -> tuple[list[tuple[str, int]], int]:
+        """Return the `most` frequent values as written, with the number of their rows, and the number of all values; of
+        equally frequent ones the first in order."""
+        firsts, totals = self._distinct()
+        there = totals > 0
+        firsts, totals = firsts[there], totals[there]
+        top: list[tuple[int, str, str]] = []
+        for number in range(len(self.parts)):
+            inside = slice(*np.searchsorted(firsts, self._starts[number : number + 2]).tolist())
+            for place in _largest(totals[inside], most):
+                text = self.text(int(firsts[inside][place]))
+                top.append((-int(totals[inside][place]), canonical(text), text))
+        return [(text, -count) for count, _, text in sorted(top)[:most]], len(firsts)
 
-def _within(numbers: Terms, limit: int) -> bool:
-    return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < limit)
+    def _distinct(self) -> tuple[Rows, Rows]:
+        """Return the first number of each distinct value, ascending, and the number of its rows."""
+        if len(self.parts) == 1:
+            return np.arange(self._starts[-1]), self.counts_by_value
+        hashes = np.concatenate([part.field.hashes() for part in self.parts])
+        _, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        totals = np.bincount(inverse, self.counts_by_value, len(firsts)).astype(np.int64)
+        order = np.argsort(firsts)
+        return firsts[order], totals[order]
 
+    def places(self, *, descending: bool) -> NDArray[np.float64]:
+        """Return the place of each row in the order of its least value, or if `descending` of its greatest, (n,)
+        float64: numbers first, equal values at one place, infinite without a value. Of years, months and days together,
+        the forms are in the order of time."""
+        values = np.flatnonzero(self.counts_by_value)
+        forms = [canonical(self.text(value)) for value in values.tolist()]
+        ranks = {form: rank for rank, form in enumerate(sorted(set(forms)))}
+        order = np.zeros(self._starts[-1])
+        order[values] = [ranks[form] + len(self.numbers) for form in forms]
+        if any(period_of(form) is None for form in forms):
+            for number, part in enumerate(self.parts):
+                ordered = np.searchsorted(np.unique(self.numbers), part.field.numbers)
+                order[self._starts[number] + part.field.numbered] = ordered
+        order = -order if descending else order
+        places = np.full(self._length, np.inf)
+        for number, part in enumerate(self.parts):
+            own = order[self._starts[number] : self._starts[number + 1]]
+            counts = np.diff(part.field.starts(0, len(own)))
+            np.minimum.at(places, part.first + part.field.rows(0, len(own)), np.repeat(own, counts))
+        if self._visible is not None:
+            places[~self._visible] = np.inf
+        return places
 
-LONGEST_VALUE = 200
-"""Characters of a value; longer texts are prose. Ids, names and paths have no limit."""
-MOST_VALUES = 100
-"""Values of one field of a record; a field with more is data (a vector, a table) and is skipped."""
-MOST_FIELDS = 200
-"""Fields that a record's metadata may have."""
-LONGEST_NAME = 100
-DEEPEST = 8
-"""Levels of objects in metadata."""
-
-OMITTED = ""
-"""The field whose values are the names of fields with skipped values."""
-PATHS = frozenset({"path", "source"})
-"""Fields in which a glob's `*` stays within a folder."""
-FIELDS = frozenset("id name license group keyword kind source path modality dimension format".split())
-"""Fields that any record may have, in addition to the fields of its metadata."""
-_SPELLINGS = {
-    **{name: name for name in FIELDS},
-    "keywords": "keyword",
-    "modalities": "modality",
-    "dimensions": "dimension",
-    "dims": "dimension",
-    "dim": "dimension",
-    "formats": "format",
-}
-_METADATA = "metadata."
-"""In front of the name of a field in metadata that is called like one of `FIELDS`."""
-_SUPPORTING = {"modality": "modalities", "dimension": "dimensions", "format": "formats"}
-_DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
-
-
-def known_as(name: str) -> str:
-    """Return the field that an alias names, if any record may have it; else the name itself."""
-    return TENANT if name.casefold() in KEYS else _SPELLINGS.get(name.casefold(), name)
-
-
-def number_of(field: str, value: str) -> float | None:
-    """Return the number that a value is, if it is one; a dimension may be written 3D."""
-    if field == "dimension" and (match := _DIMENSION.fullmatch(value)):
-        value = match[1]
-    return canonical_number(value)
-
-
-def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
-    """Return the distinct values of each field of a record, by canonical form; under `OMITTED` the skipped fields.
-
-    A field that the record itself does not have is taken from its metadata, if there is one of that name.
-    """
-    fields: dict[str, list[str]] = {name: [row[name]] for name in ("id", "name", "kind", "source")}
-    fields["path"] = fields["id"] if row["kind"] == "catalog" else fields["source"]
-    omitted: dict[str, None] = {}
-    supporting = row["supporting_data"]
-    limited = [("license", row["metadata"].get("licenses") or row["license"]), ("group", row["group"])]
-    limited += [("keyword", row["keywords"])]
-    limited += [(name, supporting.get(key)) for name, key in _SUPPORTING.items()]
-    metadata = list(_leaves(columns_in(row["metadata"]), "", DEEPEST))
-    omitted |= dict.fromkeys(name[:LONGEST_NAME] for name, _ in metadata[MOST_FIELDS : 2 * MOST_FIELDS])
-    for name, value in (*limited, *metadata[:MOST_FIELDS]):
-        texts, complete = _texts(value)
-        if not complete or len(name) > LONGEST_NAME:
-            omitted[name[:LONGEST_NAME]] = None
-        if texts and len(name) <= LONGEST_NAME:
-            fields[name] = fields[name] + texts if name in fields else texts
-    for name in [name for name in fields if name.startswith(_METADATA)]:
-        if (shadowing := known_as(name.removeprefix(_METADATA))) in FIELDS:
-            fields.setdefault(shadowing, fields[name])
-    # A record has the tenants that every key names: with keys that disagree, none.
-    named = [fields[key] for key in KEYS if key in fields]
-    fields.pop(TENANT, None)
-    shared = [text for text in named[0] if all(text in others for others in named)] if named else []
-    fields |= {TENANT: shared} if shared else {}
-    values = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
-    return {**values, OMITTED: list(omitted)} if omitted else values
+    def groups(self) -> tuple[Terms, list[str]]:
+        """Return (n,) int32 the place of each row's first value among the distinct values, -1 if it has none, and the
+        distinct values in order."""
+        names = list(self.texts())
+        numbers = {text: number for number, text in enumerate(names)}
+        groups = np.full(self._length, -1, np.int32)
+        for field, first in self.parts:
+            own = np.array([numbers.get(text, -1) for text in field.texts(0, len(field))], np.int32)
+            rows, values = field.values_in(range(field.length))
+            groups[first + rows[::-1]] = own[values[::-1]]  # of several values, the first is written last
+        if self._visible is not None:
+            groups[~self._visible] = -1
+        return groups, names
 
 
-def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tuple[str, Json]]:
-    """Yield name and value of everything in metadata that is not an object, names joined by dots; an object in a list
-    is read like an object alone."""
-    for key, part in value.items():
-        name = prefix + key.strip()
-        objects, others = _apart(part)
-        for inner in objects if levels > 1 else ():
-            yield from _leaves(inner, name + ".", levels - 1)
-        left = part if levels == 1 else others
-        if left is not None:
-            yield (name if name and name.casefold() not in _SPELLINGS else _METADATA + name), left
-
-
-def _apart(value: Json) -> tuple[Sequence[Mapping[str, Json]], Json]:
-    """Return the objects of a value, which may be a list, and what else is in it; None without anything else."""
-    if isinstance(value, Mapping):
-        return [value], None
-    if not isinstance(value, list | tuple) or not any(isinstance(part, Mapping) for part in value):
-        return [], value
-    objects = [part for part in value if isinstance(part, Mapping)]
-    return objects, [part for part in value if not isinstance(part, Mapping)] or None
-
-
-def _texts(value: Json) -> tuple[list[str], bool]:
-    """Return the values as text, and whether these are all."""
-    parts = value if isinstance(value, list | tuple) else [value]
-    if len(parts) > MOST_VALUES:
-        return [], False
-    texts = [_text(part) for part in parts if part is not None]
-    return [text for text in texts if text], None not in texts
-
-
-def _text(value: Json) -> str | None:
-    """Return one value as text; empty if it is blank, None if it does not belong in a column."""
-    if isinstance(value, str):
-        text = value.strip()
-        return text if len(text) <= LONGEST_VALUE else None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else None
-
-
-def _distinct(texts: list[str]) -> list[str]:
-    if len(texts) == 1:
-        return texts
-    first: dict[str, str] = {}
-    for text in texts:
-        first.setdefault(canonical(text), text)
-    return list(first.values())
+def _largest(totals: Rows, most: int) -> list[int]:
+    """Return the places of the largest numbers; of equal ones the first."""
+    if len(totals) <= most:
+        return list(range(len(totals)))
+    least = -int(np.partition(-totals, most - 1)[most - 1])
+    above = np.flatnonzero(totals > least)
+    return [*above.tolist(), *np.flatnonzero(totals == least)[: most - len(above)].tolist()]

@@ -1,224 +1,127 @@
-"""Writer of `columns.pkl`: the columns of new records, and of records of one older generation."""
+"""Writer of `columns.pkl`: the values of rows by field, of new rows or of rows of older segments."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group, kept_values
-from retrieve_cli.storage.records.column import number_of, values_of
-from retrieve_cli.storage.records.columns import DTYPES, Columns
-from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer
+from retrieve_cli.storage.records.record_values import number_of
+from retrieve_cli.storage.records.stored_columns import DTYPES, StoredColumns, ordered_texts
+from retrieve_cli.storage.vocabulary import TextBuffer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows
-    from retrieve_cli.storage.records.column import Flags
 
-_NONE: Mapping[str, Json] = {
-    "length": 0,
-    **{name: np.zeros(int(name.endswith(("ends", "starts"))), dtype) for name, dtype in DTYPES.items()},
-}
-"""The columns of no records."""
+    Arrays = dict[str, NDArray[Any]]
+
+_MOST = 1 << 14
+"""Values of a field whose code is remembered; beyond it they are forgotten, and a repeated value gets another code."""
 
 
 class ColumnsWriter:
-    """Gathers the columns of records in their order: new records (`append`) and records of one older generation
-    (`keep`)."""
+    """Gathers the values of rows: of new ones in order (`add`), or of segments (`take`)."""
 
     def __init__(self) -> None:
-        self._old: Columns | None = None
-        self._fresh = FreshValues()
-        self._postings = PostingsWriter()
-
-    def append(self, row: Mapping[str, Json]) -> None:
-        """Add a record, given as its row of `records.jsonl`."""
-        self.add(values_of(row))
+        self._fields: dict[str, _Field] = defaultdict(_Field)
+        self._length = 0
 
     def add(self, fields: Mapping[str, Sequence[str]]) -> None:
         """Add a row, given as the distinct values of each of its fields."""
-        code = self._fresh.code
-        self._postings.add(code(field, value) for field, values in fields.items() for value in values)
+        for name, values in fields.items():
+            self._fields[name].add(self._length, values)
+        self._length += 1
 
-    def keep(self, old: Columns, record: int) -> None:
-        """Add a record of older columns, each at most once, without reading it."""
-        self.keep_all(old, range(record, record + 1))
-
-    def keep_all(self, old: Columns, records: range) -> None:
-        """Add consecutive records of older columns."""
-        if self._old is None:
-            self._old = old
-        elif self._old is not old:
-            raise ValueError("records are kept from one older generation")
-        self._postings.keep_all(records)
-
-    def finish(self) -> dict[str, Json]:
-        """Return the content of the file; the same records give the same arrays, no matter which of them were kept. The
-        gathered values are consumed."""
-        return pickles.fill(*self._merged())
+    def take(self, columns: StoredColumns, rows: Rows) -> None:
+        """Add rows of a segment: `rows` has the new row of each of its rows, -1 for one that is dropped."""
+        for name, field in columns.fields:
+            old, values = field.values_in(range(len(columns)))
+            kept = rows[old] >= 0
+            used, codes = np.unique(values[kept], return_inverse=True)
+            if len(used):
+                texts = map(field.raw, used.tolist())
+                self._fields[name].take(texts, codes, rows[old][kept])
+        self._length += int(np.count_nonzero(rows >= 0))
 
     def write(self, path: Path) -> None:
-        """Write the file, with little of it in memory at a time. The gathered values are used up."""
-        stored, blocks = self._merged()
-        pickles.dump(stored, path, blocks)
-
-    def _merged(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
-        old = Columns(_NONE) if self._old is None else self._old
-        stored = old.arrays
-        table = PostingTable(stored["posting_starts"], stored["records"], stored["values"], len(old))
-        origins = self._postings.origins(len(old))
-        names = MergedVocabulary(old, kept_values(table, origins, len(old.vocabulary)), self._fresh)
-        codes, self._fresh = len(self._fresh), FreshValues()
-        groups = names.fields[names.of_fresh]
-        counts = np.zeros(len(names.names), np.int64)
-        left = names.of_field >= 0
-        counts[names.of_field[left]] += kept_by_group(table, origins)[left]
-        np.add.at(counts, groups, self._postings.added_by_term(codes))
-        starts = np.append(0, np.cumsum(counts))
-        records, values = Later("<i4", (int(starts[-1]),)), Later("<i4", (int(starts[-1]),))
-        merged = self._postings.merged(
-            table, origins, counts, old_groups=names.of_field, groups=groups, values=(names.of_old, names.of_fresh)
-        )
-        content = {
-            "length": len(self._postings),
-            **names.arrays,
-            "posting_starts": starts,
-            "records": records,
-            "values": values,
+        """Write the file; the same rows give the same bytes, no matter where they came from. The rows are used up."""
+        names = sorted(self._fields)
+        fields = [self._fields.pop(name).finish(name) for name in names]
+        words = [name.encode() for name in names]
+        content: dict[str, Any] = {
+            "length": self._length,
+            "names": np.frombuffer(b"".join(words), np.uint8),
+            "name_ends": _starts(words),
+            "value_starts": _starts(field["ends"] for field in fields),
+            "number_starts": _starts(field["numbered"] for field in fields),
         }
-        return content, (part for block in merged for part in ((records, block.rows), (values, block.values)))
+        shifts = {
+            name: _starts(field[of] for field in fields) for name, of in (("ends", "text"), ("row_starts", "rows"))
+        }
+        blocks: list[tuple[Later, NDArray[Any]]] = []
+        for name in ("text", "ends", "numbered", "numbers", "row_starts", "rows", "by_row"):
+            parts = [field[name] for field in fields]
+            if name in shifts:  # counted over all fields, with 0 before the first
+                shifted = (part + first for part, first in zip(parts, shifts[name][:-1], strict=True))
+                parts = [np.zeros(1, np.int64), *shifted]
+            later = content[name] = Later(DTYPES[name], (sum(map(len, parts)),))
+            blocks += [(later, part) for part in parts]
+        pickles.dump(content, path, blocks)
 
 
-class FreshValues:
-    """Values of new records under codes, in order of arrival; a value may have several."""
+def _starts(parts: Iterable[Sequence[Any] | NDArray[Any]]) -> Rows:
+    """Return where each part begins if one follows the other, and the end of the last."""
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
 
-    _MOST = 1 << 17
-    """Values whose code is remembered; beyond it they are forgotten, and a repeated value gets another code."""
+
+class _Field:
+    """The values of one field: texts under codes, of which a text may have several, and the codes of each row."""
 
     def __init__(self) -> None:
-        self._words = TextBuffer()
-        self._fields = array("i")
-        self._names: dict[str, int] = {}
-        self._known: dict[tuple[str, str], int] = {}
+        self._texts = TextBuffer()
+        self._known: dict[str, int] = {}
+        self._rows, self._codes = array("i"), array("i")
 
-    def __len__(self) -> int:
-        """Number of codes."""
-        return len(self._fields)
+    def add(self, row: int, values: Sequence[str]) -> None:
+        for value in values:
+            code = self._known.get(value)
+            if code is None:
+                if len(self._known) >= _MOST:
+                    self._known = {}
+                code = self._known[value] = len(self._texts)
+                self._texts.append(value.encode())
+            self._rows.append(row)
+            self._codes.append(code)
 
-    def code(self, field: str, value: str) -> int:
-        """Return the code of a value of a field."""
-        code = self._known.get((field, value))
-        if code is None:
-            if len(self._known) >= self._MOST:
-                self._known = {}
-            code = self._known[field, value] = len(self._fields)
-            self._fields.append(self._names.setdefault(field, len(self._names)))
-            self._words.append(value.encode())
-        return code
+    def take(self, texts: Iterable[bytes], codes: Rows, rows: Rows) -> None:
+        self._codes.frombytes((codes + len(self._texts)).astype(np.intc).tobytes())
+        self._rows.frombytes(rows.astype(np.intc).tobytes())
+        for text in texts:
+            self._texts.append(text)
 
-    @property
-    def fields(self) -> list[str]:
-        """The fields that have values, in order."""
-        return sorted(self._names)
-
-    def codes(self, field: str) -> Rows:
-        """Return the codes of a field's values."""
-        return np.flatnonzero(np.frombuffer(self._fields, np.intc) == self._names[field])
-
-    def values(self, field: str) -> tuple[list[str], Rows]:
-        """Return the distinct values of a field in canonical order, and the place of each of its codes."""
-        words = [self._words[code].decode() for code in self.codes(field).tolist()]
-        folded = list(map(canonical, words))
-        order = sorted(range(len(words)), key=words.__getitem__)
-        order.sort(key=folded.__getitem__)  # stable: equal folded texts stay in order of the text
-        del folded
-        ordered = [words[number] for number in order]
-        first = np.array([True, *(word != last for last, word in pairwise(ordered))], np.bool_)[: len(words)]
-        places = np.empty(len(words), np.int64)
-        places[np.array(order, np.int64)] = np.cumsum(first) - 1
-        return [word for word, new in zip(ordered, first.tolist(), strict=True) if new], places
-
-
-class MergedVocabulary:
-    """The vocabulary of older columns without unused values, with new values in their places."""
-
-    def __init__(self, old: Columns, used: Flags, fresh: FreshValues) -> None:
-        """`used` marks the old values that are still there."""
-        self._old = old
-        self._new_numbers: tuple[array[int], array[float]] = array("q"), array("d")
-        """The new values that are numbers, and these numbers."""
-        words, where = TextBuffer(), array("q")
-        at, news, own = np.zeros(len(fresh), np.int64), np.full(len(fresh), -1, np.int64), array("i")
-        for number, field in enumerate(fresh.fields):
-            values, of_code = fresh.values(field)
-            places = [old.place(field, value) for value in values] if len(old) else [(0, False)] * len(values)
-            first = len(words)
-            for value, (place, known) in zip(values, places, strict=True):
-                if known:
-                    used[place] = True
-                else:
-                    if (amount := number_of(field, value)) is not None:
-                        self._new_numbers[0].append(len(words))
-                        self._new_numbers[1].append(amount)
-                    words.append(value.encode())
-                    where.append(place)
-                    own.append(number)
-            new = np.array([not known for _, known in places])
-            codes = fresh.codes(field)
-            at[codes] = np.array([place for place, _ in places], np.int64)[of_code]
-            news[codes] = np.where(new, first + np.cumsum(new) - 1, -1)[of_code]
-        self._texts = MergedTexts(old.vocabulary, used, words, np.array(where, np.int64))
-        self.of_old = self._texts.of_old
-        """By old value, its number now; -1 if it is no longer used."""
-        self.of_fresh = np.where(news < 0, -1, 0)
-        """By code of a new value, its number now."""
-        self.of_fresh[news < 0] = self.of_old[at[news < 0]]
-        self.of_fresh[news >= 0] = self._texts.of_fresh[news[news >= 0]]
-        self._name([fresh.fields[number] for number in sorted(set(own))], np.array(own, np.int64))
-
-    def _name(self, new: list[str], own: Rows) -> None:
-        """Set the names of remaining fields, and the field of each value; `own` numbers the fields of new values."""
-        old, kept = self._old, self._texts.kept
-        fields = np.repeat(np.arange(len(old.names)), np.diff(old.arrays["value_starts"]))[kept]
-        self.names = sorted({old.names[number] for number in np.unique(fields)} | set(new))
-        position = {name: number for number, name in enumerate(self.names)}
-        self.of_field = np.array([position.get(name, -1) for name in old.names], np.int64)
-        """By field of the older columns, its place among `names`; -1 if it is no longer there."""
-        added = np.searchsorted(np.unique(own), own)
-        inserted = np.array([position[name] for name in new], np.int64)[added]
-        self.fields = np.insert(self.of_field[fields], self._texts.before, inserted)
-        """By value, the place of its field among `names`."""
-
-    @property
-    def arrays(self) -> dict[str, Json]:
-        """Return the vocabulary in its stored form."""
-        names = [name.encode() for name in self.names]
-        old = self._old.arrays
-        kept = self.of_old[old["numbered"]]
-        left = kept >= 0
-        added = self._texts.of_fresh[np.array(self._new_numbers[0], np.int64)]
-        numbered = np.concatenate([kept[left], added])
-        numbers = np.concatenate([old["numbers"][left], np.array(self._new_numbers[1], np.float64)])
-        order = np.argsort(numbered)
-        numbered = numbered[order].astype(np.int32)
-        starts = np.searchsorted(self.fields, np.arange(len(self.names) + 1)).astype(np.int64)
+    def finish(self, name: str) -> Arrays:
+        """Return the distinct values in order of canonical form and text, and their rows in both orders."""
+        texts, places = ordered_texts([text.decode() for text in self._texts[:]])
+        encoded = [text.encode() for text in texts]
+        numbers = {value: number for value, text in enumerate(texts) if (number := number_of(name, text)) is not None}
+        values, rows = places[np.frombuffer(self._codes, np.intc)], np.frombuffer(self._rows, np.intc)
+        order = np.lexsort((rows, values))
+        postings = np.empty(len(order), np.int32)
+        postings[order] = np.arange(len(order), dtype=np.int32)
         return {
-            "names": np.frombuffer(b"".join(names), np.uint8),
-            "name_ends": np.cumsum([0, *map(len, names)], dtype=np.int64),
-            "text": self._texts.text,
-            "ends": self._texts.ends,
-            "value_starts": starts,
-            "number_starts": np.searchsorted(numbered, starts).astype(np.int64),
-            "numbered": numbered,
-            "numbers": numbers[order],
+            "text": np.frombuffer(b"".join(encoded), np.uint8),
+            "ends": np.cumsum([*map(len, encoded)], dtype=np.int64),
+            "numbered": np.array([*numbers], np.int32),
+            "numbers": np.array([*numbers.values()], np.float64),
+            "row_starts": np.cumsum(np.bincount(values), dtype=np.int64),
+            "rows": rows[order],
+            "by_row": postings[np.argsort(rows, kind="stable")],
         }

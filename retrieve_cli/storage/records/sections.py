@@ -18,7 +18,8 @@ from retrieve_cli.contracts import LONGEST_FACET, Json
 from retrieve_cli.contracts.canonical import folded
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.records.column import COMPARISONS, number_of
+from retrieve_cli.storage.records.record_values import number_of
+from retrieve_cli.storage.records.stored_columns import COMPARISONS
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
@@ -149,11 +150,11 @@ def facet_columns(generation: Generation) -> Columns | None:
     Raises:
         IndexCorrupt: the file is damaged.
     """
-    return generation.once(_open) if FACETS_FILE in generation.manifest.files else None
+    return generation.once(_open) if generation.has(FACETS_FILE) else None
 
 
 def _open(generation: Generation) -> Columns:
     # Every answer imports this file, few are filtered.
-    from retrieve_cli.storage.records.columns import stored_columns
+    from retrieve_cli.storage.records.columns import Columns, stored_columns
 
-    return stored_columns(generation, FACETS_FILE, len(generation.chunks), "chunks")
+    return Columns(stored_columns(segment, FACETS_FILE, "chunk") for segment in generation.segments)

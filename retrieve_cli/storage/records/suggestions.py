@@ -6,14 +6,13 @@ Only what the view of the columns shows is suggested or counted: see `Columns.wi
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from retrieve_cli.contracts.canonical import canonical, displayed
 from retrieve_cli.contracts.terms.tenants import TENANT
+from retrieve_cli.storage.records.record_values import number_of
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
@@ -24,15 +23,13 @@ _FEW = 2000
 """Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
 _SHORTEST_PART = 3
 """Length from which on a part of a value matches it: `apache` for Apache-2.0."""
-_SPELLINGS = 64
-"""Spellings of one value that are counted together."""
 
 
 def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
     """Return the value of a field that is most like a given text in any case, in its own spelling."""
-    texts = {canonical(column.text(value)): value for value in _candidates(column, given)}
+    texts = {canonical(text): text for text in _candidates(column, given)}
     near = _nearest(given, texts, cutoff)
-    return None if near is None else column.text(texts[near])
+    return None if near is None else texts[near]
 
 
 def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
@@ -40,31 +37,29 @@ def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int
 
     Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
     """
-    counts = np.bincount(column.values, minlength=len(column))
-    wanted = min(2 * most, len(counts))
-    top = np.argpartition(-counts, wanted - 1)[:wanted] if wanted else np.empty(0, np.int64)
     listed: dict[str, tuple[str, int]] = {}
-    others = int(np.count_nonzero(counts))
-    for value in top[np.lexsort((top, -counts[top]))].tolist():
-        folded = canonical(column.text(value))
-        if counts[value] and folded not in listed and len(listed) < most:
-            same = list(_spellings(column, value, folded))
-            listed[folded] = (displayed(column.text(value)), int(counts[same].sum()))
-            others -= int(np.count_nonzero(counts[same]))
+    top, others = column.most_frequent(2 * most)
+    for text, _ in top:
+        form = canonical(text)
+        if form not in listed and len(listed) < most:
+            spellings = column.spellings(form)
+            listed[form] = (displayed(text), sum(spellings.values()))
+            others -= len(spellings)
     return sorted(listed.values(), key=lambda pair: (-pair[1], canonical(pair[0]))), others
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
-    """Return the row of the record whose id or name is most like a given text in any case."""
-    texts: dict[str, tuple[Column, int]] = {}
+    """Return the row of the record whose id or name is most like a given text in any case; of several records with this
+    name, the one whose id is the first."""
+    texts: dict[str, tuple[Column, str]] = {}
     for field in ("name", "id"):  # of equal ones, the id counts
         if (column := columns.column(field)) is not None:
-            texts |= {canonical(column.text(value)): (column, value) for value in _candidates(column, given)}
+            texts |= {canonical(text): (column, text) for text in _candidates(column, given)}
     near = _nearest(given, texts, cutoff)
     if near is None:
         return None
-    column, value = texts[near]
-    return int(column.records[np.flatnonzero(column.values == value)[0]])
+    column, text = texts[near]
+    return min(column.rows_spelled(text).tolist(), key=lambda row: columns.values("id", row))
 
 
 def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
@@ -79,22 +74,13 @@ def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
     return nearest(wanted, folded, cutoff=cutoff)
 
 
-def _candidates(column: Column, given: str) -> Sequence[int]:
+def _candidates(column: Column, given: str) -> Sequence[str]:
     """Values of a field: all of a few; of many, those near the given text in the alphabet."""
-    if len(column) <= _FEW:
-        return range(len(column))
-    place = bisect_left(column.span, canonical(given.strip()), key=column.vocabulary.folded)
-    return range(len(column))[max(place - _FEW // 2, 0) : place + _FEW // 2]
-
-
-def _spellings(column: Column, value: int, folded: str) -> Iterator[int]:
-    """A value and its neighbours that are equal to it."""
-    yield value
-    for step in (-1, 1):
-        other = value + step
-        while 0 <= other < len(column) and abs(other - value) <= _SPELLINGS and canonical(column.text(other)) == folded:
-            yield other
-            other += step
+    if not column.has_more_than(_FEW):
+        return list(column.texts())
+    form = canonical(given.strip())
+    before = list(islice(column.texts(form, descending=True), _FEW // 2))
+    return [*reversed(before), *islice(column.texts(form), _FEW // 2)]
 
 
 MOST_VALUES = 100
@@ -134,13 +120,11 @@ def offered(columns: Columns, *, most: int = 8) -> list[str]:
 
 
 def _field(columns: Columns, name: str) -> _Field | None:
-    if name in _NOT_OFFERED or columns.distinct(name) > _FIELD_SPELLINGS * MOST_VALUES:
+    column = None if name in _NOT_OFFERED else columns.stored(name)
+    if column is None or column.has_more_than(_FIELD_SPELLINGS * MOST_VALUES):
         return None
-    column = columns.column(name)
-    if column is None:
-        return None
-    counts, numbers = column.counts(), len(column.numbered)
-    records = len(set(column.records.tolist()))
+    counts, records = column.counts(), len(column.rows)
+    numbers = sum(number_of(name, text) is not None for text in column.texts())
     few = 2 <= len(counts) <= MOST_VALUES and not (numbers > _MOST_NUMBERS and 2 * numbers > len(counts))
     total = len(columns) if columns.visible is None else int(columns.visible.sum())
     shared = records >= _LEAST_SHARED * len(counts) and records >= _LEAST_COVERED * total

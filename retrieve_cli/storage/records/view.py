@@ -31,6 +31,8 @@ class RecordView:
     def __init__(self, generation: Generation, rows: Mask | None) -> None:
         """`rows` is (records,) bool; None: all records, as for the operator. No view has dead records."""
         self.generation = generation
+        self.is_restricted = rows is not None
+        """True if records that are there are not in the view."""
         live = generation.live
         self.rows = rows if live is None else live if rows is None else rows & live
 
@@ -95,7 +97,7 @@ class RecordView:
         Raises:
             UsageError: no record has the field, and all records are visible.
         """
-        if self.rows is not None and self.columns.column(field) is None:
+        if self.is_restricted and self.columns.column(field) is None:
             return np.full(len(self.generation.records), -1, np.int32), []
         return self.columns.groups(field)
 

@@ -6,18 +6,19 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
 from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction
-from retrieve_cli.storage.token_table import TokenTable, pack, width_of
+from retrieve_cli.storage.token_table import ChunkTokenVectors, TokenTable, pack, width_of
 
 DIM = 12
 
 
-def table(sizes: list[int], generator: np.random.Generator, dim: int = DIM) -> TokenTable:
+def table(sizes: list[int], generator: np.random.Generator, dim: int = DIM) -> ChunkTokenVectors:
     """Chunks of so many random tokens."""
     count = sum(sizes)
     packed = pack(TokenVectors(np.arange(count, dtype=np.int32) % 7, random(count, generator, dim)))
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     codes, frequencies = packed.codes.reshape(count, width_of(dim)), np.arange(1, 8, dtype=np.int32)
-    return TokenTable({"dim": dim, "ids": packed.ids, "codes": codes, "starts": starts, "frequencies": frequencies})
+    stored = {"dim": dim, "ids": packed.ids, "codes": codes, "starts": starts, "frequencies": frequencies}
+    return ChunkTokenVectors([TokenTable(stored)])
 
 
 def random(count: int, generator: np.random.Generator, dim: int = DIM) -> np.ndarray:
