@@ -41,4 +41,4 @@ def test_any_history_with_term_weights_and_tokens(
         "splade": {"model": str(model)},
         "models": {"cache_dir": str(tmp_path / "exports")},
     }
-    History(retrieve, tmp_path / "world", ALL, seed=seed, **models).follow(drawn(seed))
+    History(retrieve, tmp_path / "world", ALL, seed=seed, **models).follow(drawn(seed)[:16])
