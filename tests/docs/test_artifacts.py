@@ -77,7 +77,7 @@ def test_the_scores_of_a_word_are_those_of_a_query(page: Read, retrieve: Program
     names = page()
     scores = {}
     for (name, row), score in names["bm25"]("lung").items():
-        folder = names["artifacts"] / "generations" / name
+        folder = Path("artifacts/generations") / name
         scores[json.loads((folder / "records.jsonl").read_text().splitlines()[row])["id"]] = score
     found = retrieve("query", "lung", "--mode", "bm25", "-k", "50", "--json").json["results"]
     assert {hit["doc_id"] for hit in found} == scores.keys()
