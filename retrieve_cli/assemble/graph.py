@@ -38,10 +38,8 @@ _DECAY = 0.7
 """Share of its score that a record passes on over one edge."""
 
 
-def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
-    """Return a function from the columns of records to the graph's part of the recipe.
-
-    A field that no record has adds no node, and is not part of it.
+def card(settings: Settings) -> Mapping[str, Json]:
+    """Return the graph's part of the recipe.
 
     Raises:
         UsageError: a file cannot be read.
@@ -49,13 +47,8 @@ def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
     settings.expect_trusted("graph")
     graph = settings.graph
     files = {path.name: _digest(path) for path in graph.files}
-
-    def card_of(columns: Columns) -> Mapping[str, Json]:
-        entities = [field for field in graph.entities if columns.column(field) is not None]
-        named = {"undeclared": "nodes"} if files else {}
-        return {"relations": dict(graph.relations), "entities": entities, "files": files, **named}
-
-    return card_of
+    named = {"undeclared": "nodes"} if files else {}
+    return {"relations": dict(graph.relations), "entities": list(graph.entities), "files": files, **named}
 
 
 def _digest(path: Path) -> str:

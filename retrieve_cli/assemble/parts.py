@@ -46,12 +46,12 @@ class Parts(Frozen, eq=False):
     """None if the index has no vectors."""
     sparse: SparseEncoder | None
     """Encoder of learned term weights, if there is one."""
-    writers: Writers
+    writers: Callable[[], Writers]
+    """Function that returns new writers of the artifacts."""
     recipe: Recipe
-    """The recipe without the cards of the graph and of the parsers, which depend on the records."""
-    graph_card: Callable[[Columns], Mapping[str, Json]]
-    document_cards: Callable[[Columns], Mapping[str, Json] | None]
-    """Function from the columns of records to the parsers of their formats."""
+    """The recipe without the cards of the parsers, which depend on the records."""
+    document_cards: Callable[[Collection[str]], Mapping[str, Json] | None]
+    """Function from the kinds of records to the parsers of their formats."""
     write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
     """Function that writes the graph of the records' columns; see `graph.write`."""
     remote: Settings | None = None
@@ -74,9 +74,9 @@ class Parts(Frozen, eq=False):
     """Function that returns the workers by which texts are encoded, given what receives notices; None without
     workers."""
 
-    def recipe_of(self, columns: Columns) -> Recipe:
-        """Return the complete recipe of an index whose records have these columns."""
-        return replace(self.recipe, graph=self.graph_card(columns), documents=self.document_cards(columns))
+    def recipe_of(self, kinds: Collection[str]) -> Recipe:
+        """Return the complete recipe of an index with records of these kinds."""
+        return replace(self.recipe, documents=self.document_cards(kinds))
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
@@ -101,7 +101,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         chunkers=chunkers,
         encoder=encoder,
         sparse=building.sparse,
-        writers={name: retriever.writer(building) for name, (retriever, _) in cards.items()},
+        writers=lambda: {name: retriever.writer(building) for name, (retriever, _) in cards.items()},
         recipe=Recipe(
             sources={source.kind: source.card for source in sources},
             chunking=chunkers.cards,
@@ -110,6 +110,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             columns=columns.CARD,
             tokens=token_table.CARD if keeps_tokens else None,
             facets=None if facets is None else facets.maker.card,
+            graph=graph.card(settings),
         ),
         remote=settings if settings.engines.in_use else None,
         facets=facets,
@@ -120,7 +121,6 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         settings=indexed(settings),
         about={key: text for key, text in asdict(settings.about).items() if text},
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
-        graph_card=graph.card(settings),
         document_cards=documents.cards_of,
         write_graph=partial(graph.write, settings=settings),
     )

@@ -103,7 +103,7 @@ class InboxSource:
         for entry in self._taken:
             digest = prefix.copy()
             digest.update(canonical([entry.id, entry.tenant]))
-            digest.update(CatalogReading(self._fields).form(entry.document))
+            digest.update(entry.document)
             if entry.file is None:
                 yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
                 continue

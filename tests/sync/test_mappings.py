@@ -13,7 +13,6 @@ from samples import Program
 from sync.test_equality import fingerprint
 
 from retrieve_cli.contracts import Record
-from retrieve_cli.sources.catalogs.catalog import CatalogReading
 from retrieve_cli.sources.catalogs.inferred import infer
 from retrieve_cli.sources.fields import FieldMap, record_from
 
@@ -174,22 +173,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from('ab"é'), inner, max_size=3),
     max_leaves=6,
 )
-
-
-@given(st.dictionaries(st.sampled_from(["a", "b", 'q"', "é", "name", "z"]), JSON), st.booleans(), st.booleans())
-def test_a_renamed_line_is_the_line_that_was_written_with_the_new_names(
-    item: dict[str, Any], ascii_: bool, spaces: bool
-) -> None:
-    renames = {"a": "name", 'q"': "url", "é": "remarks"}
-
-    def line(value: Mapping[str, Any]) -> bytes:
-        return json.dumps(value, ensure_ascii=ascii_, separators=None if spaces else (",", ":")).encode()
-
-    reading, plain = CatalogReading(FieldMap({}, {}, renames=renames)), CatalogReading(FieldMap({}, {}))
-    if "name" not in item:
-        named = {renames.get(key, key): value for key, value in item.items()}
-        assert reading.form(line(item)) == plain.form(line(named)) == plain.form(json.dumps(named).encode())
-
 
 # ------------------------------------------------------------------------------------------ inference
 
