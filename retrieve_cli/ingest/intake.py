@@ -289,8 +289,7 @@ class Intake:
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
     ) -> None:
-        pairs = zip(chunks, facets, strict=True)
-        summarised = [replace(chunk, facets=made) if made else chunk for chunk, made in pairs]
+        summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
     def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:
