@@ -179,6 +179,7 @@ class Sync:
         with closing(intake):
             for source in self._sources:
                 intake.take(source, enumerate(source.scan()))
+            intake.make_facets()
             intake.finish()
             intake.write()
             graph_of(parts, folder)
