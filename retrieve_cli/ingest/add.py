@@ -1,6 +1,6 @@
 """Documents of the inbox that changed since a generation, published at once: no other source is read.
 
-Whatever else has changed since (the configuration, other sources) waits for a sync.
+Other changes (of the configuration, of other sources) wait for a sync.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -29,8 +29,17 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import SourceKind
-    from retrieve_cli.sources.inbox import InboxSource
     from retrieve_cli.storage.store import Store
+
+
+class ChangedDocuments(Source, Protocol):
+    """The inbox as a source of which only changed documents are read."""
+
+    def take_changes(self, after: int) -> Sequence[str]:
+        """Take only the documents that changed after a number; return the ids of all records that changed, or went."""
+
+    def holds(self, number: int) -> bool:
+        """Return True if a document has this number."""
 
 
 class _Settled(Frozen):
@@ -66,7 +75,7 @@ class _NotedMarks(SourceMarks):
 
 
 def add(
-    inbox: InboxSource, parts: Parts, store: Store, before: Generation, *, limits: LossLimits, progress: Progress
+    inbox: ChangedDocuments, parts: Parts, store: Store, before: Generation, *, limits: LossLimits, progress: Progress
 ) -> Report | None:
     """Publish the documents that changed since the current generation `before`; None if only a sync can do that.
 
@@ -135,7 +144,7 @@ def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:
     return joined if same.to_json() == before.to_json() else None
 
 
-def _sources(before: Generation, inbox: InboxSource, noted: Sequence[Mapping[str, Json]]) -> list[Source]:
+def _sources(before: Generation, inbox: ChangedDocuments, noted: Sequence[Mapping[str, Json]]) -> list[Source]:
     """Return the sources of the generation, with the inbox in its place, or behind the others."""
     sources: list[Source] = []
     for entry, note in zip(before.manifest.sources, noted, strict=True):
@@ -156,7 +165,7 @@ def _survey(before: Generation, source: Source) -> Survey:
     return Survey(rows, before.lines[rows], before.lines[rows], new, marks)
 
 
-def _still_rejected(store: Store, inbox: InboxSource) -> Iterator[Refused]:
+def _still_rejected(store: Store, inbox: ChangedDocuments) -> Iterator[Refused]:
     """Yield the items that are listed as rejected, without documents of the inbox that have changed."""
     with suppress(OSError), files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
         for line in files.lines(file):
@@ -167,7 +176,7 @@ def _still_rejected(store: Store, inbox: InboxSource) -> Iterator[Refused]:
                     yield refused
 
 
-def _refused(before: Generation, inbox: InboxSource, rejected: Sequence[Refused]) -> dict[str, int]:
+def _refused(before: Generation, inbox: ChangedDocuments, rejected: Sequence[Refused]) -> dict[str, int]:
     """Return the number of rejected items of each source."""
     others = {entry.name: entry.refused for entry in before.manifest.sources}
     return {**others, inbox.name: sum(item.source == inbox.name for item in rejected)}
