@@ -119,6 +119,18 @@ class Survey(Frozen, eq=False):
         return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new, marks)
 
 
+def has_all(generation: Generation, source: Source) -> bool:
+    """Return True if the records of a generation are those of the items that a source has now, apart from rejected
+    ones. Raises: SourceFailed, UsageError: it cannot be read."""
+    entry = next((entry for entry in generation.manifest.sources if entry.name == source.name), None)
+    if entry is None:
+        return False
+    survey = Survey.of(source, KnownItems(generation), most=len(generation.records))
+    if survey is None or len(survey.rows) != entry.records:
+        return False
+    return sum(not isinstance(item, Notice) for _, item in survey.new) <= entry.refused
+
+
 def _batches(source: Source) -> Iterator[tuple[int, list[Item | Refused | Notice]]]:
     """Yield the items of a source, some at a time, with the number of the first."""
     items, first = source.scan(), 0

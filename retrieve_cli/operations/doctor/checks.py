@@ -24,11 +24,13 @@ from retrieve_cli.assemble.unapplied import summary, unapplied
 from retrieve_cli.config.loading import DEFAULT_FILE
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import NOT_AGREED, Settings, SourceSetting
+from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.terms.figures import count, size
 from retrieve_cli.contracts.terms.languages import ENGLISH, NONE
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.compare import digest_of, digests_of
+from retrieve_cli.ingest.items import is_untouched
+from retrieve_cli.ingest.known_items import has_all
 from retrieve_cli.operations import views
 from retrieve_cli.operations.doctor.remote_checks import engine, web
 from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, shell, warn
@@ -269,8 +271,11 @@ def _sources(subject: Subject) -> Check | list[Check]:
     if not entries:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return warn(message, subject.build())
-    names = [source.name for source in manifest.sources] if manifest else []
-    built = dict(zip(names, digests_of(manifest), strict=False)) if manifest else {}
+    built = {}
+    if manifest:
+        with suppress(KeyError, TypeError):
+            notes = manifest.built["sources"]
+            built = {source.name: note for source, note in zip(manifest.sources, notes, strict=False)}
     gone = built.keys() - {entry.name for entry in entries}
     message = "{} is in the index, and the configuration no longer lists it"
     return [
@@ -279,7 +284,16 @@ def _sources(subject: Subject) -> Check | list[Check]:
     ]
 
 
-def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
+def _is_as_built(subject: Subject, source: Source, built: Mapping[str, Json]) -> bool:
+    with suppress(KeyError, IndexCorrupt, IndexMissing):
+        if is_untouched(source, built):
+            return True
+        with open_generation(subject.store) as generation:
+            return has_all(generation, source)
+    return False
+
+
+def _source(subject: Subject, entry: SourceSetting, built: Mapping[str, Json] | None) -> Check:
     fetched, sync = "", subject.command("sync")
     try:
         [source] = sources_of([entry], subject.settings, fetched=subject.artifacts / "sources")
@@ -293,7 +307,7 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
             return ok(f"{entry.name} is not built yet{fetched}")
         if built is None:
             return warn(f"{entry.name} is not in the index yet{fetched}", sync)
-        now = digest_of(source)
+        same = _is_as_built(subject, source, built)
     except UsageError as error:
         flags = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
         moved = f"restore it, or build from its new place: {subject.command('build', *flags)}"
@@ -302,7 +316,7 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
         if entry.kind == "mcp":
             fix = error.hint
         return fail(f"{entry.name}: {error.message}", fix)
-    if now == built:
+    if same:
         return ok(f"{entry.name} is as built{fetched}")
     return warn(f"{entry.name} has changed since the build{fetched}", sync)
 
