@@ -108,24 +108,22 @@ class WritableIndex(Index):
         """Publish stored documents, if that is possible without a sync, and return the receipt with their states."""
         if not receipt.sequence or self._pinned is not None:
             return receipt
-        from retrieve_cli.api.additions import published
         from retrieve_cli.api.building import Messages
 
-        messages = Messages(lambda _: None)
-        report = published(self._additions, self.opened.generation, messages)
-        if report is None and self.refresh():  # another process has published meanwhile
-            report = published(self._additions, self.opened.generation, messages)
-        if isinstance(report, RetrieveError):
-            message = f"the records are stored, and sync() publishes them: {report.message}"
+        try:
+            self.refresh()
+            self._additions.publish(self, self._settings, Messages(lambda _: None))
+            self.refresh()
+        except RetrieveError as error:
+            message = f"the records are stored, and sync() publishes them: {error.message}"
             warnings.warn(printable(message), stacklevel=3)
-        self.refresh()
         return receipt._replace(documents=self._documents.settled(receipt.documents, tenant=None))
 
     @cached_property
     def _additions(self) -> Additions:
         from retrieve_cli.api.additions import Additions
 
-        return Additions(self._store, self._settings)
+        return Additions(self._store)
 
     @cached_property
     def _documents(self) -> Documents:
