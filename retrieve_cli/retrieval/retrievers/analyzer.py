@@ -145,7 +145,7 @@ class TextAnalyzer:
     def forms_of_text(self, text: str) -> list[tuple[int, int, str]]:
         """Return start, end and term of words of a text that belong together or to a sign: options of commands, letters
         around &, letters with points."""
-        if not ("&" in text or " -" in text or "`-" in text or re.search(r"\.\w\b", text)):
+        if not ("&" in text or " -" in text or "`-" in text or ("." in text and re.search(r"\.\w\b", text))):
             return []
         places = [match.span() for match in re.finditer(_AROUND, text)]
         forms = [(start, end, re.sub("[ .]", "", text[start:end]).lower()) for start, end in places]
@@ -418,6 +418,8 @@ def _forms(word: str) -> list[str]:
 def _parts(word: str) -> list[str]:
     """Return the word, followed by the parts of a compound. Of `key:value` only the value is a separate part, of a
     version its number."""
+    if word.isalpha() and word.islower():
+        return [word]
     if word[:1] in "vV" and "." in word:
         return [word[1:]]
     whole, value = [word], word.rpartition(":")[2]
