@@ -39,6 +39,8 @@ _AROUND = r"""(?x)
     | (?<![^\W_])[^\W_]++(?:[ ]?&[ ]?[^\W_]++)+         # AT&T
     | (?<![^\W_])[^\W\d_]\.[^\W\d_](?:(?:\.[^\W\d_])+|\.)(?![^\W_])  # U.S.A."""
 """Words with the signs around them."""
+_BLANKS = "".join(char if char.isalnum() or char in "-_:.,#+" else " " for char in map(chr, range(128)))
+"""ASCII characters by their code, those outside of words as blanks."""
 _MOST_PARTS = 8
 """Parts of a name; keys and sums have more."""
 _MOST_JOINED = 6
@@ -131,7 +133,9 @@ class TextAnalyzer:
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text, stop words included, in order."""
-        if text.isascii() or is_plain(text):
+        if text.isascii():
+            return _ascii_words(text)
+        if is_plain(text):
             return WORD.findall(text)
         return [text[start:end] for start, end in self._places(text)]
 
@@ -333,6 +337,20 @@ class TextAnalyzer:
         counts = [len(words & known[code].words) for code in self.languages]
         certain = max(counts) >= _CERTAIN and words.isdisjoint(known[ENGLISH].words)
         return known[self.languages[counts.index(max(counts))]].words if certain else ()
+
+
+def _ascii_words(text: str) -> list[str]:
+    """Return what `WORD` finds in a text of ASCII characters, in half the time: most words are letters alone."""
+    pieces = text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
+    if "".join(pieces).isalnum():
+        return pieces
+    words: list[str] = []
+    for piece in pieces:
+        if piece.isalnum():
+            words.append(piece)
+        else:
+            words += WORD.findall(piece)
+    return words
 
 
 def stop_terms(word: str) -> tuple[str, ...]:
