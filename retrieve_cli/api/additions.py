@@ -30,7 +30,7 @@ class Additions:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._parts: tuple[object, Parts] | None = None
-        """The parts of the last publication, and what they were made for."""
+        """The parts of the last publication, and the settings and sources of these."""
         self._lock = Lock()
 
     def publish(self, index: Index, settings: Settings, progress: Progress) -> Report | None:

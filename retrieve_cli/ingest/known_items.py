@@ -120,7 +120,7 @@ class Survey(Frozen, eq=False):
 
 
 def has_all(generation: Generation, source: Source) -> bool:
-    """Return True if the records of a generation are those of the items that a source has now, apart from rejected
+    """Return True if a generation has the records of exactly the items that a source has now, apart from rejected
     ones. Raises: SourceFailed, UsageError: it cannot be read."""
     entry = next((entry for entry in generation.manifest.sources if entry.name == source.name), None)
     if entry is None:
