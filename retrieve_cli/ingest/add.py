@@ -15,7 +15,7 @@ import numpy as np
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
-from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks
 from retrieve_cli.ingest.known_items import KeptRecords, Survey
@@ -42,14 +42,12 @@ class ChangedDocuments(Source, Protocol):
         """Return True if a document has this number."""
 
 
-class _Settled(Frozen):
+class _Settled:
     """A source that stays in the state of the last sync: the manifest's notes on it."""
 
-    name: str
-    kind: SourceKind
-    origin: Mapping[str, Json]
-    noted: Mapping[str, Json]
-    card: Mapping[str, Json] = {}
+    def __init__(self, name: str, kind: SourceKind, noted: Mapping[str, Json], card: Mapping[str, Json]) -> None:
+        self.name, self.kind, self.noted, self.card = name, kind, noted, card
+        self.origin: Mapping[str, Json] = noted["origin"]
 
     def fetch(self) -> None:
         """Do nothing."""
@@ -150,9 +148,9 @@ def settled_sources(before: Generation, inbox: ChangedDocuments) -> list[Source]
     sources: list[Source] = []
     for entry, note in zip(before.manifest.sources, before.manifest.built.get("sources", ()), strict=True):
         kind: SourceKind = "docs" if entry.kind == "docs" else "catalog"
-        card = before.manifest.recipe.sources.get(kind, {})
         own = entry.name == inbox.name
-        sources.append(inbox if own else _Settled(entry.name, kind, dict(note["origin"]), note, card))
+        settled: Source = _Settled(entry.name, kind, note, before.manifest.recipe.sources.get(kind, {}))
+        sources.append(inbox if own else settled)
     return sources if inbox in sources else [*sources, inbox]
 
 

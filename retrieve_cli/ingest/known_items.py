@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Item, Notice, Refused
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.items import Placed, SourceMarks
+from retrieve_cli.ingest.items import Placed, SourceMarks, is_untouched
 from retrieve_cli.ingest.report import reading
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.segment import DIGEST
@@ -119,16 +119,14 @@ class Survey(Frozen, eq=False):
         return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new, marks)
 
 
-def has_all(generation: Generation, source: Source) -> bool:
-    """Return True if a generation has the records of exactly the items that a source has now, apart from rejected
-    ones. Raises: SourceFailed, UsageError: it cannot be read."""
-    entry = next((entry for entry in generation.manifest.sources if entry.name == source.name), None)
-    if entry is None:
-        return False
-    survey = Survey.of(source, KnownItems(generation), most=len(generation.records))
-    if survey is None or len(survey.rows) != entry.records:
-        return False
-    return sum(not isinstance(item, Notice) for _, item in survey.new) <= entry.refused
+def is_current(source: Source, generation: Generation) -> bool:
+    """Return True if a generation has exactly the items of a source. Raises: SourceFailed, UsageError."""
+    number = [entry.name for entry in generation.manifest.sources].index(source.name)
+    if is_untouched(source, generation.manifest.built["sources"][number]):
+        return True
+    entry = generation.manifest.sources[number]
+    survey = Survey.of(source, KnownItems(generation), most=entry.refused)
+    return survey is not None and len(survey.rows) == entry.records
 
 
 def _batches(source: Source) -> Iterator[tuple[int, list[Item | Refused | Notice]]]:

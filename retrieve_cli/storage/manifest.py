@@ -47,7 +47,7 @@ def sha1(value: Json) -> str:
 
 def text_key(text: str) -> bytes:
     """Return the SHA-1 of a text, 20 bytes: its key in the caches."""
-    return hashlib.sha1(canonical(text), usedforsecurity=False).digest()
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
 
 
 def trace(item: Item | Refused | Notice) -> bytes:

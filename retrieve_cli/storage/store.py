@@ -136,6 +136,18 @@ class Store(Generations):
         self._point_at(manifest.id)
         return manifest.id
 
+    def take_segments(self, folders: Sequence[tuple[Path, Manifest]]) -> None:
+        """Move unpacked segments to their places, where no sound one is."""
+        for folder, manifest in folders:
+            place = self.generations / manifest.id
+            (folder / MANIFEST).rename(folder / SEGMENT)
+            durable.sync(folder)
+            if not place.exists() or faults(place, manifest):
+                if place.exists():
+                    place.rename(place.with_name(f"{place.name}.damaged-{time.time_ns()}"))
+                folder.rename(place)
+        durable.sync(self.generations)
+
     def note(self, manifest: Manifest) -> None:
         """Rewrite the manifest of a generation with new circumstances; the part that decides the id stays the same."""
         _write(self.generations / manifest.id / MANIFEST, manifest)

@@ -24,13 +24,11 @@ from retrieve_cli.assemble.unapplied import summary, unapplied
 from retrieve_cli.config.loading import DEFAULT_FILE
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import NOT_AGREED, Settings, SourceSetting
-from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.terms.figures import count, size
 from retrieve_cli.contracts.terms.languages import ENGLISH, NONE
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.items import is_untouched
-from retrieve_cli.ingest.known_items import has_all
+from retrieve_cli.ingest.known_items import is_current
 from retrieve_cli.operations import views
 from retrieve_cli.operations.doctor.remote_checks import engine, web
 from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, shell, warn
@@ -271,29 +269,16 @@ def _sources(subject: Subject) -> Check | list[Check]:
     if not entries:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return warn(message, subject.build())
-    built = {}
-    if manifest:
-        with suppress(KeyError, TypeError):
-            notes = manifest.built["sources"]
-            built = {source.name: note for source, note in zip(manifest.sources, notes, strict=False)}
-    gone = built.keys() - {entry.name for entry in entries}
+    names = [source.name for source in manifest.sources] if manifest else []
+    gone = set(names) - {entry.name for entry in entries}
     message = "{} is in the index, and the configuration no longer lists it"
     return [
-        *(_source(subject, entry, built.get(entry.name)) for entry in entries),
+        *(_source(subject, entry, built=entry.name in names) for entry in entries),
         *(warn(message.format(name), subject.command("sync")) for name in gone),
     ]
 
 
-def _is_as_built(subject: Subject, source: Source, built: Mapping[str, Json]) -> bool:
-    with suppress(KeyError, IndexCorrupt, IndexMissing):
-        if is_untouched(source, built):
-            return True
-        with open_generation(subject.store) as generation:
-            return has_all(generation, source)
-    return False
-
-
-def _source(subject: Subject, entry: SourceSetting, built: Mapping[str, Json] | None) -> Check:
+def _source(subject: Subject, entry: SourceSetting, *, built: bool) -> Check:
     fetched, sync = "", subject.command("sync")
     try:
         [source] = sources_of([entry], subject.settings, fetched=subject.artifacts / "sources")
@@ -303,11 +288,12 @@ def _source(subject: Subject, entry: SourceSetting, built: Mapping[str, Json] | 
                 return warn(f"{entry.name} was never downloaded: there is no {copy}", sync)
             time = datetime.fromtimestamp(copy.stat().st_mtime, UTC)
             fetched = f" ({copy}, of {time:%Y-%m-%d %H:%M} UTC)"
-        if built is None and subject.manifest is None:
+        if subject.manifest is None:
             return ok(f"{entry.name} is not built yet{fetched}")
-        if built is None:
+        if not built:
             return warn(f"{entry.name} is not in the index yet{fetched}", sync)
-        same = _is_as_built(subject, source, built)
+        with open_generation(subject.store) as generation:
+            same = is_current(source, generation)
     except UsageError as error:
         flags = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
         moved = f"restore it, or build from its new place: {subject.command('build', *flags)}"
