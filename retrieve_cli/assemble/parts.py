@@ -48,12 +48,13 @@ class Parts(Frozen, eq=False):
     """Encoder of learned term weights, if there is one."""
     writers: Writers
     recipe: Recipe
-    """The recipe without the cards of the graph and of the parsers, which depend on the records."""
-    graph_card: Callable[[Columns], Mapping[str, Json]]
+    """The recipe without the cards of the parsers, which depend on the records."""
     document_cards: Callable[[Columns], Mapping[str, Json] | None]
     """Function from the columns of records to the parsers of their formats."""
-    write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
-    """Function that writes the graph of the records' columns; see `graph.write`."""
+    write_graph: Callable[[Path], int | None]
+    """Function that writes the edges of files; see `graph.write`."""
+    graph_notes: Callable[[Columns, Path], Sequence[str]]
+    """Function that returns notes on names that link no records; see `graph.notes`."""
     remote: Settings | None = None
     """The settings, if indexes live in engines."""
     facets: Facets | None = None
@@ -76,7 +77,7 @@ class Parts(Frozen, eq=False):
 
     def recipe_of(self, columns: Columns) -> Recipe:
         """Return the complete recipe of an index whose records have these columns."""
-        return replace(self.recipe, graph=self.graph_card(columns), documents=self.document_cards(columns))
+        return replace(self.recipe, documents=self.document_cards(columns))
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
@@ -110,6 +111,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             columns=columns.CARD,
             tokens=token_table.CARD if keeps_tokens else None,
             facets=None if facets is None else facets.maker.card,
+            graph=graph.card(settings),
         ),
         remote=settings if settings.engines.in_use else None,
         facets=facets,
@@ -120,9 +122,9 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         settings=indexed(settings),
         about={key: text for key, text in asdict(settings.about).items() if text},
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
-        graph_card=graph.card(settings),
         document_cards=documents.cards_of,
         write_graph=partial(graph.write, settings=settings),
+        graph_notes=partial(graph.notes, settings=settings),
     )
 
 

@@ -199,10 +199,10 @@ class Intake:
         rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
         self.recipe = self._parts.recipe_of(columns)
-        if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
-            rows[GRAPH], notes = written
-            for note in notes:
-                self._progress.say(note)
+        if (edges := self._parts.write_graph(self._scratch / GRAPH)) is not None:
+            rows[GRAPH] = edges
+        for note in self._parts.graph_notes(columns, self._scratch):
+            self._progress.say(note)
         return rows
 
     def close(self) -> None:

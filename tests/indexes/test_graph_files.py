@@ -82,10 +82,10 @@ def test_a_name_means_a_record_of_the_same_tenant_whoever_else_is_called_so() ->
     ]
     built = graph(columns(rows), refer={"requires": "needs"})
 
-    edges = built.edges_of()
+    edges = built.whole.edges
     pairs = {(said[source][0], said[target][0]) for source, target in zip(edges.sources, edges.targets, strict=True)}
     assert pairs == {("a", "c"), ("a", "b"), ("a", "d"), ("b", "e"), ("f", "b"), ("f", "c")}
-    assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in built.dangling] == [
+    assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in built.whole.dangling] == [
         ("c", "nobody", False),
         ("e", "Reader", True),
     ]
@@ -192,7 +192,7 @@ def test_an_ontology_joins_records_whose_values_are_kinds_of_one_thing(tmp_path:
     built = graph(columns(rows), share=["topics"], add=read_ontology(written(tmp_path / "x.owl", OWL)))
     (path,) = expand(built, [(0, 1.0)], WalkLimits(depth=3))
 
-    told = path.rendered(lambda node: built.label(node, lambda row: str(rows[row]["id"])))
+    told = path.rendered(built.label)
     assert told.startswith("scope —topics→ topics:microscopy —is_a→ topics:topic_0001 ←topics— lens (")
 
 
