@@ -25,7 +25,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all coverage test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-agents clean
+.PHONY: help demo test test-complete test-all coverage test-times quick fuzz fuzz-http check fmt docs docs-record reference screens bench bench-edits bench-scale bench-serve bench-documents bench-agents clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -99,9 +99,14 @@ docs-record: $(READY)  ## Write the output of every documented command into its 
 bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ../shared/data)
 	$(BIN)/python -m benchmarks.run
 
+bench-edits: $(READY)  ## Cost of a change by size of index, beside other engines (FLAGS="--before ../other/checkout")
+	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
+	$(BIN)/python -m benchmarks.edits --plot build/bench/edits.svg $(FLAGS)
+
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
+	$(BIN)/python -m benchmarks.edits --sizes $(SIZES) --rounds 1
 
 bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside other servers (FLAGS="--rounds 3 --only retrieve,naive")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')

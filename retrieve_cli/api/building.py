@@ -49,9 +49,7 @@ def run_build(entries: Sequence[SourceSetting], settings: Settings, store: Store
     return build(read, parts, store, limits=limits, progress=progress)
 
 
-def sync_of(
-    settings: Settings, store: Store, progress: Progress, *, fetched: Path | None = None, read_all: bool = False
-) -> Sync:
+def sync_of(settings: Settings, store: Store, progress: Progress, *, fetched: Path | None = None) -> Sync:
     """Return a sync of the sources that the configuration or the current generation names.
 
     Raises:
@@ -59,14 +57,12 @@ def sync_of(
     """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.ingest.source_checks import UnchangedFiles
     from retrieve_cli.ingest.sync import Sync
 
     named = present_entries(settings, store, progress.say)
     sources = sources_of(named, settings, fetched=fetched or store.fetched)
     limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    unread = None if read_all else UnchangedFiles(store)
-    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
+    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress)
 
 
 def present_entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:

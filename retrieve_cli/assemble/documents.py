@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import DocumentFile, DocumentReader
     from retrieve_cli.contracts.layout import Mark
     from retrieve_cli.sources.formats.formats import ParsingLimits
-    from retrieve_cli.storage.records.columns import Columns
 
 _sharing = Lock()
 
@@ -73,11 +72,11 @@ def suffixes() -> Sequence[str]:
     return formats.suffixes()
 
 
-def cards_of(columns: Columns) -> Mapping[str, Card] | None:
-    """Return the parser of each format that has records, given their columns; None if no record has a format."""
+def cards_of(kinds: Collection[str]) -> Mapping[str, Card] | None:
+    """Return the parser of each format among the kinds of records; None if none of them is a format."""
     from retrieve_cli.sources.formats import formats
 
-    names = (name for name in columns.counts("kind") if name in formats.FORMATS)
+    names = (name for name in kinds if name in formats.FORMATS)
     cards = {name: formats.card(name, main_content=True) for name in names}
     return {name: card for name, card in sorted(cards.items()) if card} or None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,13 +19,11 @@ from retrieve_cli.storage.records.view import RecordView
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Rows
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.graph.graph import Graph
     from retrieve_cli.retrieval.graph.walks import Walk
     from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
-    from retrieve_cli.storage.mapped import MappedFile
-    from retrieve_cli.storage.records.columns import Columns
 
 
 _REQUIRED_BY = "required_by"
@@ -73,13 +71,12 @@ def write(path: Path, settings: Settings) -> int | None:
     return len(content["outward"]["ends"])
 
 
-def notes(columns: Columns, folder: Path, settings: Settings) -> list[str]:
-    """Return sentences on names and values that link no records, given the columns of all records and the folder that
-    may have the edges of files."""
-    graph = _graph(columns, card(settings), folder / GRAPH if (folder / GRAPH).exists() else None)
-    if graph is None:
+def notes(generation: Generation, settings: Settings) -> list[str]:
+    """Return sentences on names and values that link no records."""
+    whole = whole_graph_of(generation)
+    if whole is None:
         return []
-    whole, found = graph.whole, []
+    found = []
     if whole.dangling:
         count = len(whole.dangling)
         found.append(
@@ -112,33 +109,37 @@ def graph_of(generation: Generation) -> Graph | None:
     return generation.once(_open)
 
 
+def whole_graph_of(generation: Generation) -> WholeGraph | None:
+    """Return the edges of a generation, found once; None without edges. Raises: IndexCorrupt: as `graph_of` does."""
+    return generation.once(_whole)
+
+
+def _whole(generation: Generation) -> WholeGraph | None:
+    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
+
+    graph = graph_of(generation)
+    return None if graph is None else WholeGraph(graph)
+
+
 def _open(generation: Generation) -> Graph | None:
-    known = generation.manifest.recipe.graph
-    if known is None:
-        return None
-    stored = next((segment for segment in reversed(generation.segments) if segment.has(GRAPH)), None)
-    lowest = partial(generation.lowest, unit="record")
-    columns = RecordView(generation, None).columns
-    return _graph(columns, known, None if stored is None else stored.file(GRAPH), lowest)
-
-
-def _graph(
-    columns: Columns,
-    known: Mapping[str, Json],
-    stored: Path | MappedFile | None,
-    lowest: Callable[[Rows, int], Rows] | None = None,
-) -> Graph | None:
-    """Return the graph of the columns and of a file of edges; None without edges."""
+    known = generation.manifest.recipe.graph or {"relations": {}, "entities": []}
     with reading_cards():
         relations = {str(field): str(kind) for field, kind in known["relations"].items()}
         entities = [str(field) for field in known["entities"]]
+    columns = RecordView(generation, None).columns
+    stored = next((segment for segment in reversed(generation.segments) if segment.has(GRAPH)), None)
     if stored is None and all(columns.column(field) is None for field in (*relations, *entities)):
         return None
     from retrieve_cli.retrieval.graph.file_edges import FileEdges
     from retrieve_cli.retrieval.graph.graph import Graph
 
-    edges = None if stored is None else FileEdges(pickles.load(stored))
-    return Graph(columns, relations=relations, entities=entities, files=edges, lowest=lowest)
+    return Graph(
+        columns,
+        relations=relations,
+        entities=entities,
+        files=None if stored is None else FileEdges(pickles.load(stored.file(GRAPH))),
+        lowest=partial(generation.lowest, unit="record"),
+    )
 
 
 def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
@@ -157,6 +158,7 @@ def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
 
 def walk(
     graph: Graph,
+    generation: Generation,
     chosen: ExpansionSettings,
     walks: Mapping[str, Walk],
     seeds: Sequence[tuple[int, float]],
@@ -171,12 +173,13 @@ def walk(
 
     reach = WalkLimits(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=_DECAY, walks=walks)
     view = graph.within(visible)
-    if chosen.method == "pagerank":
+    whole = whole_graph_of(generation) if chosen.method == "pagerank" else None
+    if whole is not None:
         from retrieve_cli.retrieval.graph.walks import PageRank
 
         # A random walk with restarts at the seeds: the record visited most has the score of one
         # step, the others a proportional score.
-        shares = PageRank(graph.whole, walks, visible=view.columns.visible)(seeds)[: graph.whole.first]
+        shares = PageRank(whole, walks, visible=view.columns.visible)(seeds)[: whole.first]
         shares[[row for row, _ in seeds]] = 0.0
         order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], view.id_of(row)))[
             : chosen.max_nodes

@@ -24,8 +24,7 @@ from retrieve_cli.storage.recipe import Recipe, encoder_json
 from retrieve_cli.storage.records import columns
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.records.columns import Columns
-
+    from retrieve_cli.storage.generation import Generation
 
 Writers = Mapping[str, IndexWriter]
 """Writers of the artifacts, by retriever."""
@@ -46,14 +45,15 @@ class Parts(Frozen, eq=False):
     """None if the index has no vectors."""
     sparse: SparseEncoder | None
     """Encoder of learned term weights, if there is one."""
-    writers: Writers
+    writers: Callable[[], Writers]
+    """Function that returns new writers of the artifacts."""
     recipe: Recipe
     """The recipe without the cards of the parsers, which depend on the records."""
-    document_cards: Callable[[Columns], Mapping[str, Json] | None]
-    """Function from the columns of records to the parsers of their formats."""
+    document_cards: Callable[[Collection[str]], Mapping[str, Json] | None]
+    """Function from the kinds of records to the parsers of their formats."""
     write_graph: Callable[[Path], int | None]
     """Function that writes the edges of files; see `graph.write`."""
-    graph_notes: Callable[[Columns, Path], Sequence[str]]
+    graph_notes: Callable[[Generation], Sequence[str]]
     """Function that returns notes on names that link no records; see `graph.notes`."""
     remote: Settings | None = None
     """The settings, if indexes live in engines."""
@@ -75,9 +75,9 @@ class Parts(Frozen, eq=False):
     """Function that returns the workers by which texts are encoded, given what receives notices; None without
     workers."""
 
-    def recipe_of(self, columns: Columns) -> Recipe:
-        """Return the complete recipe of an index whose records have these columns."""
-        return replace(self.recipe, documents=self.document_cards(columns))
+    def recipe_of(self, kinds: Collection[str]) -> Recipe:
+        """Return the complete recipe of an index with records of these kinds."""
+        return replace(self.recipe, documents=self.document_cards(kinds))
 
 
 def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
@@ -102,7 +102,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         chunkers=chunkers,
         encoder=encoder,
         sparse=building.sparse,
-        writers={name: retriever.writer(building) for name, (retriever, _) in cards.items()},
+        writers=lambda: {name: retriever.writer(building) for name, (retriever, _) in cards.items()},
         recipe=Recipe(
             sources={source.kind: source.card for source in sources},
             chunking=chunkers.cards,

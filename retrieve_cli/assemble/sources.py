@@ -18,7 +18,7 @@ from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.http.addresses import shown
 from retrieve_cli.storage.inbox import KIND, Inbox
-from retrieve_cli.storage.manifest import Manifest, sha1
+from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -152,12 +152,12 @@ def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
         UsageError: it cannot be read, or is not a table.
         Unavailable: a package is missing.
     """
-    from retrieve_cli.sources.catalogs.tables import Row, table_of
+    from retrieve_cli.sources.catalogs.tables import table_of
 
     try:
         if (table := table_of(path, layout_of(Settings()))) is None:
             raise UsageError(f"{path} is not a table", hint="its first row names the columns")
-        yield from (row for row in table.rows() if isinstance(row, Row))
+        yield from (row for row in table.rows() if not isinstance(row, str))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
 
@@ -173,12 +173,10 @@ def watched_of(
     manifest: Manifest,
     *,
     fetched: Path,
-    cache: Path,
     settings: Settings = Settings(),
     inbox: Path | None = None,
 ) -> dict[str, Watched]:
     """Return the watched sources of a generation by their names; none if the manifest names none."""
-    from retrieve_cli.sources.catalogs.line_starts import FOLDER, LineStarts
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
 
     strange, docs = strange_sources(fetched.parent, manifest), settings.docs
@@ -204,10 +202,10 @@ def watched_of(
 
                 watched = WatchedInbox(inbox, settings.parsing.max_mb)
             elif entry.kind in _OF_LINES:
-                starts = LineStarts(cache / FOLDER / sha1(entry.name))
+                read_by = str(built.get("rules", ""))
                 reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))
                 layout = partial(layout_of, settings)
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], starts, reading, layout)
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], read_by, reading, layout)
             found[entry.name] = watched
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
@@ -227,16 +225,6 @@ def _reading(spellings: Mapping[str, Sequence[str]], built: Mapping[str, Json], 
 
 def _are_texts(spellings: Mapping[str, Json]) -> bool:
     return all(isinstance(paths, list) and all(isinstance(path, str) for path in paths) for paths in spellings.values())
-
-
-def remember_lines(current: Manifest, *, fetched: Path, cache: Path) -> None:
-    """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits.
-
-    Raises:
-        OSError: a file cannot be read or written.
-    """
-    for watched in watched_of(current, fetched=fetched, cache=cache).values():
-        watched.remember()
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @shared("text", "json")
 def sync(
     dry_run: Annotated[bool, option("--dry-run", "Show what would change, without changing it.")] = False,
+    compact: Annotated[bool, option("--compact", "Merge all segments into one, as a build would write them.")] = False,
     verify: Annotated[
         bool, option("--verify", "Then rebuild from scratch and compare; exit 5 on a difference.")
     ] = False,
@@ -60,8 +61,11 @@ def sync(
     with one_line(shared) as line:
         if generation and not rollback:
             raise UsageError(f"sync takes no {quoted(generation)}", hint=f"retrieve sync {_meant(generation)}")
-        if dry_run and (verify or rollback):
-            raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
+        if dry_run and (verify or rollback or compact):
+            hint = "leave out --dry-run"
+            raise UsageError("--dry-run cannot be combined with --verify, --rollback or --compact", hint=hint)
+        if rollback and compact:
+            raise UsageError("--rollback cannot be combined with --compact", hint="compact the index afterwards")
         settings = build.waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
         settings = shared.over(settings, "sync", max_shrink=max_shrink)
         settings = shared.over(settings, "executors", workers=workers, executor=executor)
@@ -71,9 +75,9 @@ def sync(
         elif rollback:
             _roll_back(shared, settings, generation, line)
         elif verify:
-            trouble = _run_and_verify(shared, settings, line, reports=progress)
+            trouble = _run_and_verify(shared, settings, line, reports=progress, compact=compact)
         else:
-            _run(shared, settings, line, reports=progress)
+            _run(shared, settings, line, reports=progress, compact=compact)
     if trouble:
         raise_once(shared, trouble)
 
@@ -106,12 +110,12 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
             raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
-def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> None:
+def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool) -> None:
     from retrieve_cli.api.building import sync_of
     from retrieve_cli.ingest import schedule
 
     with _writing(shared, settings, reports=reports) as progress:
-        report = sync_of(settings, shared.store, progress).run()
+        report = sync_of(settings, shared.store, progress).run(compact=compact)
     if settings.sync.every_hours:
         schedule.mark(shared.store)
     line.report(report)
@@ -127,14 +131,16 @@ def _finish(report: Report, shared: Shared) -> None:
         raise typer.Exit(Exit.PARTIAL)
 
 
-def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> RetrieveError | None:
+def _run_and_verify(
+    shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool
+) -> RetrieveError | None:
     """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
     from retrieve_cli.api.building import sync_of
 
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
-        sync = sync_of(settings, shared.store, progress, read_all=True)
-        report = sync.run()
+        sync = sync_of(settings, shared.store, progress)
+        report = sync.run(compact=compact)
         if report.status != "failed":
             try:
                 if differing := sync.verify():
@@ -147,7 +153,7 @@ def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, repor
     failed = {"error": failure_of(trouble).to_json()} if trouble else {}
     line.report(report, more={"verified": trouble is None, **failed})
     if trouble is None:
-        shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
+        shared.talk.say(f"generation {report.generation} equals a fresh build once it is compacted, byte for byte")
         _finish(report, shared)
     else:
         build.report_findings(report, shared)
@@ -197,7 +203,7 @@ class _NotEqual(RetrieveError):
         """Return the error that names the differences."""
         files = ", ".join(f"{name} {how}" for name, how in differing.items())
         hint = "rebuild it: retrieve build; and please report this, it should not happen"
-        return cls(f"generation {generation} is not what a fresh build gives: {files}", hint=hint)
+        return cls(f"generation {generation} does not merge into a fresh build: {files}", hint=hint)
 
 
 def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:

@@ -49,6 +49,7 @@ from retrieve_cli.contracts.records import (
     Reading as Reading,
     Record as Record,
     Refused as Refused,
+    SingleFile as SingleFile,
     Source as Source,
     Watched as Watched,
 )

@@ -121,7 +121,7 @@ class Chunk(Frozen):
 
 
 class Item(Frozen):
-    """One line of a catalog or one file of a folder, before it is parsed into a record."""
+    """One line of a catalog or one file of a folder, before it is parsed into a record, or several."""
 
     digest: bytes
     """SHA-1, 20 bytes, of everything that shapes its record, except its line number and the card of its source."""
@@ -273,6 +273,18 @@ class Mixed(Protocol):
 
 
 @runtime_checkable
+class SingleFile(Protocol):
+    """A source that is one file: if the file has the same bytes, the items are the same."""
+
+    def content_sha1(self) -> str:
+        """Return the SHA-1 of the file, 40 hex digits.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+
+
+@runtime_checkable
 class Countable(Protocol):
     """A source that can count its items at little cost."""
 
@@ -295,13 +307,6 @@ class Watched(Protocol):
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Return the freshness of a stored record; `digest` is the digest of its item."""
-
-    def remember(self) -> None:
-        """Store data that makes later checks cheap, if the source is unchanged since the build.
-
-        Raises:
-            OSError: the source cannot be read, or the data cannot be written.
-        """
 
 
 @runtime_checkable

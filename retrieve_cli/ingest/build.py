@@ -1,8 +1,8 @@
-"""Indexing: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> store. Reads top to bottom.
+"""Indexing: sources -> Item -> Record -> chunking -> Chunk -> vectors and indexes -> a segment. Reads top to bottom.
 
-`build` reads everything; `sync` (sync.py) passes the current generation, and rows of unchanged items are copied from
-it. Both give the same bytes. One record is in memory at a time; texts are encoded in batches, and vectors go to the
-cache as they come. Nothing is published before everything is written, and nothing if too many records are rejected.
+`build` reads everything into one segment; `sync` (sync.py) passes what its items have in common with the current
+generation, and only new and changed ones are read. One record is in memory at a time; texts are encoded in batches.
+Nothing is published before everything is written, and nothing if too many records are rejected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.contracts.progress import noting_interruption
-from retrieve_cli.errors import RetrieveError
+from retrieve_cli.contracts.terms.figures import noun_for
+from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.frozen import replace
+from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.inventory import Contents
+from retrieve_cli.ingest.items import SourceMarks
+from retrieve_cli.ingest.known_items import KeptRecords
+from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all, kinds_of
 from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
-from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
@@ -34,6 +38,7 @@ from retrieve_cli.untrusted import files
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
+    from retrieve_cli.ingest.known_items import Survey
     from retrieve_cli.ingest.pushing import Push
 
 
@@ -46,10 +51,19 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Loss
     """
     with store.writer(wait=limits.wait, say=progress.say):
         failures = fetch_all(sources, progress.say)
-        current = current_manifest(store)
-        report = apply(sources, parts, store, limits=limits, progress=progress, before=contents_before(store))
-        replaced = replaced_by(sources, report.generation, current, store)
+        last = current_manifest(store)
+        report = apply(sources, parts, store, limits=limits, progress=progress, before=current(store))
+        replaced = replaced_by(sources, report.generation, last, store)
         return replace(report, failures=failures, replaced=replaced)
+
+
+def current(store: Store) -> Generation | None:
+    """Return the current generation; None if there is no readable index."""
+    try:
+        with open_generation(store) as generation:
+            return generation
+    except RetrieveError:
+        return None
 
 
 def push_for(parts: Parts, progress: Progress) -> Push | None:
@@ -61,30 +75,14 @@ def push_for(parts: Parts, progress: Progress) -> Push | None:
     return Push(parts.remote, progress.say)
 
 
-def contents_before(store: Store) -> Contents:
-    """Return ids and contents of every current record; none if there is no readable index."""
-    try:
-        with open_generation(store) as generation:
-            return Contents.of(generation)
-    except RetrieveError:
-        return Contents.nothing()
-
-
-def _checked_push(parts: Parts, store: Store, progress: Progress) -> Push | None:
+def _checked_push(parts: Parts, before: Generation | None, progress: Progress) -> Push | None:
     """Return the push of a build to an engine, before anything is read. Raises: RetrieveError if it cannot succeed."""
-    if parts.missing is not None and _has_vectors(store):
+    if parts.missing is not None and before is not None and before.manifest.recipe.encoder is not None:
         raise parts.missing
     push = push_for(parts, progress)
     if push:
         push.check()
     return push
-
-
-def _has_vectors(store: Store) -> bool:
-    try:
-        return store.open().manifest.recipe.encoder is not None
-    except RetrieveError:
-        return False
 
 
 def apply(
@@ -94,58 +92,114 @@ def apply(
     *,
     limits: LossLimits,
     progress: Progress,
-    before: Contents,
+    before: Generation | None,
+    surveys: Sequence[Survey] | None = None,
     last: Manifest | None = None,
+    compact: bool = False,
+    announced: Callable[[Changes, int], Sequence[str]] = lambda *_: (),
 ) -> Report:
     """Write a generation and make it current.
 
-    `before` has the content of each current record; a source that lost too much since `last` is an error. The lock must
-    be held. Raises as `build` does.
+    `before` is the current one. With `surveys`, its records that they have stay, and only the others are read; with
+    `compact`, all are merged into one segment. A source that lost too much since `last` is an error; `announced` gives
+    sentences on the changes before texts are encoded. The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
-    push = _checked_push(parts, store, progress)
+    push = _checked_push(parts, before, progress)
     with (
         store.scratch() as scratch,
-        closing(Intake(scratch, parts, store.cache, progress, before=before, lenders=stored_segments(store))) as intake,
-        noting_interruption(intake.kept),
+        closing(_intake(scratch, parts, store, progress, before=before, surveys=surveys)) as intake,
+        noting_interruption(intake.saved),
     ):
-        intake.take_all(sources)
+        marks = _read(intake, sources, surveys)
+        publication = Publication(intake, sources, store, parts, before=before)
         if last:
-            limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
-        records, rejected = intake.records, intake.rejected
-        former = current = store.live()
-        rejected_new, changes, chunked = new_rejections(store, rejected), intake.changes(), intake.chunk_changes()
-        status: Status = "failed"
-        # A document of the inbox, where anybody may put one, does not keep the others from being published.
-        counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
-        if limits.tolerates(counted, records):
-            built = {"sources": intake.origins, "changes": changes.counts, "version": __version__}
-            built |= {"chunks": intake.chunks, **noted(parts, last)}
-            current = _publish(intake, scratch, store, built, push=push)
-            status = "partial" if rejected else "unchanged" if current == former else "published"
-        store.write_quarantine(rejected)  # not before: what is listed there counts as reported
-        if status != "failed":
+            limits.check_loss(last, publication.records_by_source)
+        _expect_some(publication, sources)
+        report = _report(publication, parts, store, kinds=kinds_of(sources))
+        former = store.live()
+        if limits.tolerates(_counted(intake, sources), publication.records):
+            for sentence in announced(report.changes, len(intake.rejected)):
+                progress.say(sentence)
+            intake.finish()
+            built = {"sources": [mark.origin() for mark in marks], "changes": report.changes.counts}
+            built |= {"version": __version__, **noted(parts, last)}
+            name = publication.publish(scratch, built, push=push, compact=compact)
+            status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"
+            report = replace(report, status=status, generation=name, same=name == former)
+        store.write_quarantine(intake.rejected)  # not before: what is listed there counts as reported
+        if report.status != "failed":
             tidy(store, limits.keep, progress)
             if push:
                 push.tidy(store)
+        counts = {"embedded": intake.encodings.embedded, "facets": intake.facets, "max_fail": limits.max_fail}
+        return replace(report, **counts, seconds=round(time.monotonic() - begun, 3))
+
+
+def _intake(
+    scratch: Path,
+    parts: Parts,
+    store: Store,
+    progress: Progress,
+    *,
+    before: Generation | None,
+    surveys: Sequence[Survey] | None,
+) -> Intake:
+    """Return the intake of a build, or with `surveys` of a sync."""
+    if surveys is None or before is None:
+        lenders = stored_segments(store)
+        return Intake(scratch, parts, store.cache, progress, before=before, lenders=lenders)
+    kept = KeptRecords(len(before.records), surveys)
+    return Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=before.segments)
+
+
+def _counted(intake: Intake, sources: Sequence[Source]) -> int:
+    """Return the rejected items that count against the limit: a document of the inbox, where anybody may put one, does
+    not keep the others from being published."""
+    inbox = {source.name for source in sources if source.origin.get("kind") == KIND}
+    return sum(number for name, number in intake.refused.items() if name not in inbox)
+
+
+def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[SourceMarks]:
+    """Read all items, or those that are new; return the marks that the sources had before."""
+    marks = []
+    for number, source in enumerate(sources):
+        if surveys is None:
+            marks.append(SourceMarks(source))
+            intake.take(source, enumerate(source.scan()))
+        else:
+            marks.append(surveys[number].marks)
+            intake.take(source, surveys[number].new, complete=False)
+    intake.make_facets()
+    return marks
+
+
+def _expect_some(publication: Publication, sources: Sequence[Source]) -> None:
+    """Raises: UsageError: the sources have no records."""
+    if publication.records or publication.intake.rejected:
+        return
+    names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
+    items = noun_for(source.kind for source in sources)
+    message = f"no {items if items.endswith('s') else items + 's'} in {names}"
+    raise UsageError(message, hint="nothing was built; name a source that has some")
+
+
+def _report(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
+    """Return the report of a run that has published nothing yet."""
+    intake = publication.intake
     return Report(
-        status=status,
-        generation=current,
-        records=records,
-        chunks=intake.chunks,
-        embedded=intake.embedded,
-        facets=intake.facets,
-        changes=changes,
-        chunk_changes=chunked,
-        kinds=kinds_of(sources),
-        quarantined=len(rejected),
-        rejected_new=rejected_new,
-        max_fail=limits.max_fail,
-        rejected=rejected,
-        seconds=round(time.monotonic() - begun, 3),
+        status="failed",
+        generation=store.live(),
+        records=publication.records,
+        chunks=publication.chunks,
+        changes=intake.changes(),
+        chunk_changes=intake.chunk_changes(),
+        kinds=kinds,
+        quarantined=len(intake.rejected),
+        rejected_new=new_rejections(store, intake.rejected),
+        rejected=intake.rejected,
         skipped=parts.skipped,
         notices=intake.notices.on_keys,
-        same=status != "failed" and current == former,
     )
 
 
@@ -155,15 +209,6 @@ def noted(parts: Parts, last: Manifest | None) -> dict[str, Json]:
     about = {**(last.built.get("about", {}) if last else {}), **parts.about}
     named = {"prefixes": dict(parts.prefixes), "about": about}
     return {"settings": dict(parts.settings), **{key: value for key, value in named.items() if value}}
-
-
-def _publish(intake: Intake, scratch: Path, store: Store, built: Mapping[str, Json], *, push: Push | None) -> str:
-    """Write the generation, send it to the engines and make it current; return its id."""
-    rows = intake.write()
-    manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, own_sources=intake.own)
-    if push:
-        push.before_publication(scratch, manifest, store, older=None)
-    return store.publish(scratch, manifest, built)
 
 
 def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:

@@ -1,10 +1,9 @@
-"""Items into the files of a generation, in a scratch folder: records, chunks, vectors and indexes."""
+"""Items into the files of a segment, in a scratch folder: records, chunks, vectors and indexes."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,29 +12,29 @@ import numpy as np
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Chunk, Item, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import task
-from retrieve_cli.contracts.terms.figures import count, noun_for
-from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, UsageError, quoted
+from retrieve_cli.contracts.terms.figures import count
+from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.cached_source import batches, folders_of, mapping_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
-from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
-from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
+from retrieve_cli.ingest.known_items import KeptRecords, place_of
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
+from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
-from retrieve_cli.storage.generation import GRAPH, TOKENS
-from retrieve_cli.storage.manifest import FileEntry, SourceEntry, text_key
 from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
+    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
 
 
 class Intake:
-    """Receives items, one at a time, and writes the artifacts of a generation into the scratch folder."""
+    """Receives items, one at a time, and writes the artifacts of a segment into a scratch folder."""
 
     def __init__(
         self,
@@ -44,26 +43,40 @@ class Intake:
         cache: Path,
         progress: Progress,
         *,
-        before: Contents,
+        before: Generation | None,
+        kept: KeptRecords | None = None,
         lenders: Sequence[Segment] = (),
         again: bool = False,
     ) -> None:
-        """`before` has the records that were current before. `lenders` are segments whose encodings and facets are
-        used again; with `again`, only their facets, and no server is asked for more."""
+        """`before` is the generation that is current, of which the `kept` records stay. `lenders` are segments whose
+        encodings and facets are used again; with `again`, only their facets, and no server is asked for more."""
         self._scratch = scratch
         self._progress = progress
         self._parts = parts
+        self._before = before
+        self._syncs = kept is not None
+        self.kept = KeptRecords(len(before.records) if before else 0) if kept is None else kept
+        self.kinds: set[str] = set()
+        """Kinds of the new records."""
         self._facets: Faceting | None = None
         self._waiting: FacetQueue | None = None
         if parts.facets is not None:
             self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
             self._waiting = FacetQueue(self._facets)
-        self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
-        self._inventory = Inventory(before)
-        self._places: list[str] = []
-        """By record, the file that it was read from."""
-        self._begun: list[tuple[int, Source]] = []
-        """Each source with the row of its first record."""
+        self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)
+        self._writers = parts.writers()
+        self._rows: dict[str, int] = {}
+        """The row of each new record by its id."""
+        self._files: list[str] = []
+        """By new record, the file that it was read from."""
+        self._former: list[int] = []
+        """By new record, the row of the record of its id before; -1 without one."""
+        self.places: list[int] = []
+        """By new record, the place of its item among the items of all sources."""
+        self._names: list[str] = []
+        self._counts: Counter[int] = Counter()
+        self.refused: Counter[str] = Counter()
+        """Numbers of rejected pieces by source."""
         self.notices = Notices(progress.say)
         self._characters = characters = Counter[str]()
         """Characters to embed, by file."""
@@ -73,174 +86,209 @@ class Intake:
             cache,
             progress.say,
             lenders=() if again else lenders,
-            verified=False,
+            verified=kept is not None,
             on_slow=lambda seconds: progress.say(slow(seconds, characters)),
         )
         self.rejected: list[Refused] = []
-        self.entries: list[SourceEntry] = []
-        self.origins: list[dict[str, Json]] = []
-        self.recipe = parts.recipe
-        """The recipe of the generation; complete after `write`."""
-        self.linked: dict[str, FileEntry] = {}
-        """Files that are links to files of the older generation."""
 
     @property
-    def own(self) -> list[tuple[str, int]]:
-        """The records of each source."""
-        return [(entry.name, entry.records) for entry in self.entries]
+    def new(self) -> int:
+        """Number of new records."""
+        return len(self._rows)
 
     @property
-    def records(self) -> int:
-        return len(self._tables)
-
-    @property
-    def chunks(self) -> int:
+    def new_chunks(self) -> int:
+        """Number of chunks of the new records."""
         return len(self._tables.texts)
 
     @property
-    def embedded(self) -> int:
-        """Texts that went through the encoder."""
-        return self.encodings.embedded
+    def own_sources(self) -> list[tuple[str, int]]:
+        """The sources of the new records, with their numbers."""
+        return [(name, self._counts[number]) for number, name in enumerate(self._names) if self._counts[number]]
 
     @property
     def facets(self) -> FacetCounts | None:
         """Numbers of facets that were made; None if none are configured."""
         return None if self._facets is None else self._facets.counts
 
-    def kept(self) -> str:
+    @property
+    def contents(self) -> np.ndarray:
+        """(new records, 20) the SHA-1 of the content of each."""
+        return self._tables.contents
+
+    def saved(self) -> str:
         """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
         facets = self.facets.made if self.facets else 0
         summarised = f"{count(facets, 'chunk')} summarised and kept; " if facets else ""
         return summarised + (self.encodings.kept() or ("run the same command to continue" if facets else ""))
 
-    def changes(self) -> Changes:
-        """Return the records that were added, changed and removed."""
-        return self._inventory.changes()
+    def take(self, source: Source, items: Iterable[Placed], *, complete: bool = True) -> None:
+        """Read items of the next source; `complete` if these are all that it has."""
+        number = len(self._names)
+        self._names.append(source.name)
+        with reading(source) as progress:
+            for place, item in read_ahead(items):
+                self._item(source, item, place_of(number, place))
+                progress.advance()
+        self.notices.report_mapping(source.name, mapping_of(source))
+        self.notices.finish(source.name, complete=complete)
 
-    def chunk_changes(self) -> ChunkChanges:
-        """Return how many chunks were added, changed, removed and kept."""
-        return self._inventory.chunk_changes(self._tables.starts, self._tables.texts.array)
+    def make_facets(self) -> None:
+        """Make the facets for which records wait, after all sources were read, and write these."""
+        if self._waiting is not None:
+            self._waiting.release(all_read=True)
 
-    def take_all(self, sources: Sequence[Source]) -> None:
-        """Read all sources to their end and encode every text.
+    def finish(self) -> None:
+        """Encode every text that waits.
 
         Raises:
-            UsageError: they have no records.
             ModelFailed: a text ends every worker that encodes it.
         """
         try:
-            self._take_each(sources)
+            self.encodings.finish()
         except TextFailed as failed:
-            chunk = self._tables.texts.index(text_key(failed.text))
-            row = int(np.searchsorted(self._tables.starts, chunk, side="right")) - 1
-            number = chunk - int(self._tables.starts[row]) + 1
-            message = f"chunk {number} of {quoted(self._tables.id(row))} cannot be embedded: {failed.message}"
-            hint = "remove this text, or give it to a model that survives it; finished texts are kept"
-            raise ModelFailed(message, hint=hint) from failed
-        if not self.records and not self.rejected:
-            names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
-            items = noun_for(source.kind for source in sources)
-            message = f"no {items if items.endswith('s') else items + 's'} in {names}"
-            raise UsageError(message, hint="nothing was built; name a source that has some")
-
-    def _take_each(self, sources: Sequence[Source]) -> None:
-        for source in sources:
-            self._take(source)
-        if self._waiting is not None:
-            self._waiting.release(all_read=True)
-        self.encodings.finish()
-
-    def _take(self, source: Source) -> None:
-        first, rejected = len(self._inventory), len(self.rejected)
-        self._begun.append((first, source))
-        stamp, folders = source.stamp(), folders_of(source)
-        read = hashlib.sha1(usedforsecurity=False)
-        with reading(source) as progress:
-            for batch in batches(source):
-                read.update(batch.traces)
-                older = np.full(len(batch), -1, np.int64)
-                for places, _ in walk(batch, older, self._inventory):
-                    self._item(source, batch.item(places.start))
-                    progress.advance(len(places))
-        self.notices.report_mapping(source.name, mapping := mapping_of(source))
-        self.notices.finish(source.name, complete=True)
-        counts = (len(self._inventory) - first, len(self.rejected) - rejected)
-        self._then(partial(self._enter, source, first, counts))
-        self.origins.append(origin_of(source, read.hexdigest(), stamp, folders, mapping))
-
-    def _enter(self, source: Source, first: int, counts: tuple[int, int]) -> None:
-        self.entries.append(SourceEntry(str(source.origin["kind"]), source.name, self._tables.digest(first), *counts))
-
-    def _then(self, step: Callable[[], None]) -> None:
-        """Do a step after the records that wait for their facets."""
-        if self._waiting is None:
-            step()
-        else:
-            self._waiting.then(step)
+            raise self._blamed(failed) from failed
 
     def write(self) -> dict[str, int]:
-        """Write the indexes and offsets; return the rows of each file."""
+        """Write the indexes and offsets; return the rows of each file, none without new records."""
         if truncated := self.encodings.truncated:
             self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if summary := self.encodings.summary(self._tables.texts):
             self._progress.say(summary)
         rows = self._tables.finish()
-        texts = self._tables.texts
-        passages = self.encodings.encoded.passages(texts)
-        with task("writing indexes", "indexes", len(self._parts.writers)) as writing:
-            for name, writer in self._parts.writers.items():
+        if not self.new:
+            for path in self._scratch.iterdir():
+                path.unlink()
+            return {}
+        passages = self.encodings.encoded.passages(self._tables.texts)
+        with task("writing indexes", "indexes", len(self._writers)) as writing:
+            for name, writer in self._writers.items():
                 file = retriever(name).file
-                if file not in self.linked:
-                    rows[file] = writer.write(self._scratch / file, passages)
+                rows[file] = writer.write(self._scratch / file, passages)
                 writing.advance()
-        if (stretches := self.encodings.encoded.stretches(texts)) is not None:
+        stretches = self.encodings.encoded.stretches(self._tables.texts)
+        if stretches is not None:
             dim = self._parts.recipe.encoder_card.dim
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
-        rows |= {file: entry.rows for file, entry in self.linked.items() if entry.rows is not None}
-        columns = written_columns(self._scratch)
-        self.recipe = self._parts.recipe_of(columns)
-        if (edges := self._parts.write_graph(self._scratch / GRAPH)) is not None:
-            rows[GRAPH] = edges
-        for note in self._parts.graph_notes(columns, self._scratch):
-            self._progress.say(note)
         return rows
+
+    def say(self, note: str) -> None:
+        """Show a sentence."""
+        self._progress.say(note)
+
+    def changes(self) -> Changes:
+        """Return the records that were added, changed and removed."""
+        before, names = self._before, list(self._rows)
+        if before is None:
+            return Changes(added=tuple(names))
+        contents, old = self.contents, before.contents
+        former = np.array(self._former, np.int64)
+        same = np.zeros(len(former), np.bool_)
+        known = np.flatnonzero(former >= 0)
+        same[known] = (contents[known] == old[former[known]]).all(axis=1)
+        gone = ~self.kept.mask if before.live is None else before.live & ~self.kept.mask
+        gone[former[known]] = False
+        kept = int(np.count_nonzero(self.kept.mask)) + int(np.count_nonzero(same))
+        return Changes(
+            added=tuple(names[row] for row in np.flatnonzero(former < 0).tolist()),
+            changed=tuple(names[row] for row in known[~same[known]].tolist()),
+            removed=tuple(map(before.record_id, np.flatnonzero(gone).tolist())),
+            kept=kept,
+        )
+
+    def chunk_changes(self) -> ChunkChanges:
+        """Return how many chunks were added, changed, removed and kept."""
+        before, starts, texts = self._before, self._tables.starts, self._tables.texts.array
+        if before is None:
+            return ChunkChanges(added=len(texts))
+        sizes = np.diff(before.starts)
+        live = self.kept.mask | True if before.live is None else before.live
+        kept = int(sizes[self.kept.mask].sum())
+        removed = int(sizes[live & ~self.kept.mask].sum())
+        added = changed = 0
+        for row, old_row in enumerate(self._former):
+            new = texts[int(starts[row]) : int(starts[row + 1])]
+            if old_row < 0:
+                added += len(new)
+                continue
+            old = before.texts[int(before.starts[old_row]) : int(before.starts[old_row + 1])]
+            both = min(len(old), len(new))
+            same = int((old[:both] == new[:both]).all(axis=1).sum())
+            kept, changed = kept + same, changed + both - same
+            added, removed = added + len(new) - both, removed - both
+        return ChunkChanges(added, changed, removed, kept)
 
     def close(self) -> None:
         """Close the files, finished or not."""
         self.encodings.close()
         self._tables.close()
 
-    def _item(self, source: Source, item: Item | Refused | Notice) -> None:
-        for piece in pieces_of(item) if isinstance(item, Item) else [item]:
-            if isinstance(item, Item) and isinstance(piece, Record):
-                self._record(source, item, piece)
+    def _item(self, source: Source, item: Item | Refused | Notice, place: int) -> None:
+        pieces: Sequence[Piece] = pieces_of(item)
+        refused = len(self.rejected)
+        for piece in pieces:
+            if isinstance(piece, Record) and isinstance(item, Item):
+                self._record(source, item, piece, place)
             elif isinstance(piece, Refused):
-                self.rejected.append(piece)
+                self._reject(source, piece)
             elif isinstance(piece, Notice):
                 self.notices.add(piece)
+        if isinstance(item, Item) and len(pieces) > 1 and len(self.rejected) > refused:
+            self._then(partial(self._tables.reread.append, item.digest))
 
-    def _record(self, source: Source, item: Item, record: Record) -> None:
-        if (first := self._inventory.row(record.id)) is not None:
-            self._reject(record, self._duplicate(record, source, first))
+    def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
+        former = -1 if self._before is None else self._before.exact_row(record.id)
+        former = -1 if former is None else former
+        if record.id in self._rows or (former >= 0 and self.kept.mask[former] and self.kept.places[former] < place):
+            self._reject(source, _refused(record, self._duplicate(record, source, former)))
             return
         try:
             record, chunks = self._parts.chunkers.cut(source, record)
         except (RetrieveError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001  a chunker or tokenizer may fail on any text from outside
-            self._reject(record, unforeseen(error))
+            self._reject(source, _refused(record, unforeseen(error)))
             return
         if not chunks:
-            self._reject(record, "it has no text to chunk")
+            self._reject(source, _refused(record, "it has no text to chunk"))
             return
         content = content_digest(record)
-        self._inventory.add(record.id, content)
+        if former >= 0 and self._before is not None:
+            if self.kept.mask[former]:  # its item comes later: there the id is taken
+                self._drop(record, former)
+            elif self._syncs and self._is_same(former, item, content):
+                self.kept.keep(former, place=place, line=record.line)
+                return
         self.notices.count(record)
-        self._places.append(item.source)
+        self.kinds.add(record.kind)
+        self._rows[record.id] = len(self._rows)
+        self._files.append(item.source)
+        self._former.append(former)
+        self.places.append(place)
+        self._counts[len(self._names) - 1] += 1
         if self._waiting is None:
             self._write(record, chunks, item.digest, content)
         else:
             self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
+
+    def _is_same(self, former: int, item: Item, content: bytes) -> bool:
+        """Return True if a record of an item that was read again is the one that the index has."""
+        before = self._before
+        return before is not None and (
+            before.origin(former) == item.digest
+            and before.contents[former].tobytes() == content
+            and before.source_of(former) == self._names[-1]
+        )
+
+    def _drop(self, record: Record, former: int) -> None:
+        """Let the record go that has the id of an earlier one, and reject it."""
+        if self._before is None:
+            return
+        stored = self._before.records[former]
+        self.kept.drop(former)
+        reason = f"duplicate id {quoted(record.id)}, first used by {record.source}:{record.line}"
+        self.refused[self._before.source_of(former)] += 1
+        self.rejected.append(Refused(str(stored["source"]), int(self.kept.lines[former]), reason, ""))
 
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
@@ -251,23 +299,57 @@ class Intake:
 
     def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:
         """Write a record and its chunks; `origin` and `content` are the SHA-1 of its item and of its content."""
-        keys = self._tables.append(record, chunks, origin, content=content)
-        for writer in self._parts.writers.values():
+        keys = self._tables.add(record, chunks, origin=origin, content=content)
+        for writer in self._writers.values():
             writer.add(record, chunks)
-        for key, chunk in zip(keys, chunks, strict=True):
-            self.encodings.add(key, chunk.embedded)
-            self._characters[record.source] += len(chunk.embedded)
+        try:
+            for key, chunk in zip(keys, chunks, strict=True):
+                self.encodings.add(key, chunk.embedded)
+                self._characters[record.source] += len(chunk.embedded)
+        except TextFailed as failed:
+            raise self._blamed(failed) from failed
 
-    def _duplicate(self, record: Record, source: Source, first: int) -> str:
-        """Return the reason to reject a record whose id the record in row `first` has."""
+    def _then(self, step: Callable[[], None]) -> None:
+        """Do a step after the records that wait for their facets."""
+        if self._waiting is None:
+            step()
+        else:
+            self._waiting.then(step)
+
+    def _blamed(self, failed: TextFailed) -> ModelFailed:
+        """Return the error for a text that cannot be encoded, which names its record."""
+        from retrieve_cli.storage.manifest import text_key
+
+        chunk = self._tables.texts.index(text_key(failed.text))
+        starts = self._tables.starts
+        row = int(np.searchsorted(starts, chunk, side="right")) - 1
+        number = chunk - int(starts[row]) + 1
+        message = f"chunk {number} of {quoted(self._tables.id(row))} cannot be embedded: {failed.message}"
+        hint = "remove this text, or give it to a model that survives it; finished texts are kept"
+        return ModelFailed(message, hint=hint)
+
+    def _duplicate(self, record: Record, source: Source, former: int) -> str:
+        """Return the reason to reject a record whose id another one has: a new one, or the row `former` before."""
         if self._waiting is not None:
             self._waiting.release()
-        reason = f"duplicate id {quoted(record.id)}, first used by {self._places[first]}:{self._tables.line(first)}"
-        other = next(other for row, other in reversed(self._begun) if row <= first)
-        if other.name == source.name:
+        row = self._rows.get(record.id)
+        if row is None and self._before is not None:
+            stored, line = self._before.records[former], int(self.kept.lines[former])
+            first, other = f"{stored['source']}:{line}", self._before.source_of(former)
+        else:
+            number = row or 0
+            first = f"{self._files[number]}:{self._tables.line(number)}"
+            other = self._names[self.places[number] // place_of(1, 0)]
+        reason = f"duplicate id {quoted(record.id)}, first used by {first}"
+        if other == source.name:
             return reason
-        both = f"{reason} of source {quoted(other.name)}; this one is of source {quoted(source.name)}"
+        both = f"{reason} of source {quoted(other)}; this one is of source {quoted(source.name)}"
         return f"{both}, and an `id_prefix` in config.yaml would tell them apart"
 
-    def _reject(self, record: Record, reason: str) -> None:
-        self.rejected.append(Refused(record.source, record.line, reason, record.text[:200]))
+    def _reject(self, source: Source, refused: Refused) -> None:
+        self.refused[source.name] += 1
+        self.rejected.append(refused)
+
+
+def _refused(record: Record, reason: str) -> Refused:
+    return Refused(record.source, record.line, reason, record.text[:200])

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 
-from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts import Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import cut
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.cached_source import mapping_of, pieces_of
+from retrieve_cli.ingest.items import mapping_of, pieces_of
 from retrieve_cli.ingest.report import Notices, yaml_lines
 
 _LOOKED_AT: Mapping[str, int] = {"catalog": 1000, "docs": 20}
@@ -38,7 +38,7 @@ class Preview(Frozen):
         notices, reasons = Notices(said.append), Counter[str]()
         texts: dict[str, str] = {}
         for item in islice(source.scan(), _LOOKED_AT[source.kind]):
-            for piece in pieces_of(item) if isinstance(item, Item) else [item]:
+            for piece in pieces_of(item):
                 if isinstance(piece, Notice):
                     notices.add(piece)
                 elif isinstance(piece, Refused) or piece.id in texts:

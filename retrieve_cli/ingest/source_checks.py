@@ -11,24 +11,17 @@ verification, so that another configuration or another version of the program re
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.terms.figures import count, noun_for
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, SourceFailed
-from retrieve_cli.storage import durable
-from retrieve_cli.storage.durable import marks_of, settled
+from retrieve_cli.errors import SourceFailed
 from retrieve_cli.storage.inbox import KIND, Inbox, sequence_of
-from retrieve_cli.storage.manifest import Manifest, SourceEntry, sha1
+from retrieve_cli.storage.manifest import Manifest, SourceEntry
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted import files
-from retrieve_cli.version import __version__
 
 
 def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
@@ -124,82 +117,3 @@ def _places_of(manifest: Manifest) -> list[list[str]] | None:
 
 def _place(origin: Mapping[str, Json]) -> list[str]:
     return [str(origin.get(key)) for key in _PLACE]
-
-
-Marks = list[list[int]] | None
-"""None if they cannot be relied on."""
-_SAME_MARKS = ("catalog",)
-"""Kinds of sources whose stamp changes with every change of the files that they read."""
-
-
-class UnchangedFiles:
-    """The marks of the current generation and its sources when they were last verified, and their marks now."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._path = store.cache / "verified.json"
-        self._known = _read(self._path)
-        self._begun: dict[str, Marks] = {}
-
-    def generation(self) -> bool:
-        """Return True if no file of the current generation has changed since all of it was read."""
-        try:
-            stored = self._store.open()
-            folder, manifest = self._store.generations / stored.manifest.id, stored.manifest
-        except (IndexCorrupt, IndexMissing):
-            return False
-        return self._same(_key(manifest), self._marks(folder, manifest))
-
-    def source(self, source: Source, digest: str, stamp: Sequence[int] | None) -> bool:
-        """Return True if a source of that stamp was read to its end under it, and had that digest."""
-        return self._same(_key_of(source, digest), _of_stamp(source, stamp))
-
-    def save(self, manifest: Manifest, sources: Sequence[tuple[Source, str]]) -> None:
-        """Note that the current generation and its sources, by their digests, were verified.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        now = {_key(manifest): self._marks(self._store.generations / manifest.id, manifest)}
-        now |= {_key_of(source, digest): _of_stamp(source, source.stamp()) for source, digest in sources}
-        found = {key: marks for key, marks in now.items() if marks is not None and self._begun.get(key) == marks}
-        if found != self._known:
-            self._store.cache.mkdir(exist_ok=True)
-            durable.replace(self._path, json.dumps(found))
-
-    def _same(self, key: str, marks: Marks) -> bool:
-        self._begun[key] = marks
-        return marks is not None and self._known.get(key) == marks
-
-    @staticmethod
-    def _marks(folder: Path, manifest: Manifest) -> Marks:
-        """Return the marks of a generation's files and of their listing."""
-        try:
-            found = [(folder / name).stat() for name in sorted(manifest.files)]
-        except OSError:
-            return None
-        regular = all(stat.S_ISREG(own.st_mode) and settled(own.st_mtime_ns, own.st_ctime_ns) for own in found)
-        return [list(marks_of(status)) for status in found] if regular else None
-
-
-def _of_stamp(source: Source, stamp: Sequence[int] | None) -> Marks:
-    if source.kind not in _SAME_MARKS or stamp is None or len(stamp) != 3:
-        return None
-    return [list(stamp)] if settled(*stamp[1:]) else None
-
-
-def _key(manifest: Manifest) -> str:
-    return sha1([__version__, "generation", manifest.id])
-
-
-def _key_of(source: Source, digest: str) -> str:
-    return sha1([__version__, "source", dict(source.origin), digest])
-
-
-def _read(path: Path) -> Mapping[str, Json]:
-    """Return the content of the file; nothing if it is damaged. Marks in it are only compared."""
-    try:
-        value = json.loads(files.read_text(path, limit=files.CONFIG))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

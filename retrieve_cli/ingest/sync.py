@@ -1,43 +1,52 @@
-"""`sync`: plan, then apply. The plan has the changes since the current generation was built.
+"""`sync`: a small segment with the new and changed records, and the rows of the others that are dead.
 
-The digests of all items decide if there is anything to do. If so, changed items are read and compared, and the result
-is a `Plan`: a value that can be shown (`--dry-run`) or discarded. build.py applies it and copies the rows of unchanged
-items from the current generation.
+The digests of all items decide if there is anything to do, and which items are read. A `Plan` is the same as a value,
+which can be shown (`--dry-run`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
 from retrieve_cli.assemble.trusted import expect_own_sources
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Json, Source
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
+from retrieve_cli.contracts import Record, Refused, Source
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import apply, contents_before, noted, push_for
-from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
+from retrieve_cli.ingest.build import apply, current, noted, push_for
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
-from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.inventory import Contents, changes_between
+from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
+from retrieve_cli.ingest.known_items import KeptRecords, KnownItems, Survey, place_of
+from retrieve_cli.ingest.merge import merge
+from retrieve_cli.ingest.publishing import kinds_in
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
-from retrieve_cli.ingest.source_checks import UnchangedFiles, check_inbox
+from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.storage.generation import Generation, open_generation
-from retrieve_cli.storage.manifest import Manifest, sha1
+from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.records.columns import columns_of
+from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.pushing import Push
+
+_MOST_NEW = 0.5
+"""Share of new items above which everything is read again: a sync with so many is a build."""
+_FEW = 1000
+"""New items up to which they are read alone in any case."""
 
 
 def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:
@@ -78,84 +87,159 @@ class Sync:
         *,
         limits: LossLimits,
         progress: Progress,
-        unread: UnchangedFiles | None,
     ) -> None:
-        """`parts` returns a new set at each call; `unread` knows the files that need no reading, None to read all."""
+        """`parts` returns a new set at each call."""
         self._sources = sources
         self._new_parts = parts
         self._store = store
         self._limits = limits
         self._progress = progress
-        self._unread = unread
         self._parts = parts()
-        self._stamps: list[list[int] | None] = []
-        self._folders: list[Mapping[str, Json]] = []
         self.failures: list[str] = []
-        """Sentences on parts of the sources that the plan could not read."""
-        self._seen = False
-        """True if the current generation was not read again."""
-        self._scanned: list[Source] = []
-        """The sources as the plan read them; items of some can be copied without reading the source again."""
+        """Sentences on parts of the sources that could not be read."""
 
     def plan(self) -> Plan:
         """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
-        self.failures = fetch_all(self._sources, self._progress.say)
-        check_inbox(self._store, self._last())
-        current = self._current
-        rejected = sum(source.refused for source in current.manifest.sources) if current else 0
-        same = current is not None and self._same_recipe(current) and self._store.quarantined() == rejected
-        self._stamps = [source.stamp() for source in self._sources]  # before reading: what comes later shows
-        self._folders = [folders_of(source) for source in self._sources]
-        untouched = current is not None and same and self._looks_untouched(current.manifest)
-        if current and untouched and self._digests_are(digests_of(current.manifest)):
-            return self._nothing_to_do(current, rejected)
-        look = SourceComparison(self._before, current, self._parts.recipe, keep=("catalog", "docs"))
-        for source in self._sources:
-            look.at(source)
-        if current and same and look.digests == digests_of(current.manifest):
-            return self._nothing_to_do(current, rejected)
-        self._scanned = look.scanned
-        recipe = recipe_changes(current.manifest.recipe.to_json(), self._recipe(current).to_json()) if current else {}
-        found, notices = look.changes(), [*look.notices.on_keys, *self._other_mappings()]
-        return Plan(self._store.live(), found, recipe, look.records, look.rejected, needed=True, notices=notices)
+        surveys = self._surveyed(compact=False)
+        now = self._current
+        if surveys == [] and now is not None:
+            return self._nothing_to_do(now)
+        reading = _Reading(now, surveys)
+        for number, source in enumerate(self._sources):
+            reading.take(source, number)
+        changes = reading.changes()
+        recipe = recipe_changes(now.manifest.recipe.to_json(), self._recipe(now).to_json()) if now else {}
+        rejected = 0 if now is None else sum(source.refused for source in now.manifest.sources)
+        differs = bool(changes.added or changes.changed or changes.removed or recipe)
+        needed = differs or now is None or reading.moved or reading.rejected != rejected
+        return Plan(
+            self._store.live(), changes, recipe, reading.records, reading.rejected, needed, self._other_mappings()
+        )
 
-    def run(self) -> Report:
-        """Plan and apply. The lock must be held.
+    def run(self, *, compact: bool = False) -> Report:
+        """Bring the index up to date; with `compact`, as one segment. The lock must be held.
 
         Raises:
             SourceFailed: a source cannot be read, or lost more than `max_shrink` of its records.
             Unavailable, RetrieveError: from the encoder and the store.
         """
         begun = time.monotonic()
-        plan = self.plan()
-        if not plan.needed and self._current:
-            self._note(self._current.manifest)
-            if len(self._store.kept()) > self._limits.keep:  # what a sync that was killed left undone
-                tidy(self._store, self._limits.keep, self._progress)
-            else:
-                tidy_unchanged(self._store, self._progress)
-            if push := push_for(self._parts, self._progress):
-                push.again(self._current)
-                push.tidy(self._store)
-            unchanged = ChunkChanges(kept=len(self._current.chunks))
-            report = _report(self._current, plan.changes, unchanged, status="unchanged")
+        surveys = self._surveyed(compact=compact)
+        now = self._current
+        if surveys == [] and now is not None:
+            report = self._unchanged(now)
         else:
-            for sentence in plan.sentences():
-                self._progress.say(sentence)
-            if last := self._last():
-                self._limits.check_loss(last, plan.records)
             report = apply(
-                self._scanned or self._sources,
+                self._sources,
                 self._parts,
                 self._store,
                 limits=self._limits,
                 progress=self._progress,
-                before=self._before,
-                last=last,
+                before=now,
+                surveys=surveys,
+                last=self._last(),
+                compact=compact,
+                announced=self._announced,
             )
-            report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
+            notices = list(dict.fromkeys([*report.notices, *self._other_mappings()]))
+            report = replace(report, notices=notices)
         seconds = round(time.monotonic() - begun, 3)
         return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self.failures)
+
+    def verify(self) -> dict[str, str]:
+        """Build everything again without the cache, and the current generation as one segment, both beside it; return
+        the differences by file name.
+
+        The lock must be held.
+
+        Raises:
+            RetrieveError: a source changed meanwhile.
+        """
+        store = self._store
+        now, damage = current(store), store.verify()[1]
+        if now is None or damage:
+            return damage
+        known, rows, places = KnownItems(now), [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for number, source in enumerate(self._sources):
+            survey = Survey.of(source, known, most=now.size + _FEW)
+            rows += [] if survey is None else [survey.rows]
+            places += [] if survey is None else [place_of(number, 0) + survey.places]
+        order = np.concatenate(rows)[np.argsort(np.concatenate(places), kind="stable")]
+        with store.scratch() as fresh, store.scratch() as merged, store.scratch() as aside:
+            self._build_again(fresh, aside)
+            merge(now, order, self._new_parts().writers(), merged)
+            made, kept = ({path.name: sha1_file(path) for path in folder.iterdir()} for folder in (fresh, merged))
+        if len(order) != now.size:
+            raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
+        return {name: "differs" for name in sorted({*made, *kept}) if made.get(name) != kept.get(name)}
+
+    def _build_again(self, folder: Path, cache: Path) -> None:
+        """Write the files of a fresh build; all is computed again but facets, which a model may make otherwise."""
+        parts, lenders = self._new_parts(), stored_segments(self._store)
+        intake = Intake(folder, parts, cache, self._progress, before=None, lenders=lenders, again=True)
+        with closing(intake):
+            for source in self._sources:
+                intake.take(source, enumerate(source.scan()))
+            intake.make_facets()
+            intake.finish()
+            intake.write()
+            parts.write_graph(folder / GRAPH)
+
+    # ---------------------------------------------------------------------------------------- comparing
+
+    def _surveyed(self, *, compact: bool) -> list[Survey] | None:
+        """Fetch and compare the items of all sources; empty if there is nothing to do, None if all must be read."""
+        self.failures = fetch_all(self._sources, self._progress.say)
+        check_inbox(self._store, self._last())
+        now = self._current
+        if now is None or not self._same_recipe(now):
+            return None
+        rejected = sum(source.refused for source in now.manifest.sources)
+        if not compact and self._store.quarantined() == rejected and self._looks_untouched(now.manifest):
+            return []
+        known, surveys = KnownItems(now), list[Survey]()
+        most = max(_FEW, int(_MOST_NEW * now.size))
+        for source in self._sources:
+            survey = Survey.of(source, known, most=most)
+            if survey is None:
+                return None
+            surveys.append(survey)
+            most -= len(survey.new)
+        return surveys
+
+    def _looks_untouched(self, manifest: Manifest) -> bool:
+        """Return True if every source has the noted marks."""
+        try:
+            return all(map(is_untouched, self._sources, manifest.built["sources"]))
+        except (KeyError, TypeError):
+            return False
+
+    def _same_recipe(self, now: Generation) -> bool:
+        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
+        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
+        same = sha1(now.manifest.recipe.to_json()) == sha1(self._recipe(now).to_json())
+        return same and named == [(source.kind, source.name) for source in now.manifest.sources]
+
+    def _recipe(self, now: Generation) -> Recipe:
+        """Return the recipe with which the records of a generation would be built."""
+        return self._parts.recipe_of(kinds_in(now))
+
+    @cached_property
+    def _current(self) -> Generation | None:
+        """The current generation, None if it is missing or damaged."""
+        try:
+            with open_generation(self._store) as generation:
+                return generation
+        except IndexMissing:
+            return None
+        except IndexCorrupt as error:
+            self._progress.say(f"the current index is damaged and will be rewritten: {error.message}")
+            return None
+
+    def _last(self) -> Manifest | None:
+        """Return the manifest of the current generation, even if its files are damaged; else of the newest readable."""
+        kept = self._store.kept()
+        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""
@@ -173,93 +257,37 @@ class Sync:
             if (reading := mapping_of(source).get("reading")) and keys.get(source.name, reading[0]) != reading[0]
         ]
 
-    def verify(self) -> dict[str, str]:
-        """Rebuild everything without the cache, beside the current generation; return the differences by file name.
+    # --------------------------------------------------------------------------------------- reporting
 
-        The lock must be held.
+    def _announced(self, changes: Changes, rejected: int) -> list[str]:
+        """Return sentences on the changes before they are applied."""
+        now = self._current
+        recipe = recipe_changes(now.manifest.recipe.to_json(), self._recipe(now).to_json()) if now else {}
+        return Plan(self._store.live(), changes, recipe, {}, rejected, needed=True).sentences()
 
-        Raises:
-            RetrieveError: a source changed meanwhile.
-        """
-        parts, store = self._new_parts(), self._store
-        with store.scratch() as scratch, store.scratch() as aside:
-            # All is computed again but facets: a model may answer otherwise.
-            nothing, lenders = Contents.nothing(), stored_segments(store)
-            kept = Intake(scratch, parts, aside, self._progress, before=nothing, lenders=lenders, again=True)
-            with closing(kept) as intake:
-                intake.take_all(self._sources)
-                rows = intake.write()
-            fresh = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows)
-        current, found = store.verify()
-        if [origin["digest"] for origin in intake.origins] != digests_of(current):
-            raise RetrieveError("a source has changed since the sync", hint="run it again: retrieve sync --verify")
-        if fresh.id == current.id:
-            return found
-        names = sorted({*fresh.files, *current.files})
-        differing = {name: "differs" for name in names if fresh.files.get(name) != current.files.get(name)}
-        return {**differing, **found} or {"manifest.json": "differs"}
+    def _nothing_to_do(self, now: Generation) -> Plan:
+        counts = {source.name: source.records for source in now.manifest.sources}
+        rejected = sum(source.refused for source in now.manifest.sources)
+        return Plan(now.manifest.id, Changes(kept=now.size), {}, counts, rejected, needed=False)
 
-    @cached_property
-    def _current(self) -> Generation | None:
-        """The current generation, None if it is missing or a byte of it is damaged."""
-        try:
-            seen = self._unread is not None and self._unread.generation()
-            found = {} if seen else self._store.verify()[1]
-            self._seen = seen
-            if not found:
-                with open_generation(self._store) as generation:
-                    generation.release_holds()  # nobody but this writer could remove it
-                    return generation
-            fault = next(iter(found.values()))
-        except IndexMissing:
-            return None
-        except IndexCorrupt as error:
-            fault = error.message
-        self._progress.say(f"the current index is damaged and will be rewritten: {fault}")
-        return None
-
-    @cached_property
-    def _before(self) -> Contents:
-        """Ids and contents of every current record, even if files beside the tables are damaged."""
-        return Contents.of(self._current) if self._current else contents_before(self._store)
-
-    def _last(self) -> Manifest | None:
-        """Return the manifest of the current generation, even if its files are damaged; else of the newest readable."""
-        kept = self._store.kept()
-        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
-
-    def _nothing_to_do(self, current: Generation, rejected: int) -> Plan:
-        counts = {source.name: source.records for source in current.manifest.sources}
-        return Plan(current.manifest.id, Changes(kept=len(current.records)), {}, counts, rejected, needed=False)
-
-    def _recipe(self, current: Generation) -> Recipe:
-        """Return the recipe with which the records of a generation would be built; without the parts that depend on
-        its columns if these cannot be read."""
-        try:
-            return self._parts.recipe_of(columns_of(current))
-        except (IndexCorrupt, UsageError):
-            return self._parts.recipe
-
-    def _same_recipe(self, current: Generation) -> bool:
-        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
-        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        same = sha1(current.manifest.recipe.to_json()) == sha1(self._recipe(current).to_json())
-        return same and named == [(source.kind, source.name) for source in current.manifest.sources]
-
-    def _looks_untouched(self, manifest: Manifest) -> bool:
-        """Return True if every source has the marks that were noted, so that its digest suffices."""
-        try:
-            noted = [source["stamp"] for source in manifest.built["sources"]]
-        except (KeyError, TypeError):
-            return False
-        return None not in noted and noted == self._stamps
+    def _unchanged(self, now: Generation) -> Report:
+        """Return the report on an index that is up to date, after what a sync that was killed left undone."""
+        self._note(now.manifest)
+        if len(self._store.kept()) > self._limits.keep:
+            tidy(self._store, self._limits.keep, self._progress)
+        else:
+            tidy_unchanged(self._store, self._progress)
+        if push := push_for(self._parts, self._progress):
+            push.again(now)
+            push.tidy(self._store)
+        return _report(now, Changes(kept=now.size), ChunkChanges(kept=now.chunk_size), status="unchanged")
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        keys = ("fields", "inferred", "key", "reading")
-        mappings = [{key: noted[key] for key in keys if key in noted} for noted in manifest.built["sources"]]
-        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
-        sources = [origin_of(*each) for each in seen]
+        keys = ("fields", "inferred", "key", "rules", "reading")
+        mappings = [{key: entry[key] for key in keys if key in entry} for entry in manifest.built["sources"]]
+        marks = [SourceMarks(source).origin() for source in self._sources]
+        sources = [{**mark, **mapping} for mark, mapping in zip(marks, mappings, strict=True)]
         built = {**manifest.built, "sources": sources, **noted(self._parts, manifest)}
         if built != manifest.built:
             try:
@@ -267,12 +295,68 @@ class Sync:
             except OSError as error:
                 self._progress.say(f"the places of the sources could not be updated: {error}")
 
-    def _digests_are(self, noted: Sequence[str]) -> bool:
-        for source, digest, stamp in zip(self._sources, noted, self._stamps, strict=True):
-            seen = self._unread is not None and self._unread.source(source, digest, stamp)
-            if not seen and digest_of(source) != digest:
-                return False
-        return True
+
+class _Reading:
+    """Reads the new items of the sources, and compares their records with a generation; nothing is written."""
+
+    def __init__(self, now: Generation | None, surveys: Sequence[Survey] | None) -> None:
+        """Without `surveys`, all items are read."""
+        self._now = now
+        self._surveys = surveys
+        length = len(now.records) if now else 0
+        self._kept = KeptRecords(length, surveys or ())
+        self._seen: dict[str, int] = {}
+        self._added: list[str] = []
+        self._changed: list[str] = []
+        self._same = 0
+        self.rejected = 0
+        self.records: dict[str, int] = {}
+        """Number of records of each source."""
+
+    @property
+    def moved(self) -> bool:
+        """True if the lines of a record moved."""
+        now, kept = self._now, self._kept
+        return now is not None and bool((now.lines[kept.mask] != kept.lines[kept.mask]).any())
+
+    def take(self, source: Source, number: int) -> None:
+        """Read the items of a source."""
+        first, items = len(self._seen), enumerate(source.scan())
+        survey = self._surveys[number] if self._surveys is not None else None
+        for item_number, item in items if survey is None else survey.new:
+            for piece in pieces_of(item):
+                if isinstance(piece, Record):
+                    self._record(piece, place_of(number, item_number))
+                self.rejected += isinstance(piece, Refused)
+        self.records[source.name] = len(self._seen) - first + (0 if survey is None else len(survey.rows))
+
+    def changes(self) -> Changes:
+        """Return the records that were added, changed and removed."""
+        now = self._now
+        if now is None:
+            return Changes(added=tuple(self._added))
+        gone = ~self._kept.mask if now.live is None else now.live & ~self._kept.mask
+        removed = [name for name in map(now.record_id, np.flatnonzero(gone).tolist()) if name not in self._seen]
+        kept = int(np.count_nonzero(self._kept.mask)) + self._same
+        return Changes(tuple(self._added), tuple(self._changed), tuple(removed), kept)
+
+    def _record(self, record: Record, place: int) -> None:
+        row = self._now.exact_row(record.id) if self._now is not None else None
+        taken = row is not None and self._kept.mask[row]
+        if record.id in self._seen or (taken and row is not None and self._kept.places[row] < place):
+            self.rejected += 1
+            return
+        self._seen[record.id] = place
+        if row is None or self._now is None:
+            self._added.append(record.id)
+            return
+        if taken:
+            self._kept.drop(row)
+            self.rejected += 1
+        if self._now.contents[row].tobytes() == content_digest(record):
+            self._same += 1
+        else:
+            self._changed.append(record.id)
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
@@ -284,26 +368,27 @@ def roll_back(store: Store, generation: str | None, push: Push | None = None) ->
         IndexCorrupt: it is damaged.
         Unavailable: an engine cannot be reached; nothing changes.
     """
-    begun, before, was = time.monotonic(), contents_before(store), store.live()
+    begun, before, was = time.monotonic(), current(store), store.live()
     if push:
         with open_generation(store, generation or store.before(was)) as older:
             push.again(older)
-    current = store.roll_back(generation)
+    name = store.roll_back(generation)
     with open_generation(store) as opened:
-        changes, chunk_changes = changes_between(before, Contents.of(opened))
-        report = _report(opened, changes, chunk_changes, status="unchanged" if current == was else "published")
+        old = before.contents_by_id() if before else {}
+        changes = Changes.between(old, opened.contents_by_id())
+        report = _report(opened, changes, ChunkChanges(), status="unchanged" if name == was else "published")
         return replace(report, seconds=round(time.monotonic() - begun, 3))
 
 
-def _report(current: Generation, changes: Changes, chunk_changes: ChunkChanges, *, status: Status) -> Report:
+def _report(now: Generation, changes: Changes, chunk_changes: ChunkChanges, *, status: Status) -> Report:
     """Return the report on a current generation that was not written now."""
     return Report(
         status=status,
-        generation=current.manifest.id,
-        records=len(current.records),
-        chunks=len(current.chunks),
+        generation=now.manifest.id,
+        records=now.size,
+        chunks=now.chunk_size,
         changes=changes,
         chunk_changes=chunk_changes,
-        kinds=frozenset(source.kind for source in current.manifest.sources),
-        quarantined=sum(source.refused for source in current.manifest.sources),
+        kinds=frozenset(source.kind for source in now.manifest.sources),
+        quarantined=sum(source.refused for source in now.manifest.sources),
     )

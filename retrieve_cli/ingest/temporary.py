@@ -12,7 +12,6 @@ from retrieve_cli.contracts import Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply
-from retrieve_cli.ingest.inventory import Contents
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.storage.store import Store
 
@@ -49,8 +48,8 @@ def build_temporary_index(
         facets=FacetsSettings(),
     )
     with store.writer():
-        parts, nothing = parts_for(sources, lexical), Contents.nothing()
-        report = apply(sources, parts, store, limits=_ALL, progress=progress, before=nothing)
+        parts = parts_for(sources, lexical)
+        report = apply(sources, parts, store, limits=_ALL, progress=progress, before=None)
     if not report.records:
         first = report.rejected[0]
         message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"

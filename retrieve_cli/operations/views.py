@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.graph import common_domains, graph_of
+from retrieve_cli.assemble.graph import common_domains, graph_of, whole_graph_of
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -92,16 +92,17 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     Raises:
         UsageError: the record does not exist.
     """
+    whole = whole_graph_of(generation) if name is None else None
+    if whole is not None:
+        return _whole(whole, settings)
     edges = graph_of(generation)
-    if edges is None:
+    if edges is None or name is None:
         if name is not None:
             _all(generation).find_record(name)
         return {
             "edges": 0,
             "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
         }
-    if name is None:
-        return _whole(edges.whole, settings)
     edges = edges.within(None)
     label = edges.label
     node = _node(edges, generation, name)

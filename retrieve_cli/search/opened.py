@@ -131,7 +131,6 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
     watched = watched_of(
         generation.manifest,
         fetched=store.fetched,
-        cache=store.cache,
         inbox=store.inbox,
         settings=settings,
     )

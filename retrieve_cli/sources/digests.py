@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
 SIDECAR = 64 * files.MB
 """Maximum bytes of a sidecar."""
+WHITE = b" \t\r\n"
+"""The characters that JSON defines as white space."""
 BOM = b"\xef\xbb\xbf"
 """Byte order mark that some programs write before the first line; it is not part of the line."""
 
 
-def line_digest(name: str, id_prefix: str) -> Callable[[bytes], bytes]:
-    """Return a function for the SHA-1 of a line of the catalog `name`, ignoring white space around the line."""
-    prefix = hashlib.sha1(canonical(["catalog", name, id_prefix]), usedforsecurity=False)
-
-    def digest(line: bytes) -> bytes:
-        hashed = prefix.copy()
-        hashed.update(line.strip(b" \t\r\n"))  # the characters that JSON defines as white space
-        return hashed.digest()
-
-    return digest
+def line_digest(name: str, id_prefix: str, rules: str = "") -> Hash:
+    """Return the beginning of the SHA-1 of a line or row of the catalog `name`, which the line continues, without the
+    `WHITE` around it. `rules` is the digest of the rules by which the catalog is read."""
+    return hashlib.sha1(canonical(["catalog", name, id_prefix, rules]), usedforsecurity=False)
 
 
 def document_digest(path: str, id_prefix: str, card: Card, sha1: bytes, sidecar: Path | None) -> bytes:

@@ -1,29 +1,25 @@
 """Freshness of a hit: check its source at query time, at almost no cost while the source is unchanged.
 
 A hit from a folder is compared by the digest of its file. A catalog is compared by size and times; only if these
-differ are the lines of the hits read, each separately, so the cost of a check does not grow with the catalog. Results
-are cached until the marks of the file change. Threads may share a source.
+differ is it read, once, line by line. Results are cached until the marks of the file change. Threads may share a
+source.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from io import BufferedReader
-from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Card, DocumentFile, Freshness, Json
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.frozen import replace
-from retrieve_cli.sources.catalogs.line_starts import LineStarts
-from retrieve_cli.sources.digests import BOM, document_digest, line_digest, sidecar_of
+from retrieve_cli.sources.digests import WHITE, document_digest, line_digest, sidecar_of
 from retrieve_cli.storage.durable import marks_of, settled
+from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_keys
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -31,12 +27,11 @@ if TYPE_CHECKING:
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
-_SMALL = 256 * 1024
-"""Catalogs up to this many bytes are read whole if their marks differ, in less than 5 ms."""
+_SMALL, _LINES = 256 * 1024, 64 * files.MB
+"""Bytes of a catalog of which the ids are read as well if its marks differ, and of the largest that is read: the lines
+of 64 MB are hashed in 0.2 s."""
 _TABLE, _ROWS = 8 * files.MB, 100_000
-"""The same of CSV and arrays of JSON, whose rows are not lines: 0.2 s a MB; and the rows of any table."""
-_AROUND = 32 * 1024
-"""Bytes before and after the former place of a line that are searched for it in a larger catalog."""
+"""Bytes of CSV and arrays of JSON that are read, whose rows are not lines: 0.2 s a MB; and the rows of any table."""
 _UNSETTLED_S = 0.1
 """Seconds to cache the result for a file that was written a moment ago."""
 _MOST = 10_000
@@ -52,12 +47,10 @@ class _FileState:
     """Expiry on the monotonic clock."""
     digest: bytes = b""
     """SHA-1 of a document."""
-    scanned: bool = False
-    """True if the lines of the file were scanned."""
-    lines: set[bytes] | None = None
-    """Digests of the lines of a small catalog."""
-    ids: Collection[str] = ()
-    verdicts: dict[bytes, Freshness] = field(default_factory=dict)
+    lines: KeyRows | None = None
+    """Digests of the lines of a catalog."""
+    ids: Collection[str] | None = None
+    """Ids of the records of a small catalog."""
 
     @classmethod
     def of(cls, status: os.stat_result) -> _FileState:
@@ -84,9 +77,6 @@ class Unwatched:
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:  # noqa: ARG002  as promised
         """Return "fresh": assume the state of the build."""
         return "fresh"
-
-    def remember(self) -> None:
-        """Do nothing: there is nothing to cache."""
 
 
 @dataclass(slots=True)
@@ -163,18 +153,12 @@ class WatchedFolder(Unwatched):
 
 @dataclass
 class WatchedCatalog(Unwatched):
-    """`contracts.Watched` of a file of JSON Lines, or of the last answer of an endpoint.
+    """`contracts.Watched` of a file of JSON Lines, a table, or the last answer of an endpoint.
 
-    A file with the marks of the build is fresh. In any other file, the SHA-1 of the hit's own line decides:
-
-    - up to 256 KB, the line may be anywhere: `fresh` if it exists, `changed` if another line has the hit's id,
-      `deleted` if none has;
-    - in a larger file of lines, it is searched at its former place, at that place moved by the growth of the file, and
-      within 32 KB of either: `fresh` if it is there, else `changed`, because the rest of the file is not read.
-
-    The records of a JSON-LD graph and the rows of a table count as lines in a small file (CSV and arrays of JSON: up to
-    8 MB), and as `changed` in a larger one. Without reading:
-    `deleted` if the file does not exist, `changed` if it cannot be read.
+    A file with the marks of the build is fresh. In any other file, the SHA-1 of the hit's own line decides: `fresh` if
+    there is such a line, else `changed`. Of a catalog up to 256 KB, and of a table up to 8 MB, also the ids are read:
+    `deleted` if no record has the hit's id. Without reading: `changed` if the file is larger than 64 MB, or a table
+    larger than 8 MB, or cannot be read; `deleted` if it does not exist.
     """
 
     path: Path
@@ -182,10 +166,10 @@ class WatchedCatalog(Unwatched):
     id_prefix: str
     stamp: Json
     """Marks of the file at build time."""
-    starts: LineStarts
-    """Offsets of its lines at build time."""
+    rules: str
+    """Digest of the rules by which it was read then."""
     reading: Callable[[], CatalogReading]
-    """Returns the rules with which the build read it."""
+    """Returns these rules."""
     layout: Callable[[], TableLayout]
     """Returns the layout of tables, as configured."""
     _state: _FileState | None = None
@@ -205,121 +189,47 @@ class WatchedCatalog(Unwatched):
             if self.stamp == list(marks_of(status)[2:]):
                 return "fresh"
             with self._lock:
-                if self._state is None or not self._state.holds(status):
-                    self._state = _FileState.of(status)
-                verdicts = self._state.verdicts
-                if digest not in verdicts:
-                    if len(verdicts) >= _MOST:
-                        verdicts.clear()
-                    verdicts[digest] = self._compared(record, digest, self._state)
-                return verdicts[digest]
+                state = self._state
+                if state is None or not state.holds(status):
+                    state = self._state = _FileState.of(status)
+                return self._compared(record, digest, state)
         except (FileNotFoundError, NotADirectoryError):
             return "deleted"
-        except OSError:
+        except (OSError, RetrieveError):
             return "changed"
 
-    def remember(self) -> None:
-        """Store the offsets of the lines of a larger catalog, if it is unchanged and they are not stored yet.
+    def _compared(self, record: Mapping[str, Json], digest: bytes, state: _FileState) -> Freshness:
+        if state.lines is None:
+            state.lines = KeyRows(as_keys([]))
+            state.lines, state.ids = self._contents()
+        if state.lines.row(digest) >= 0:
+            return "fresh"
+        if state.ids is None or str(record["id"]).removeprefix(self.id_prefix) in state.ids:
+            return "changed"
+        return "deleted"
+
+    def _contents(self) -> tuple[KeyRows, Collection[str] | None]:
+        """Return the digests of all lines, and of a small catalog the ids; nothing of a large one.
 
         Raises:
-            OSError: the catalog cannot be read, or the offsets cannot be written.
+            OSError, RetrieveError: it cannot be read.
         """
-        status = self.path.stat()
-        unchanged = status.st_size > _SMALL and self.stamp == list(marks_of(status)[2:])
-        if unchanged and self.starts.marks() != marks_of(status) and not _kind(self.path):
-            self.starts.keep(self.path)
+        from retrieve_cli.sources.catalogs.catalog import catalog_rows, ids_of
+        from retrieve_cli.sources.catalogs.tables import table_of
 
-    def _compared(self, record: Mapping[str, Json], digest: bytes, state: _FileState) -> Freshness:
-        with files.open_regular(self.path) as file:
-            size = os.fstat(file.fileno()).st_size
-            kind = _kind(self.path) if size > _SMALL else ""
-            if size > (_TABLE if kind in ("csv", "json") else _SMALL):
-                is_there = not kind and self._has_line(file, record["line"], digest, state)
-                return "fresh" if is_there else "changed"
-            if state.lines is None:
-                forms = self._forms(_rows(self.path, self.layout()))
-                state.lines = set(map(line_digest(self.name, self.id_prefix), forms))
-                state.ids = _ids(forms, self.reading().fields.spellings["id"])
-        if digest in state.lines:
-            return "fresh"
-        return "changed" if str(record["id"]).removeprefix(self.id_prefix) in state.ids else "deleted"
-
-    def _has_line(self, file: BufferedReader, line: Json, wanted: bytes, state: _FileState) -> bool:
-        """Return True if a line with that digest is at, or near, the former place of line number `line`."""
-        span = self._span(line, state) if isinstance(line, int) else None
-        if span is None:
-            return False
-        start, end = span
-        size = os.fstat(file.fileno()).st_size
-        grown = size - self.stamp[0] if isinstance(self.stamp, list) and self.stamp else 0
-        digest = line_digest(self.name, self.id_prefix)
-        places = dict.fromkeys((start, max(start + grown, 0)))
-        windows = (_lines_around(file, place, length=end - start, size=size) for place in places)
-        return any(wanted in map(digest, self._forms(lines)) for lines in windows)
-
-    def _forms(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Return lines as the build read them; each also without its key, which it may share."""
-        reading = self.reading()
-        unkeyed = replace(reading, key=None)
-        return [form for line in lines for form in {reading.form(line), unkeyed.form(line)}]
-
-    def _span(self, line: int, state: _FileState) -> tuple[int, int] | None:
-        """Return the place of a line at build time or, if it was not stored then, its place now."""
-        marks, span = self.starts.marks(), self.starts.span(line)
-        valid = marks is not None and (list(marks[2:]) == self.stamp or marks == state.marks)
-        if (valid and span is not None) or state.scanned:
-            return span
-        state.scanned = True
-        with suppress(OSError):
-            self.starts.keep(self.path)
-        return self.starts.span(line)
-
-
-def _lines_around(file: BufferedReader, start: int, *, length: int, size: int) -> Iterable[bytes]:
-    """Return the lines around a place that have about the same length: a byte order mark or an end of line may have
-    been added or removed."""
-    first = min(max(start - _AROUND, 0), size)
-    read = os.pread(file.fileno(), start + length + _AROUND - first, first)
-    ends = first + len(read) >= size
-    lines = (read.removeprefix(BOM) if first == 0 else read).split(b"\n")
-    whole = lines[0 if first == 0 else 1 : None if ends else -1]
-    return (line for line in whole if abs(len(line) + 1 - length) <= len(BOM) + 1)
-
-
-def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
-    import orjson  # here, like `fields`: only needed for a changed catalog
-
-    from retrieve_cli.sources.fields import id_of
-
-    ids = set()
-    for line in lines:
-        with suppress(ValueError):
-            item = orjson.loads(line)
-            if isinstance(item, Mapping):
-                ids.add(id_of(item, id_paths))
-    return ids
-
-
-def _kind(path: Path) -> str:
-    """Return the kind of the table in a file; empty if it is not a table."""
-    from retrieve_cli.sources.catalogs.tables import table_of
-
-    try:
-        table = table_of(path)
-    except RetrieveError:
-        return "damaged"
-    return table.kind if table is not None else ""
-
-
-def _rows(path: Path, layout: TableLayout) -> list[bytes]:
-    """Return the lines of a catalog and the rows of a table. Raises: OSError: it is unreadable or has too many."""
-    from retrieve_cli.sources.catalogs.catalog import catalog_rows
-    from retrieve_cli.sources.catalogs.tables import Row
-
-    try:
-        rows = [row.line for row in islice(catalog_rows(path, layout), _ROWS) if isinstance(row, Row)]
-    except RetrieveError as error:
-        raise OSError(error.message) from error
-    if len(rows) == _ROWS:
-        raise OSError(path)
-    return rows
+        size, table = self.path.stat().st_size, table_of(self.path)
+        if size > (_LINES if table is None else _TABLE if table.kind in ("csv", "json") else _SMALL):
+            return KeyRows(as_keys([])), None
+        begun, digests, ids = line_digest(self.name, self.id_prefix, self.rules), DigestList(), set[str]()
+        reading = None if table is None and size > _SMALL else self.reading()
+        for number, row in enumerate(catalog_rows(self.path, self.layout())):
+            if isinstance(row, str) or row[2]:
+                continue
+            digest = begun.copy()
+            digest.update(row[1].strip(WHITE))
+            digests.append(digest.digest())
+            if reading is not None:
+                ids.update(ids_of(row[1], reading))
+            if table is not None and number >= _ROWS:
+                raise OSError(self.path)
+        return KeyRows(as_keys(digests)), None if reading is None else ids

@@ -49,6 +49,11 @@ class Remains(Frozen, eq=False):
         starts = np.flatnonzero(np.diff(shifts, prepend=0))
         return cls(dead.astype(np.int64), starts, shifts[starts])
 
+    def equals(self, other: Remains) -> bool:
+        """Return True if both are the same."""
+        pairs = ((self.dead, other.dead), (self.starts, other.starts), (self.shifts, other.shifts))
+        return all(np.array_equal(*pair) for pair in pairs)
+
     def shift_of(self, record: int) -> int:
         """Return by how many lines a record moved."""
         run = int(np.searchsorted(self.starts, record, side="right")) - 1

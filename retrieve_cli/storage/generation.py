@@ -255,6 +255,31 @@ class Generation:
         firsts = [segment.first(unit) for segment in self.segments]
         return self.segments[bisect_right(firsts, row) - 1]
 
+    @cached_property
+    def source_names(self) -> list[str]:
+        """Names of the sources of its rows."""
+        return list(dict.fromkeys(name for part in self.segments for name, _ in part.manifest.own_sources))
+
+    @cached_property
+    def row_sources(self) -> Rows:
+        """(records,) the place of each record's source in `source_names`."""
+        numbers = {name: number for number, name in enumerate(self.source_names)}
+        pairs = [pair for part in self.segments for pair in part.manifest.own_sources]
+        return np.repeat([numbers[name] for name, _ in pairs], [count for _, count in pairs]).astype(np.int64)
+
+    @property
+    def reread(self) -> Sequence[NDArray[np.uint8]]:
+        """The SHA-1 of items of which a part was rejected, (20,) uint8 each."""
+        return [digest for segment in self.segments for digest in segment.reread]
+
+    def exact_row(self, record_id: str) -> int | None:
+        """Return the row of the record that has exactly this id, None without one."""
+        for segment in self.segments:
+            row = segment.ids.row(record_id)
+            if row is not None and (self.live is None or self.live[segment.first_record + row]):
+                return segment.first_record + row
+        return None
+
     def source_of(self, record: int) -> str:
         """Return the name of the source of a record, as in the manifest."""
         segment = self.segment_of(record)

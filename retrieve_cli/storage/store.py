@@ -3,7 +3,7 @@
     artifacts/current                     id of the current generation
     artifacts/generations/<id>/           immutable once named; manifest.json is written last
     artifacts/generations/.scratch-*/     a build in progress, or the rest of an interrupted one
-    artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
+    artifacts/cache/                      work of a build that was interrupted, see entries.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox.db                    documents that were added one at a time, and tasks of servers
     artifacts/inbox/files/                documents that were sent as files, see inbox_files.py

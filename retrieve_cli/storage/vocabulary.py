@@ -93,11 +93,6 @@ class Vocabulary:
             raise _damaged("a text ends before it begins")
         return ends
 
-    def place(self, span: range, value: str) -> int:
-        """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
-        wanted = (canonical(value), value)
-        return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
-
     @cached_property
     def heads(self) -> NDArray[np.uint64]:
         """The first bytes of each text as a number, (n,): the numbers are in the order of sorted texts."""
@@ -187,68 +182,6 @@ class TextBuffer(Sequence[bytes]):
     def ends(self) -> Rows:
         """End of each text, with 0 before the first."""
         return np.array(self._ends, np.int64)
-
-
-class MergedTexts:
-    """Texts of an older vocabulary that are still used, merged with new ones."""
-
-    def __init__(self, old: Vocabulary, used: NDArray[np.bool_], fresh: TextBuffer, places: Rows) -> None:
-        """`used` is True for the old texts that stay. New text n, which is not among the old ones, is inserted before
-        the old text `places[n]`; both are sorted."""
-        self._old, self._fresh = old, fresh
-        self.kept = np.flatnonzero(used)
-        """Numbers of the old texts that stay."""
-        self.before = np.searchsorted(self.kept, places)
-        """Place of each new text among the old texts that stay."""
-        self.of_fresh = self.before + np.arange(len(fresh))
-        """New number of each new text."""
-        steps = np.arange(len(self.kept))
-        self.of_old = np.full(len(used), -1, np.int64)
-        """New number of each old text; -1 if it does not stay."""
-        self.of_old[self.kept] = steps + np.searchsorted(self.before, steps, side="right")
-
-    def __len__(self) -> int:
-        return len(self.kept) + len(self._fresh)
-
-    @property
-    def ends(self) -> Rows:
-        """End of each text, with 0 before the first."""
-        sizes = np.diff(self._old.ends)[self.kept]
-        return np.append(0, np.cumsum(np.insert(sizes, self.before, np.diff(self._fresh.ends))))
-
-    @property
-    def text(self) -> NDArray[np.uint8]:
-        """One buffer of the texts."""
-        starts, ends = self._old.ends[:-1][self.kept], self._old.ends[1:][self.kept]
-        new, last = self._fresh.ends, np.append(np.flatnonzero(np.diff(self.before)), len(self._fresh) - 1)
-        pieces, done, written = bytearray(), 0, 0
-        for number in last.tolist() if len(self._fresh) else ():  # the last new text before the same old text
-            before, end = int(self.before[number]), int(new[number + 1])
-            pieces += self._stretch(starts[done:before], ends[done:before])
-            pieces += self._fresh.text[written:end]
-            done, written = before, end
-        pieces += self._stretch(starts[done:], ends[done:])
-        return np.frombuffer(pieces, np.uint8)
-
-    def _stretch(self, starts: Rows, ends: Rows) -> bytes:
-        """Return concatenated old texts; contiguous ones are copied at once."""
-        if not len(starts):
-            return b""
-        cuts = np.flatnonzero(starts[1:] != ends[:-1])
-        firsts, lasts = starts[np.append(0, cuts + 1)], ends[np.append(cuts, len(ends) - 1)]
-        return b"".join(
-            self._old.text[first:last].tobytes() for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-        )
-
-
-def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the place of each new text among sorted old texts, and True for those that are among them."""
-    places, present = np.zeros(len(fresh), np.int64), np.zeros(len(fresh), np.bool_)
-    if len(old):
-        for number, word in enumerate(fresh):
-            place = bisect_left(range(len(old)), word, key=old.raw)
-            places[number], present[number] = place, place < len(old) and old.raw(place) == word
-    return places, present
 
 
 def _damaged(error: object) -> IndexCorrupt:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
-from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, TextNumbers, TextRows, Vocabulary, places_of
+from retrieve_cli.storage.vocabulary import TextNumbers, TextRows, Vocabulary
 
 keys = st.one_of(
     st.binary(min_size=20, max_size=20),
@@ -38,19 +38,3 @@ def test_every_text_has_its_number(texts: list[bytes], asked: list[bytes]) -> No
 
 def vocabulary(texts: list[bytes]) -> Vocabulary:
     return Vocabulary(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
-
-
-@given(old=st.sets(words, max_size=12), new=st.sets(words, max_size=12), data=st.data())
-def test_texts_that_stay_and_new_ones_are_put_in_order(old: set[bytes], new: set[bytes], data: st.DataObject) -> None:
-    before, fresh = sorted(old), sorted(new)
-    used = np.array([data.draw(st.booleans()) for _ in before], np.bool_)
-    places, known = places_of(vocabulary(before), fresh)
-    used[places[known]] = True
-    added = [word for word in fresh if word not in old]
-    merged = MergedTexts(vocabulary(before), used, TextBuffer(added), places[~known])
-    wanted = sorted({*added, *(word for word, there in zip(before, used, strict=True) if there)})
-    found = Vocabulary(merged.text, merged.ends)
-    assert [found.raw(number) for number in range(len(found))] == wanted
-    assert [wanted[number] for number in merged.of_fresh] == added
-    assert all(number < 0 or wanted[number] == word for number, word in zip(merged.of_old, before, strict=True))
-    assert ((merged.of_old >= 0) == used).all()

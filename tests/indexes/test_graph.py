@@ -18,7 +18,7 @@ from retrieve_cli.retrieval.graph.file_edges import FileEdges
 from retrieve_cli.retrieval.graph.file_edges_writer import packed
 from retrieve_cli.retrieval.graph.graph import Graph, Neighbour, Node
 from retrieve_cli.retrieval.graph.picture import flowchart
-from retrieve_cli.retrieval.graph.whole_graph import Dangling
+from retrieve_cli.retrieval.graph.whole_graph import Dangling, WholeGraph
 from retrieve_cli.storage import pickles
 
 CATALOG = [
@@ -49,7 +49,7 @@ def test_a_reference_is_an_id_or_else_the_name_of_one_record_in_any_case() -> No
 
 
 def test_names_that_mean_nothing_or_several_records_are_reported_and_loops_are_no_edges() -> None:
-    built = catalog().whole
+    built = WholeGraph(catalog())
 
     assert built.dangling == [
         Dangling(2, "requires", "Twin", ambiguous=True),
@@ -84,7 +84,7 @@ def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -
         Neighbour("is_a", built.find("topics:RNA"), 1.0, forward=False),
         Neighbour("uses", 1, 0.5, forward=False),
     ]
-    assert built.whole.dangling == [Dangling(None, "is_a", "scrublte", ambiguous=False)]
+    assert WholeGraph(built).dangling == [Dangling(None, "is_a", "scrublte", ambiguous=False)]
 
 
 def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
@@ -97,15 +97,15 @@ def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
 
     assert [each.node for each in near(built, built.find("tp53")) if not each.forward] == [2, 1]
     assert [built.label(each.node) for each in near(built, built.find("apoptosis"))] == ["TP53"]
-    assert built.whole.dangling == []
+    assert WholeGraph(built).dangling == []
 
 
 @pytest.mark.parametrize("name", ["scrubelt", "scruble", "scrublett", "sgrublet", "SCRUBLET!"])
 def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_reported(name: str) -> None:
     built = graph(columns(CATALOG), add=[GraphEdge("scanpy", name, "uses"), GraphEdge("harmony-1", name, "uses")])
 
-    assert built.whole.dangling == [Dangling(None, "uses", name, ambiguous=False)]
-    declared = graph(columns(CATALOG), add=[GraphNode(name), GraphEdge("scanpy", name, "uses")]).whole
+    assert WholeGraph(built).dangling == [Dangling(None, "uses", name, ambiguous=False)]
+    declared = WholeGraph(graph(columns(CATALOG), add=[GraphNode(name), GraphEdge("scanpy", name, "uses")]))
     assert (declared.dangling, len(declared.edges)) == ([], 1)
 
 
@@ -120,7 +120,7 @@ def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges
     }
 
     assert found == weights(edges)
-    assert len(built.whole.edges) == len(found)
+    assert len(WholeGraph(built).edges) == len(found)
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
@@ -195,7 +195,7 @@ def test_an_edge_of_no_kind_or_to_no_name_is_corrupt(part: str, number: int) -> 
     with pytest.raises(IndexCorrupt):
         near(damaged, 1)
     with pytest.raises(IndexCorrupt):
-        _ = damaged.whole
+        _ = WholeGraph(damaged)
 
 
 # ----------------------------------------------------------------------------------------------- looking at it
@@ -206,7 +206,7 @@ def test_components_are_those_of_networkx(edges: list[GraphEdge], kinds: set[str
     drawn = nx.Graph()
     drawn.add_nodes_from(range(NODES))
     drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if kinds is None or edge.kind in kinds)
-    found = graph(add=edges).whole.components(None if kinds is None else sorted(kinds))
+    found = WholeGraph(graph(add=edges)).components(None if kinds is None else sorted(kinds))
 
     assert found.tolist() == [min(nx.node_connected_component(drawn, node)) for node in range(NODES)]
 

@@ -38,6 +38,7 @@ from retrieve_cli.retrieval.graph.walks import (
     Walk,
     chosen,
 )
+from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
 Seeds = list[tuple[int, float]]
 FREE = WalkLimits(max_nodes=1000, walks=WALKS)
@@ -283,7 +284,7 @@ def test_how_common_a_domain_is_is_counted_among_visible_records(own: int, other
     built = sharing("domain", [["x"] if row in having else [] for row in range(100)])
 
     assert len(expand(built.within(np.array(flags)), [(0, 1.0)], WalkLimits())) == found
-    ranks = PageRank(built.whole, visible=np.array(flags))([(0, 1.0)])
+    ranks = PageRank(WholeGraph(built), visible=np.array(flags))([(0, 1.0)])
     assert np.count_nonzero(ranks[1:20]) == found
 
 
@@ -330,7 +331,7 @@ def test_pagerank_is_that_of_networkx(edges: list[GraphEdge], start: Seeds, alph
     for _, _, data in drawn.edges(data=True):
         data["weight"] /= data["fan"]
     wanted = nx.pagerank(drawn, alpha=alpha, personalization=personal, max_iter=1000, tol=1e-12)
-    found = PageRank(graph(add=edges).whole, WALKS)(start, alpha=alpha)
+    found = PageRank(WholeGraph(graph(add=edges)), WALKS)(start, alpha=alpha)
 
     np.testing.assert_allclose(found, [wanted[node] for node in range(NODES)], atol=1e-6)
     assert found.sum() == pytest.approx(1.0)
@@ -342,8 +343,8 @@ def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
 ) -> None:
     seen = np.array(flags)
     own = [(node, score) for node, score in start if seen[node]]
-    some = PageRank(graph(add=edges).whole, WALKS, visible=seen)(own)
-    alone = PageRank(graph(add=among(edges, flags)).whole, WALKS)(own)
+    some = PageRank(WholeGraph(graph(add=edges)), WALKS, visible=seen)(own)
+    alone = PageRank(WholeGraph(graph(add=among(edges, flags))), WALKS)(own)
 
     assert not some[~seen].any()
     if largest_alike(edges, flags):

@@ -86,7 +86,6 @@ Keys = dict[str, object]
 CUT = ("chunks.jsonl", "offsets.pkl", "dense.faiss")
 ALL = (*CUT, "records.jsonl", "bm25.pkl")
 SHORT: Keys = {"chunking.size": 48}
-GRAPH: Keys = {"dense.index": "hnsw"}
 MODEL: Keys = {"encoder.kind": "onnx"}
 
 BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
@@ -98,20 +97,18 @@ BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
     "chunking.rules": ([{"match": "*.jsonl", "strategy": "section", "size": 40}], CUT, SHORT),
     "encoder.kind": ("onnx", (*CUT, "tokens.pkl"), {}),
     "encoder.dim": (64, ("dense.faiss",), {}),
-    "bm25.variant": ("okapi", ("bm25.pkl",), {}),
     "bm25.unit": ("chunk", ("bm25.pkl",), {}),
-    "bm25.k1": (2.0, ("bm25.pkl",), {}),
     "bm25.stemming": ("none", ("bm25.pkl",), {}),
     "bm25.stop_words": ("none", ("bm25.pkl",), {}),
     "bm25.languages": ({"*": "none"}, ("bm25.pkl",), {}),
-    "dense.index": ("hnsw", ("dense.faiss",), {}),
     "dense.enabled": (False, ("dense.faiss",), {}),
-    "dense.hnsw_ef_construction": (8, ("dense.faiss",), GRAPH),
 }
 """Keys that change files of the index of the catalog above: another value than the default, the files that it changes,
 and the keys under which it does so."""
 
 QUERY_KEYS = {
+    "bm25.variant": "okapi",
+    "bm25.k1": 0.1,
     "search.mode": "bm25",
     "search.k": 2,
     "fusion.method": "rrf",

@@ -127,4 +127,4 @@ def test_a_variable_that_wins_over_the_file_is_named(retrieve: Program, configur
     configure("search", k=7)
     done = retrieve("config", "set", "search.k", "4")
     assert "RETRIEVE_SEARCH__K wins over the file" in done.err
-    assert "next build" in retrieve("config", "set", "bm25.k1", "0.9").err
+    assert "next build" in retrieve("config", "set", "bm25.unit", "chunk").err

@@ -65,11 +65,12 @@ def test_the_default_configuration_written_out_says_nothing(index: Path, retriev
 
 
 def test_several_keys_are_one_note_with_the_command_that_applies_them(index: Path, retrieve: Program) -> None:
-    Path("other.yaml").write_text("bm25: {k1: 1.5, b: 0.5, variant: atire, unit: chunk}\n")
+    Path("other.yaml").write_text("bm25: {unit: chunk, stemming: none, stop_words: none}\nchunking: {size: 64}\n")
     (line,) = retrieve("query", "lungs", "--config", "other.yaml").err.splitlines()
     assert line == (
-        "note: other.yaml differs from the index in bm25.variant (atire, lucene in the index), bm25.unit (chunk, auto"
-        " in the index), bm25.k1 (1.5, 1.2 in the index) and 1 more: retrieve sync --config other.yaml applies them"
+        "note: other.yaml differs from the index in chunking.size (64, not set in the index), bm25.unit (chunk, auto in"
+        " the index), bm25.stemming (none, auto in the index) and 1 more: retrieve sync --config other.yaml applies"
+        " them"
     )
     assert retrieve("sync", "--config", "other.yaml").code == 0
     assert retrieve("query", "lungs", "--config", "other.yaml").err == ""
@@ -90,14 +91,14 @@ def test_the_note_is_not_said_quietly_nor_in_json_and_no_part_of_the_answer(inde
 def test_doctor_warns_of_keys_that_are_not_set_any_more(
     catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BM25__K1", "1.5")
+    monkeypatch.setenv("RETRIEVE_CHUNKING__COHERENCE", "true")
     assert retrieve("build", "--catalog", catalog).code == 0
-    monkeypatch.delenv("RETRIEVE_BM25__K1")
-    assert "k1" not in retrieve("query", "lungs").err  # no key of the configuration says so
+    monkeypatch.delenv("RETRIEVE_CHUNKING__COHERENCE")
+    assert "coherence" not in retrieve("query", "lungs").err  # no key of the configuration says so
     assert check_of_settings(retrieve) == {
         "name": "settings",
         "status": "warn",
-        "message": "bm25.k1 is 1.2 by default and 1.5 in the index, until a sync",
+        "message": "chunking.coherence is false by default and true in the index, until a sync",
         "fix": "retrieve sync",
     }
 

@@ -12,8 +12,9 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import retrieve_cli
 from retrieve_cli.cli.main import main
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.ingest import encodings
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
@@ -26,19 +27,22 @@ from retrieve_cli.storage.store import Store
 
 
 def read(arguments: Sequence[str]) -> None:
-    """Ask an index until a file appears, by an opening that is new each time and by one that stays."""
-    artifacts, stop = Path(arguments[0]), Path(arguments[1])
+    """Ask an index until a file appears, by an opening that is new each time and by one that stays. A text has so many
+    results, all of one version, and no folder of a generation that is open is removed."""
+    artifacts, stop, text, count = Path(arguments[0]), Path(arguments[1]), arguments[2], int(arguments[3])
+    settings = load(None)
     reads, seen, kept = 0, set(), None
     while not stop.exists() or reads < 3:
-        opened = Opened.of(Store(artifacts), Settings())
+        opened = Opened.of(Store(artifacts), settings)
         kept = kept or opened
         for each in (opened, kept):
-            [answer] = Searcher(each).answer([Request("segment lungs word3")])
+            [answer] = Searcher(each).answer([Request(text)])
             found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
             assert len(found) == 1, (answer.generation, found)
-            assert len(answer.results) == 10, answer.generation
+            assert len(answer.results) == count, answer.generation
             assert answer.generation == each.generation.manifest.id
-        assert kept.generation.folder.is_dir(), "a generation in use was removed"
+        folders = [segment.folder for segment in kept.generation.segments]
+        assert all(folder.is_dir() for folder in folders), "a folder in use was removed"
         seen.add(opened.generation.manifest.id)
         reads += 1
         if reads == 1:
@@ -51,6 +55,14 @@ def hold(arguments: Sequence[str]) -> None:
     with Store(Path(arguments[0])).writer():
         print("holding", flush=True)
         signal.pause()
+
+
+def add(arguments: Sequence[str]) -> None:
+    """Add documents to an index one by one, and print the id of each as soon as it is acknowledged."""
+    with retrieve_cli.open(arguments[0]) as index:
+        for name in arguments[1:]:
+            index.add({"id": name, "name": name, "description": "acknowledged"})
+            print(name, flush=True)
 
 
 def limited(arguments: Sequence[str]) -> int:

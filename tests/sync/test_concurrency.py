@@ -4,7 +4,9 @@ import gc
 import os
 import shutil
 import signal
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import Program, write_catalog
@@ -25,16 +27,46 @@ def said(child: Child, line: str) -> None:
     assert line in child.out.splitlines(), child.err
 
 
-def test_ten_readers_during_eight_publications(
-    artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_ten_readers_during_eight_publications(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
+    versions_of_all = (records(version) for version in range(1, 9))
+    during(versions_of_all, ("segment lungs word3", 10), source, retrieve, forks)
+    assert retrieve("sync").code == 0
+    assert [kept.manifest.id for kept in Store(artifacts).kept()] == [live(artifacts)]
+
+
+def test_ten_readers_while_segments_are_added_and_merged(
+    artifacts: Path, source: Path, retrieve: Program, forks: Forks
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
-    stop = tmp_path / "stop"
-    readers = [forks.start(artifacts, stop, call="sync.tasks:read", nice=10) for _ in range(10)]
+    """Two records change each time, far from one another."""
+
+    def clocks(version: int) -> list[dict[str, Any]]:
+        first, *others, last = records(0)
+        clock = {"description": f"clock version{version}"}
+        return [{**first, **clock}, *others, {**last, **clock}]
+
+    write_catalog(source, clocks(0))
+    assert retrieve("sync").code == 0
+    during(map(clocks, range(1, 17)), ("clock", 2), source, retrieve, forks)
+    assert retrieve("sync", "--compact").code == 0
+    assert [folder.name for folder in (artifacts / "generations").iterdir()] == [live(artifacts)]
+
+
+def during(
+    catalogs: Iterable[list[dict[str, Any]]],
+    query: tuple[str, int],
+    source: Path,
+    retrieve: Program,
+    forks: Forks,
+) -> None:
+    """Publish catalogs one after another, each in the place of the one before, while ten processes ask for a text with
+    so many results."""
+    (source.parent / "config.yaml").write_text("store: {keep: 1}\nsearch: {mode: bm25}")
+    stop = source.parent / "stop"
+    readers = [forks.start("artifacts", stop, *query, call="sync.tasks:read", nice=10) for _ in range(10)]
     for reader in readers:
         said(reader, "ready")
-    for version in range(1, 9):
-        write_catalog(source, records(version))
+    for catalog in catalogs:
+        write_catalog(source, catalog)
         assert retrieve("sync", "--json").json["status"] == "published"
     stop.touch()
     reads, seen = 0, 0
@@ -44,8 +76,6 @@ def test_ten_readers_during_eight_publications(
         reads, seen = reads + counts[0], max(seen, counts[1])
     assert reads >= 30
     assert seen > 1
-    assert retrieve("sync").code == 0
-    assert [kept.manifest.id for kept in Store(artifacts).kept()] == [live(artifacts)]
 
 
 def test_two_syncs_at_once_take_turns(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:

@@ -13,7 +13,6 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.sources.catalogs import line_starts
 from retrieve_cli.sources.folders import folder_marks
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
@@ -94,7 +93,7 @@ def test_records_without_an_id_of_their_own_are_found_again(tmp_path: Path, retr
 
 
 def large(path: Path, edit: Callable[[list[bytes]], list[bytes]] = list) -> Path:
-    """A catalog of 3,000 records, more than is read whole; those of numbers 0, 500, … are about zebras."""
+    """A catalog of 3,000 records, of which only the lines are read; those of numbers 0, 500, … are about zebras."""
     about = ["zebras" if number % 500 == 0 else "horses" for number in range(3000)]
     tools = [{"id": f"t{number}", "name": f"{word} {'x' * 250}"} for number, word in enumerate(about)]
     path.write_bytes(b"".join(edit([json.dumps(tool).encode() + b"\n" for tool in tools])))
@@ -151,39 +150,6 @@ def test_of_a_large_table_only_the_edited_rows_are_marked(kind: str, tmp_path: P
     assert found == {
         "t0": "fresh", "t400": "changed", "t800": "fresh", "t1200": "fresh", "t1600": "deleted"
     }  # fmt: skip
-
-
-def test_a_large_catalog_that_was_only_touched_is_not_read_whole(
-    large_index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.utime(large_index, ns=(1, 1))
-    taken, pread = [], os.pread
-    monkeypatch.setattr(os, "pread", lambda *args: taken.append(len(found := pread(*args))) or found)
-    monkeypatch.setattr(line_starts, "_starts", lambda _: pytest.fail("it was read from its start to its end"))
-    assert set(freshness(retrieve).values()) == {"fresh"}
-    assert 0 < sum(taken) < large_index.stat().st_size
-
-
-@pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"x" * 9000])
-def test_where_the_notes_on_lines_are_damaged_the_lines_are_found_again(
-    large_index: Path, retrieve: Program, damage: bytes
-) -> None:
-    (notes,) = (Path("artifacts") / "cache" / "lines").iterdir()
-    whole = notes.read_bytes()
-    os.utime(large_index, ns=(1, 1))
-    for content in (damage, whole[:4096] + damage, damage + whole[4096:]):
-        notes.write_bytes(content)
-        assert set(freshness(retrieve).values()) == {"fresh"}
-    notes.write_bytes(damage)
-    assert retrieve("sync").code == 0
-    assert notes.read_bytes()[4096:] == whole[4096:]
-
-
-def test_notes_on_the_lines_of_generations_that_are_gone_go_with_them(large_index: Path, retrieve: Program) -> None:
-    for number in range(4):
-        large(large_index, lambda lines, number=number: lines[: 2900 + number])
-        assert retrieve("sync").code == 0
-    assert len(list((Path("artifacts") / "cache" / "lines").iterdir())) == 1
 
 
 def test_an_open_searcher_sees_each_change_of_a_catalog(large_index: Path) -> None:

@@ -1,4 +1,8 @@
-"""Killed anywhere, or on a full disk: the live index answers as before or as after, and the next sync succeeds."""
+"""Killed anywhere, or on a full disk: the current index answers as before or as after, and the next sync succeeds.
+
+A build, syncs with and without merges, additions in process, a compaction, a rollback: with HYPOTHESIS_PROFILE=nightly
+before each of their steps, which are some 300, otherwise before a third of them.
+"""
 
 import random
 import shutil
@@ -13,11 +17,12 @@ from samples import Program, write_catalog
 from sync.forks import Fault, Forks
 from sync.state import Publish, live, mounted, records, versions
 
+import retrieve_cli
 from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.store import Store
 
 PARTS = 6 if NIGHTLY else 2
-SMALL = "sync.tasks:small_batches"
+SMALL, ADD = "sync.tasks:small_batches", "sync.tasks:add"
 BATCH = 16
 
 
@@ -35,9 +40,11 @@ def holds(retrieve: Program, artifacts: Path, allowed: set[str | None]) -> None:
 
 
 def nothing_is_left(artifacts: Path) -> None:
-    """No scratch folder, no half-written file."""
+    """No scratch folder, no half-written file, no folder that no kept generation needs."""
     assert not list(artifacts.rglob(".*"))
     assert not list(artifacts.rglob("*.new"))
+    needed = {name for kept in Store(artifacts).kept() for name in (kept.manifest.id, *kept.manifest.segments)}
+    assert {folder.name for folder in (artifacts / "generations").iterdir()} == needed
 
 
 # ------------------------------------------------------------------------------------------ before every step
@@ -70,17 +77,11 @@ def killed_before_each_step(
     Whenever it is killed, the index is as before or as after and no document of the inbox is lost, and the same command
     then comes to the same end, with the `posted` documents in the inbox.
     """
-
-    def restore() -> None:
-        shutil.rmtree(artifacts, ignore_errors=True)
-        if former:
-            shutil.copytree(former, artifacts)
-
-    restore()
+    restore(artifacts, former)
     kinds = forks.start(*command).counted.kinds
     after, kept = live(artifacts), len(Store(artifacts).kept())
     for step in chosen(kinds)[part::PARTS]:
-        restore()
+        restore(artifacts, former)
         before = documents(artifacts)
         assert forks.start(*command, fault=Fault(step=step)).wait() == -signal.SIGKILL
         holds(retrieve, artifacts, {live(former) if former else None, after})
@@ -93,9 +94,29 @@ def killed_before_each_step(
     return len(kinds)
 
 
+def restore(artifacts: Path, former: Path | None) -> None:
+    """Put a copy of a former index, or none, in the place of an index."""
+    shutil.rmtree(artifacts, ignore_errors=True)
+    if former:
+        shutil.copytree(former, artifacts)
+
+
 def documents(artifacts: Path) -> set[str]:
     """The ids of the documents of the inbox."""
     return {entry.id for entry in Inbox(artifacts).snapshot()}
+
+
+@pytest.fixture
+def edited(artifacts: Path, source: Path, publish: Publish, tmp_path: Path) -> Path:
+    """An index of several segments, away from its place, whose catalog has an edit that is not published."""
+    changed = records(0)
+    for number in (3, 30, 44):  # a few records at a time, so that each sync adds a segment
+        changed[number] |= {"description": f"segment lungs version0 edited{number}"}
+        publish(changed)
+    write_catalog(source, [*changed[1:], {**changed[0], "name": "moved"}])
+    former = artifacts.rename(tmp_path / "former")
+    assert len(list((former / "generations").iterdir())) > len(Store(former).kept()), "one is there for its rows only"
+    return former
 
 
 @steps_in_parts
@@ -111,11 +132,66 @@ def test_a_sync_killed_before_any_of_its_steps(
 
 
 @steps_in_parts
+def test_a_sync_of_one_edit_killed_before_any_of_its_steps(
+    artifacts: Path, edited: Path, retrieve: Program, forks: Forks, part: int
+) -> None:
+    assert killed_before_each_step(("sync",), artifacts, edited, retrieve, forks, part) > 30
+
+
+@steps_in_parts
+def test_a_compaction_killed_before_any_of_its_steps(
+    artifacts: Path, edited: Path, retrieve: Program, forks: Forks, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    """Only one generation is kept, so that all older segments are removed as well."""
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    (edited.parent / "config.yaml").write_text("store: {keep: 1}")  # for processes of their own
+    assert killed_before_each_step(("sync", "--compact"), artifacts, edited, retrieve, forks, part) > 30
+    assert [folder.name for folder in (artifacts / "generations").iterdir()] == [live(artifacts)]
+
+
+@steps_in_parts
+def test_a_rollback_killed_before_any_of_its_steps(
+    artifacts: Path, edited: Path, retrieve: Program, forks: Forks, part: int
+) -> None:
+    back = ("sync", "--rollback", Store(edited).before(live(edited)))
+    assert killed_before_each_step(back, artifacts, edited, retrieve, forks, part) > 3
+
+
+@steps_in_parts
 def test_a_first_build_killed_before_any_of_its_steps(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     build = ("build", "--catalog", source)
     assert killed_before_each_step(build, tmp_path / "artifacts", None, retrieve, forks, part) > 30
+
+
+@steps_in_parts
+def test_additions_killed_before_any_of_their_steps_lose_nothing_that_was_acknowledged(
+    artifacts: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
+) -> None:
+    former = artifacts.rename(tmp_path / "former")
+    names = ("nose", "ear")
+    restore(artifacts, former)
+    kinds = forks.start(artifacts, *names, call=ADD).counted.kinds
+    assert len(kinds) > 30
+    for step in chosen(kinds)[part::PARTS]:
+        restore(artifacts, former)
+        child = forks.start(artifacts, *names, call=ADD, fault=Fault(step=step))
+        assert child.wait() == -signal.SIGKILL
+        answer = retrieve("query", "acknowledged", "--mode", "bm25", "--json")
+        assert answer.code == 0, answer.err
+        assert retrieve("inspect", "verify").code == 0
+        assert documents(artifacts) >= set(child.out.split())
+        assert retrieve("sync").code == 0
+        assert indexed(artifacts) >= documents(artifacts) >= set(child.out.split())
+        assert retrieve("inspect", "verify").code == 0
+        nothing_is_left(artifacts)
+
+
+def indexed(artifacts: Path) -> set[str]:
+    """The ids of all records of an index."""
+    with retrieve_cli.open(artifacts) as index:
+        return {str(record["id"]) for record in index.records()}
 
 
 # ------------------------------------------------------------------------------------------- at any other moment

@@ -2,7 +2,7 @@
 edges between them.
 
 No edge is stored: references and shared values are read from the columns when a walk needs them, edges of files by
-their names. Names mean what they mean among all records; what is not visible is not there.
+their names. A name means the same as among all records; invisible records are not there.
 
 Dependencies of a record, and theirs in turn, in an order that can be run.
 """
@@ -26,14 +26,13 @@ from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
-    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
     from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
 
 _LABELS = 10_000
 """Labels of nodes that an unknown one is compared with."""
 _MOST_RESOLVED = 1000
-"""Edges of a file, of one name and kind, whose ends are looked up; a name with more counts as it is stored."""
+"""Edges of a file, of one name and kind, whose ends are looked up; for a name with more, the stored number counts."""
 
 
 class Entity(NamedTuple):
@@ -92,7 +91,7 @@ class Graph:
 
     def within(self, visible: Mask | None) -> Graph:
         """Return the graph of some records, (records,) bool: others are not found, stepped on or counted, and neither
-        are values that only others have. None: of all. The graph remembers what it looked up: use it for one walk."""
+        are values that only others have. None: of all. The graph remembers its look-ups: use it for one walk."""
         view = Graph(
             self._all,
             relations=self._relations,
@@ -102,13 +101,6 @@ class Graph:
         )
         view.columns = self.columns if visible is None else self.columns.within(visible)
         return view
-
-    @cached_property
-    def whole(self) -> WholeGraph:
-        """All edges, found once."""
-        from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
-
-        return WholeGraph(self)
 
     # ------------------------------------------------------------------------------------------------------ nodes
 

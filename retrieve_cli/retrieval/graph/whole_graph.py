@@ -1,4 +1,4 @@
-"""All edges of a graph as arrays, for what needs every one of them: counts, components, dangling names, PageRank."""
+"""The edges of a graph as arrays, for what needs every one of them: counts, components, dangling names, PageRank."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WholeGraph:
         """The nodes that are no records."""
 
     def __len__(self) -> int:
-        """Number of nodes, those of invisible records included."""
+        """Number of nodes, also of invisible records."""
         return self.first + len(self._numbers)
 
     def _number(self, node: Node) -> int:
@@ -129,7 +129,7 @@ class WholeGraph:
             return "several records have this name"
         near = self._lookalikes.of(entry.name) if entry.record is None else None
         if near is not None:
-            return f"similar to the record {near}; a line {{id, label}} in the file says that it is a separate node"
+            return f"similar to the record {near}; a line {{id, label}} in the file makes it a separate node"
         return "no record has this name"
 
     def edges_of(self, kinds: Sequence[str] | None = None) -> EdgeList:

@@ -19,10 +19,10 @@ from retrieve_cli.sources.catalogs.keys import CatalogKey, find_key, sentences, 
 from retrieve_cli.sources.catalogs.linked_catalog import NotRead, graph_of_line, parsed, record_of_line
 from retrieve_cli.sources.catalogs.tables import Row, TableLayout, lines_of, rows_of, table_of
 from retrieve_cli.sources.catalogs.tool_lists import LISTS, items_in
-from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
-from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, is_stored, record_from
+from retrieve_cli.sources.digests import BOM, WHITE, absolute, file_stamp, line_digest
+from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, id_of, is_stored, record_from
 from retrieve_cli.sources.values import DEEPEST, too_deep
-from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.storage.manifest import canonical, sha1, sha1_file
 from retrieve_cli.untrusted import files
 
 _OTHERS = (
@@ -62,7 +62,6 @@ class CatalogSource:
         self._reading = CatalogReading(fields)
         self._layout = layout
         self._id_prefix = id_prefix
-        self._digest = line_digest(self.name, id_prefix)
         self._own, self._column = own, str(own.get("id", ""))
         self.check()
 
@@ -77,12 +76,13 @@ class CatalogSource:
 
     def mapping(self) -> Mapping[str, Json]:
         """Return the keys that the last scan read under other names, whether they were inferred, the column of the key
-        if records have no id, and sentences on key, title and body."""
+        if records have no id, a digest of these rules, and sentences on key, title and body."""
         reading = self._reading
         renames = [list(pair) for pair in reading.fields.renames.items()]
         found: dict[str, Json] = {"fields": renames, "inferred": reading.inferred} if renames else {}
         key = {} if reading.key is None else {"key": reading.key.column}
-        return {**found, **key, "reading": list(reading.sentences)} if reading.sentences else found
+        rules = {"rules": reading.rules} if reading.rules else {}
+        return {**found, **key, **rules, "reading": list(reading.sentences)} if reading.sentences else found
 
     def check(self) -> None:
         """Raises: UsageError: it is not a file of JSON Lines or a table."""
@@ -123,17 +123,32 @@ class CatalogSource:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Yield one item per record. Raises: UsageError if the file cannot be read."""
+    def content_sha1(self) -> str:
+        """Return the SHA-1 of the file, 40 hex digits. Raises: UsageError if it cannot be read."""
         try:
-            for row in self._prepared():
+            return sha1_file(self.path)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        """Yield one item per line or row, which may hold several records. Raises: UsageError if the file cannot be
+        read."""
+        try:
+            rows = self._prepared()
+            copy = line_digest(self.name, self._id_prefix, self._reading.rules).copy
+            name, read = self.name, self._read
+            for row in rows:  # a million times: this loop is the cost of finding what has changed
                 if isinstance(row, str):
-                    yield Notice(self.name, row)
-                elif row.reason or len(row.line) > files.LINE:
-                    reason = row.reason or f"it is longer than {files.LINE // files.MB} MB"
-                    yield self._reject(row.line, row.number, reason)
-                elif row.line.strip():
-                    yield self._item(row.line, row.number)
+                    yield Notice(name, row)
+                    continue
+                number, line, reason = row
+                if reason or len(line) > files.LINE:
+                    reason = reason or f"it is longer than {files.LINE // files.MB} MB"
+                    yield self._reject(line, number, reason)
+                elif content := line.strip(WHITE):
+                    digest = copy()
+                    digest.update(content)
+                    yield Item(digest.digest(), name, number, partial(read, line, number))
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -166,17 +181,16 @@ class CatalogSource:
         self._reading = CatalogReading.of(objects, fields, others=others, column=self._column, where=str(self.path))
         return catalog_rows(self.path, self._layout) if again else chain(first, rows)
 
-    def _item(self, line: bytes, number: int) -> Item:
-        return Item(self._digest(self._reading.form(line)), self.name, number, partial(self._read, line, number))
-
     def _unreadable(self, error: OSError) -> UsageError:
         return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
 
-    def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
-        record = read_record(line, self._reading, source=self.name, number=number)
-        if isinstance(record, str):
-            return (self._reject(line, number, record),)
-        return (replace(record, id=self._id_prefix + record.id) if self._id_prefix else record,)
+    def _read(self, line: bytes, number: int) -> Iterator[Record | Refused]:
+        for part, reason in parts_of(line):
+            record = reason or read_record(part, self._reading, source=self.name, number=number)
+            if isinstance(record, str):
+                yield self._reject(part, number, record)
+            else:
+                yield replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
 
     def _reject(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
@@ -230,15 +244,15 @@ class CatalogReading(Frozen):
         """Return an object with its key as `id`."""
         return item if self.key is None else with_key(item, self.fields, self.key)
 
-    def form(self, line: bytes) -> bytes:
-        """Return the form of a line whose digest is compared: its object with its key and the names of its fields,
-        which is the same for every spelling of that object."""
-        import orjson
-
-        with suppress(ValueError, TypeError, NotRead):  # it is rejected when it is read
-            item = _described(line)
-            return orjson.dumps(as_renamed_item(self.keyed(item), self.fields) if isinstance(item, dict) else item)
-        return line
+    @property
+    def rules(self) -> str:
+        """A digest of everything outside a line that decides its record, except the configuration; empty if there is
+        nothing."""
+        key = self.key
+        if not self.fields.renames and key is None:
+            return ""
+        keyed = None if key is None else [key.column, key.forced, sorted(map(list, key.shared))]
+        return sha1([list(map(list, self.fields.renames.items())), keyed])
 
 
 def _described(line: bytes) -> Json:
@@ -250,29 +264,26 @@ def _described(line: bytes) -> Json:
 
 
 def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Row | str]:
-    """Yield the rows of a table, or the lines of a catalog; each record of a graph is a line.
+    """Yield the rows of a table, or the lines of a catalog.
 
     Raises:
         OSError, UsageError, Unavailable: as a table's rows do.
     """
     table = table_of(path, layout)
     with files.open_regular(path) as file:
-        for row in lines_of(file) if table is None else table.rows():
-            if isinstance(row, str) or row.reason or len(row.line) > files.LINE:
-                yield row
-                continue
-            if any(mark in row.line for mark in LISTS) and (items := items_in(parsed(row.line))) is not None:
-                yield from (one._replace(number=row.number) for one in rows_of(items))
-                continue
-            try:
-                graph = graph_of_line(row.line)
-            except NotRead as error:
-                yield row._replace(reason=str(error))
-                continue
-            if graph is None:
-                yield row
-            else:
-                yield from (Row(row.number, canonical(record)) for record in graph)
+        yield from lines_of(file) if table is None else table.rows()
+
+
+def parts_of(line: bytes) -> list[tuple[bytes, str]]:
+    """Return the records of a line, each as a line, with the reason to reject it if there is one: of a list of tools or
+    a graph, all of them."""
+    if any(mark in line for mark in LISTS) and (items := items_in(parsed(line))) is not None:
+        return [(part, reason) for _, part, reason in rows_of(items)]
+    try:
+        graph = graph_of_line(line)
+    except NotRead as error:
+        return [(line, str(error))]
+    return [(line, "")] if graph is None else [(canonical(record), "") for record in graph]
 
 
 def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterator[dict[str, Json]]:
@@ -281,13 +292,27 @@ def _objects(rows: Iterator[Row | str], taken: list[Row | str] | None) -> Iterat
     for row in rows if taken is None else islice(rows, LOOKED_AT):
         if taken is not None:
             taken.append(row)
-        if isinstance(row, Row):
-            with suppress(ValueError, NotRead):
-                item = _described(row.line)
-                if isinstance(item, dict):
-                    yield item
-            if taken is not None and (size := size + len(row.line)) > files.LINE:
-                return
+        if not isinstance(row, str) and not row[2] and len(row[1]) <= files.LINE:
+            yield from objects_of(row[1])
+            size += len(row[1])
+        if taken is not None and size > files.LINE:
+            return
+
+
+def objects_of(line: bytes) -> Iterator[dict[str, Json]]:
+    """Yield the objects of a line, one at a time."""
+    for part, _ in parts_of(line):
+        with suppress(ValueError, NotRead):
+            item = _described(part)
+            if isinstance(item, dict):
+                yield item
+
+
+def ids_of(line: bytes, reading: CatalogReading) -> Iterator[str]:
+    """Yield the ids that the records of a line may have, which depend on whether others share their key."""
+    for item in objects_of(line):
+        for keyed in (reading.keyed(item), item):
+            yield id_of(as_renamed_item(keyed, reading.fields), reading.fields.spellings["id"])
 
 
 def read_record(line: bytes, reading: CatalogReading, *, source: str, number: int) -> Record | str:

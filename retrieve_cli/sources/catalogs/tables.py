@@ -17,10 +17,10 @@ from contextlib import suppress
 from functools import partial
 from gzip import BadGzipFile, GzipFile
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import chain, count, islice, repeat
 from math import isfinite
 from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final, Literal, NamedTuple, TypeAlias
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
@@ -61,13 +61,9 @@ Filled = tuple[int, Sequence[Json]]
 """Number of a row and its cells, of which one is not empty."""
 
 
-class Row(NamedTuple):
-    """A row of a table, or a line of a catalog."""
-
-    number: int
-    line: bytes
-    reason: str = ""
-    """The reason to reject it."""
+Row: TypeAlias = tuple[int, bytes, str]
+"""A row of a table, or a line of a catalog: its number, its JSON, and the reason to reject it if there is one. A plain
+tuple, because a catalog may have millions of them."""
 
 
 class TableLayout(Frozen):
@@ -144,7 +140,7 @@ class TableFile(NamedTuple):
                 continue
             number, row = found
             if isinstance(row, str):
-                yield Row(number, b"", row)
+                yield (number, b"", row)
             elif header is not None and number < header:
                 yield f"its row {number} is above the header and not read: {shortened(' '.join(map(str, row)).strip())}"
             elif columns is None:
@@ -237,13 +233,14 @@ def table_of(path: Path, layout: TableLayout = TableLayout()) -> TableFile | Non
 
 
 def lines_of(file: IO[bytes]) -> Iterator[Row]:
-    """Yield the lines of an open file."""
-    for row in _lines(files.lines(file)):
-        yield row._replace(line=row.line.removeprefix(BOM)) if row.number == 1 else row
+    """Return the lines of an open file."""
+    lines = files.lines(file)
+    first = [line.removeprefix(BOM) for line in islice(lines, 1)]
+    return _lines(chain(first, lines))
 
 
 def _lines(lines: Iterable[bytes]) -> Iterator[Row]:
-    return (Row(number, line) for number, line in enumerate(lines, 1))
+    return zip(count(1), lines, repeat(""), strict=False)
 
 
 def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
@@ -252,7 +249,7 @@ def _of_json(file: IO[bytes], path: str) -> Iterator[Row | str]:
     if looks_linked(head):
         content = file.read(files.LINE + 1).removeprefix(BOM)
         if (graph := graph_of_document(content, path)) is not None:
-            yield from (Row(1, canonical(record)) for record in graph)
+            yield from ((1, canonical(record), "") for record in graph)
             return
         file = io.BytesIO(content)
     if head.startswith(b"["):
@@ -290,7 +287,7 @@ def _of_yaml(content: bytes, path: str) -> Iterator[Row]:
 def rows_of(items: Iterable[Json]) -> Iterator[Row]:
     """Yield a row for each object; for a text, which is a reason, one that is rejected."""
     for number, item in enumerate(items, 1):
-        yield Row(number, b"", item) if isinstance(item, str) else Row(number, _written(item))
+        yield (number, b"", item) if isinstance(item, str) else (number, _written(item), "")
 
 
 def _written(value: Json) -> bytes:
@@ -479,19 +476,19 @@ def _row(
         if _is_empty(cell):
             continue
         if place >= len(columns):
-            return Row(number, b"", f"it has {len(cells)} cells and the header has {len(columns)}")
+            return (number, b"", f"it has {len(cells)} cells and the header has {len(columns)}")
         if not (column := columns[place]):
-            return Row(number, b"", f"it has a value in column {place + 1}, which has no name")
+            return (number, b"", f"it has a value in column {place + 1}, which has no name")
         if column in split and isinstance(cell, str):
             values[column] = [part.strip() for part in cell.split(split[column]) if part.strip()]
         elif column != _UNNAMED or place:
             values[column] = cell if numbers is None else _value(str(cell), number=place in numbers)
     try:
-        return Row(number, orjson.dumps(values))
+        return (number, orjson.dumps(values), "")
     except (TypeError, ValueError) as error:  # bytes of another encoding, or nested too deeply
         odd = next((char for char in "".join(map(str, cells)) if "\ud800" <= char < "\ue000"), None)
         bytes_ = f"byte 0x{ord(odd) & 0xFF:02x} is not in the encoding of the file" if odd else str(error)
-        return Row(number, b"", f"it cannot be read: {bytes_}")
+        return (number, b"", f"it cannot be read: {bytes_}")
 
 
 def _is_filled(cells: Sequence[Json] | str) -> bool:

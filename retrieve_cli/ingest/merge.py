@@ -1,0 +1,114 @@
+"""Merges of segments: their live records are copied, in an order, into one new segment by the writers of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import indexes
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, spans
+from retrieve_cli.storage import pickles, token_table
+from retrieve_cli.storage.records.sections import FACETS_FILE
+from retrieve_cli.storage.segment import GRAPH, TOKENS
+from retrieve_cli.storage.token_table import Stretch, TokenTable
+
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.parts import Writers
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.generation import Generation
+
+MOST_SEGMENTS = 12
+MOST_DEAD = 0.2
+"""Share of dead rows above which everything is merged."""
+_LARGER = 4
+"""A segment that is so many times larger than all newer ones together is left alone."""
+_BLOCK = 4096
+"""Vectors that are copied at a time."""
+
+
+def to_merge(live: Sequence[int], total: Sequence[int]) -> int:
+    """Return how many of the newest segments to merge into one, given the live and all records of each, oldest first;
+    0 if none."""
+    if len(live) > MOST_SEGMENTS or sum(live) < (1.0 - MOST_DEAD) * sum(total):
+        return len(live)
+    newer, count = 0, 0
+    for size in reversed(live):
+        if count and size >= _LARGER * newer:
+            break
+        newer, count = newer + size, count + 1
+    return count if count > 1 else 0
+
+
+class _Passages:
+    """The chunks of the merged segment, with the vectors that its parts have."""
+
+    def __init__(self, generation: Generation, chunks: Rows) -> None:
+        self._generation = generation
+        self._chunks = chunks
+
+    @cached_property
+    def texts(self) -> Sequence[bytes]:
+        return [digest.tobytes() for digest in self._generation.texts[self._chunks]]
+
+    def vectors(self) -> Iterator[Vectors]:
+        """Yield the vectors of all chunks in blocks, (m, dim) float32 each."""
+        for start in range(0, len(self._chunks), _BLOCK):
+            yield indexes.stored_vectors(self._generation, self._chunks[start : start + _BLOCK])
+
+    def terms(self, key: bytes) -> TermWeights:
+        """Raises: KeyError, always: the weights of merged segments are copied with their postings."""
+        raise KeyError(key.hex())
+
+
+class _Stretches:
+    """The packed tokens of the merged chunks in order, read each time that they are gone through."""
+
+    def __init__(self, generation: Generation, order: Rows) -> None:
+        self._generation = generation
+        self._order = order
+
+    def __iter__(self) -> Iterator[Stretch]:
+        tables: dict[str, TokenTable] = {}
+        for segment, first, end in runs(self._generation, self._order):
+            if segment.name not in tables:
+                tables[segment.name] = TokenTable(pickles.load(segment.file(TOKENS)))
+            yield tables[segment.name].stretch(int(segment.starts[first]), int(segment.starts[end]))
+
+
+def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -> dict[str, int]:
+    """Write the records `order` (n,) of a generation as one segment; return the rows of each file.
+
+    Raises:
+        IndexCorrupt: a file of the generation is damaged.
+    """
+    has_facets, has_tokens = generation.has(FACETS_FILE), generation.has(TOKENS)
+    tables = SegmentWriter(folder, with_facets=has_facets)
+    try:
+        tables.take(generation, order)
+        rows = tables.finish()
+    finally:
+        tables.close()
+    chunks = spans(generation.starts, order)
+    new_records = places(len(generation.records), order)
+    new_chunks = places(len(generation.chunks), chunks)
+    passages = _Passages(generation, chunks)
+    for name, writer in writers.items():
+        for segment in generation.segments:
+            records = slice(segment.first_record, segment.first_record + segment.record_count)
+            own = slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
+            writer.take(segment, new_records[records], new_chunks[own])
+        file = retriever(name).file
+        rows[file] = writer.write(folder / file, passages)
+    if has_tokens:
+        dim = generation.manifest.recipe.encoder_card.dim
+        rows[TOKENS] = token_table.write(_Stretches(generation, order), folder / TOKENS, dim=dim)
+    for segment in reversed(generation.segments):
+        if segment.has(GRAPH):
+            (folder / GRAPH).write_bytes((segment.folder / GRAPH).read_bytes())
+            rows[GRAPH] = segment.manifest.rows(GRAPH) or 0
+            break
+    return rows
