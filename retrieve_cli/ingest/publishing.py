@@ -15,6 +15,7 @@ import numpy as np
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.progress import task
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.merge import merge, to_merge
 from retrieve_cli.storage import dead_rows
@@ -84,7 +85,10 @@ class Publication:
             rows |= {} if edges is None else {GRAPH: edges}
         remains = self._remains()
         if self._before is not None and not compact and self._is_same(remains):
-            return self._before.id
+            noted = {key: built[key] for key in built if key != "changes"}
+            manifest = self._before.manifest
+            self._store.note(replace(manifest, built={**manifest.built, **noted}))
+            return manifest.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
         for note in () if self._older else self._parts.graph_notes(opened):
