@@ -172,6 +172,10 @@ class Intake:
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         return rows
 
+    def say(self, note: str) -> None:
+        """Show a sentence."""
+        self._progress.say(note)
+
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
         before, names = self._before, list(self._rows)
@@ -272,8 +276,7 @@ class Intake:
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
     ) -> None:
-        pairs = zip(chunks, facets, strict=True)
-        summarised = [replace(chunk, facets=made) if made else chunk for chunk, made in pairs]
+        summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
     def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import NoReturn
@@ -180,6 +180,7 @@ class Manifest(Frozen, dict=True):
         return cls.of_text(text, str(path))
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of_text(cls, text: str, path: str) -> Manifest:
         """Parse and check the text of a manifest; errors name its `path`. Raises: IndexCorrupt: as in `read`."""
         import orjson

@@ -85,7 +85,7 @@ def test_pico_and_a_file_name_their_own_facets(
     configure(prompt="pico")
     build()
     assert facets()["lungs.md#0"] == {"outcome": "less cough", "population": "adults; smokers"}
-    assert facets()["cells.md#0"] is None
+    assert not facets()["cells.md#0"]
     (tmp_path / "own.txt").write_text("fields: dose, route\nName the dose and the route.")
     configure(prompt="./own.txt")
     build()

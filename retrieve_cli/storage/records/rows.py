@@ -95,7 +95,7 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
         "end_line": chunk.end_line - record.line,
         "tokens": chunk.tokens,
         **({} if chunk.place is None else place_row(chunk.place)),
-        **({"facets": dict(chunk.facets)} if chunk.facets else {}),
+        **({"facets": dict(chunk.facets)} if chunk.facets is not None else {}),
     }
 
 
