@@ -133,15 +133,18 @@ class Intake:
         self.notices.report_mapping(source.name, mapping_of(source))
         self.notices.finish(source.name, complete=complete)
 
+    def make_facets(self) -> None:
+        """Make the facets for which records wait, after all sources were read, and write these."""
+        if self._waiting is not None:
+            self._waiting.release(all_read=True)
+
     def finish(self) -> None:
-        """Make facets and encode every text that waits.
+        """Encode every text that waits.
 
         Raises:
             ModelFailed: a text ends every worker that encodes it.
         """
         try:
-            if self._waiting is not None:
-                self._waiting.release(all_read=True)
             self.encodings.finish()
         except TextFailed as failed:
             raise self._blamed(failed) from failed

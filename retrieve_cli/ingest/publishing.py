@@ -74,7 +74,9 @@ class Publication:
         sizes = np.diff(self._before.starts) if self._before is not None else np.empty(0, np.int64)
         return self.intake.new_chunks + int(sizes[self.intake.kept.mask].sum())
 
-    def publish(self, scratch: Path, built: Mapping[str, Json], *, push: Push | None, compact: bool) -> str:
+    def publish(
+        self, scratch: Path, built: Mapping[str, Json], *, push: Push | None = None, compact: bool = False
+    ) -> str:
         """Write the generation, send it to the engines and make it current; return its id."""
         rows = self.intake.write()
         if self.intake.new and not self._older:
@@ -84,10 +86,11 @@ class Publication:
             return self._before.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
-        order = self._order(opened)
         built = {**built, "chunks": self.chunks}
         # An engine holds rows of one segment.
-        count = len(opened.segments) if compact or push is not None else to_merge(*_sizes(opened))
+        whole = compact or push is not None
+        order = self._order(opened) if whole else _live(opened)
+        count = len(opened.segments) if whole else to_merge(*_sizes(opened))
         if not count or (count == len(opened.segments) and _is_plain(opened, order)):
             return self._made_current(scratch, manifest, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
@@ -148,7 +151,7 @@ class Publication:
         """Return the live rows of the generation in the order of the sources."""
         kept = [self.intake.kept.places[_records(segment)] for segment in self._older]
         places = np.concatenate([*kept, np.array(self.intake.places, np.int64)])
-        rows = np.arange(len(places)) if opened.live is None else np.flatnonzero(opened.live)
+        rows = _live(opened)
         order: Rows = rows[np.argsort(places[rows], kind="stable")]
         return order
 
@@ -156,7 +159,7 @@ class Publication:
         """Write the newest segments as one; return the manifest of the generation."""
         older = opened.segments[: len(opened.segments) - count]
         first = opened.segments[len(older)].first_record
-        chosen = np.sort(order[order >= first]) if older else order
+        chosen = order[order >= first] if older else order
         rows = merge(opened, chosen, self._parts.writers(), folder)
         remains = {segment.name: opened.remains[segment.name] for segment in older if segment.name in opened.remains}
         return self._sealed(folder, rows, older, remains, _source_runs(opened, chosen))
@@ -216,6 +219,11 @@ def kinds_in(generation: Generation | None, kept: Mask | None = None) -> set[str
 
 def _records(segment: Segment) -> slice:
     return slice(segment.first_record, segment.first_record + segment.record_count)
+
+
+def _live(opened: Generation) -> Rows:
+    """Return the rows of the records that are there."""
+    return np.arange(len(opened.records)) if opened.live is None else np.flatnonzero(opened.live)
 
 
 def _sizes(opened: Generation) -> tuple[list[int], list[int]]:

@@ -179,6 +179,7 @@ class Sync:
         with closing(intake):
             for source in self._sources:
                 intake.take(source, enumerate(source.scan()))
+            intake.make_facets()
             intake.finish()
             intake.write()
             graph_of(parts, folder)
@@ -193,8 +194,7 @@ class Sync:
         if now is None or not self._same_recipe(now):
             return None
         rejected = sum(source.refused for source in now.manifest.sources)
-        merged = not compact or (len(now.segments) == 1 and not now.remains)
-        if merged and self._store.quarantined() == rejected and self._looks_untouched(now.manifest):
+        if not compact and self._store.quarantined() == rejected and self._looks_untouched(now.manifest):
             return []
         known, surveys = KnownItems(now), list[Survey]()
         most = max(_FEW, int(_MOST_NEW * now.size))

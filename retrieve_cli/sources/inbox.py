@@ -89,6 +89,16 @@ class InboxSource:
             self._snapshot, self._documents = self._inbox.snapshot(), None
         self._derived = False
 
+    def take_changes(self, after: int) -> Sequence[str]:
+        """Take only the documents that changed after a number; return the ids of all records that changed, or went."""
+        taken = self._inbox.changes(after)
+        self._snapshot, self._derived, self._documents = taken, False, None
+        return [self._id_prefix + name for name in (*taken.removed, *(entry.id for entry in taken))]
+
+    def holds(self, number: int) -> bool:
+        """Return True if a document has this number."""
+        return self._inbox.holds(number)
+
     def stamp(self) -> list[int]:
         """Return the number of the last entry that is included."""
         return [self._taken.sequence]

@@ -26,6 +26,7 @@ FILE = "inbox.db"
 _COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, file, sha1"
 _SCHEMA = (
     f"CREATE TABLE documents ({_COLUMNS})",
+    "CREATE TABLE removed (id TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
     "CREATE TABLE state (name TEXT PRIMARY KEY, value)",
     "CREATE TABLE tasks (task TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE unused (sha1 TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",

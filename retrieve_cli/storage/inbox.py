@@ -98,24 +98,34 @@ class InboxEntry(NamedTuple):
 
 
 class InboxSnapshot:
-    """The documents of one moment, in the order of their numbers."""
+    """The documents of one moment, or those that changed after a number, in the order of their numbers."""
 
-    def __init__(self, path: Path, connection: Connection | None) -> None:
-        self._path, self._connection = path, connection
+    def __init__(self, path: Path, connection: Connection | None, *, after: int = 0) -> None:
+        self._path, self._connection, self._after = path, connection, after
         self.sequence = _last(path, connection) if connection else 0
         """Number of the last change that is included."""
 
     def __len__(self) -> int:
         if self._connection is None:
             return 0
-        (number,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
+        query = "SELECT count(*) FROM documents WHERE sequence > ?"
+        (number,) = self._connection.execute(query, (self._after,)).fetchone()
         return int(number)
 
     def __iter__(self) -> Iterator[InboxEntry]:
         """Yield the documents. Raises: IndexCorrupt: one is damaged."""
         if self._connection is not None:
             with database.translated(self._path):
-                yield from _entries(self._path, self._connection)
+                yield from _entries(self._path, self._connection, "WHERE sequence > ?", self._after)
+
+    @property
+    def removed(self) -> list[str]:
+        """Ids of the documents that were removed after the number."""
+        if self._connection is None:
+            return []
+        query = "SELECT id FROM removed WHERE sequence > ? ORDER BY sequence"
+        with database.translated(self._path):
+            return [str(name) for (name,) in self._connection.execute(query, (self._after,))]
 
     def entry(self, name: str) -> InboxEntry | None:
         """Return the document of an id, None without one. Raises: IndexCorrupt: it is damaged."""
@@ -145,6 +155,12 @@ class Inbox:
         with database.reading(self.path) as connection:
             return _find(self.path, connection, name)
 
+    def holds(self, sequence: int) -> bool:
+        """Return True if a document has this number. Raises: IndexCorrupt."""
+        with database.reading(self.path) as connection:
+            query = "SELECT 1 FROM documents WHERE sequence = ?"
+            return connection is not None and connection.execute(query, (sequence,)).fetchone() is not None
+
     def snapshot(self) -> InboxSnapshot:
         """Return the documents of this moment. Raises: IndexCorrupt: the file is damaged."""
         connection = database.open_to_read(self.path)
@@ -156,6 +172,14 @@ class Inbox:
             if state != "ok":
                 raise database.damaged(self.path, str(state))
         return snapshot
+
+    def changes(self, after: int) -> InboxSnapshot:
+        """Return the documents of this moment that changed after a number. Raises: IndexCorrupt."""
+        connection = database.open_to_read(self.path)
+        if connection is None:
+            return InboxSnapshot(self.path, None)
+        with database.translated(self.path):
+            return InboxSnapshot(self.path, connection, after=after)
 
     def verify(self) -> int:
         """Read every document, and return their number. Raises: IndexCorrupt: one is damaged."""
@@ -183,6 +207,7 @@ class Inbox:
         sequence = _last(self.path, connection) + 1
         if change.document is None:
             connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
+            connection.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", (change.id, sequence))
             _set_last(connection, sequence)
             return InboxOutcome("removed", sequence)
         owner = former.tenant if former else change.tenant  # a tenant's document stays its own
@@ -244,6 +269,9 @@ class Inbox:
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
         inbox_files.remove_abandoned(self.folder)
+        if oldest is not None and self.path.exists():
+            with database.writing(self.path) as connection:
+                connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
         files = inbox_files.sent_files(self.folder)
         if not files or not self.path.exists():
             return  # the documents of a lost inbox may come back
@@ -276,7 +304,7 @@ def _set_last(connection: Connection, sequence: int) -> None:
     connection.execute("INSERT OR REPLACE INTO state VALUES ('sequence', ?)", (sequence,))
 
 
-def _entries(path: Path, connection: Connection, where: str = "", *values: str) -> Iterator[InboxEntry]:
+def _entries(path: Path, connection: Connection, where: str = "", *values: str | int) -> Iterator[InboxEntry]:
     """Yield documents in the order of their numbers. Raises: IndexCorrupt: one is damaged."""
     query = f"SELECT * FROM documents {where} ORDER BY sequence"  # noqa: S608  `where` is ours
     for row in connection.execute(query, values):
@@ -293,6 +321,7 @@ def _find(path: Path, connection: Connection | None, name: str) -> InboxEntry | 
 def _insert(connection: Connection, entry: InboxEntry) -> None:
     query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, entry.row)
+    connection.execute("DELETE FROM removed WHERE id = ?", (entry.id,))
     if entry.file is not None:
         connection.execute("DELETE FROM unused WHERE sha1 = ?", (entry.file.sha1,))
 

@@ -1,0 +1,182 @@
+"""Documents of the inbox that changed since a generation, published at once: no other source is read.
+
+Other changes (of the configuration, of other sources) wait for a sync.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from retrieve_cli.assemble.parts import Parts
+from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.ingest.intake import Intake
+from retrieve_cli.ingest.items import SourceMarks
+from retrieve_cli.ingest.known_items import KeptRecords, Survey
+from retrieve_cli.ingest.publishing import Publication
+from retrieve_cli.ingest.report import LossLimits, Progress, Report
+from retrieve_cli.ingest.tidying import tidy
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.inbox import sequence_of
+from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.untrusted import files
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import SourceKind
+    from retrieve_cli.storage.store import Store
+
+
+class ChangedDocuments(Source, Protocol):
+    """The inbox as a source of which only changed documents are read."""
+
+    def take_changes(self, after: int) -> Sequence[str]:
+        """Take only the documents that changed after a number; return the ids of all records that changed, or went."""
+
+    def holds(self, number: int) -> bool:
+        """Return True if a document has this number."""
+
+
+class _Settled(Frozen):
+    """A source that stays in the state of the last sync: the manifest's notes on it."""
+
+    name: str
+    kind: SourceKind
+    origin: Mapping[str, Json]
+    noted: Mapping[str, Json]
+    card: Mapping[str, Json] = {}
+
+    def fetch(self) -> None:
+        """Do nothing."""
+
+    def stamp(self) -> list[int] | None:
+        """Return the noted marks."""
+        stamp: list[int] | None = self.noted.get("stamp")
+        return stamp
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        """Yield nothing."""
+        return iter(())
+
+
+class _NotedMarks(SourceMarks):
+    """The marks of a source that was not read."""
+
+    def __init__(self, source: _Settled) -> None:
+        self._noted = source.noted
+
+    def origin(self) -> dict[str, Json]:
+        return dict(self._noted)
+
+
+def add(
+    inbox: ChangedDocuments, parts: Parts, store: Store, before: Generation, *, limits: LossLimits, progress: Progress
+) -> Report | None:
+    """Publish the documents that changed since the current generation `before`; None if only a sync can do that.
+
+    `parts` belong to the inbox alone. The lock must be held. Raises: RetrieveError: from the encoder and the store.
+    """
+    begun, noted = time.monotonic(), before.manifest.built.get("sources")
+    recipe = _recipe(before.manifest.recipe, parts.recipe)
+    if recipe is None or parts.remote is not None or before.id != store.live() or not noted:
+        return None
+    changed = inbox.take_changes(sequence_of(before.manifest))
+    sources = _sources(before, inbox, noted)
+    surveys = [_survey(before, source) for source in sources]
+    kept = KeptRecords(len(before.records), surveys)
+    for row in map(before.exact_row, changed):
+        if row is not None and before.source_of(row) == inbox.name:
+            kept.drop(row)
+    parts, lenders = replace(parts, recipe=recipe), before.segments
+    with store.scratch() as scratch:
+        intake = Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=lenders)
+        with closing(intake):
+            for source, survey in zip(sources, surveys, strict=True):
+                intake.take(source, survey.new, complete=False)
+            intake.finish()
+            rejected = [*_still_rejected(store, inbox), *intake.rejected]
+            intake.refused.clear()
+            intake.refused.update(_refused(before, inbox, rejected))
+            publication = Publication(intake, sources, store, parts, before=before)
+            built = {key: value for key, value in before.manifest.built.items() if key not in ("at", "sequence")}
+            built |= {"sources": [survey.marks.origin() for survey in surveys], "changes": intake.changes().counts}
+            name = publication.publish(scratch, built)
+            store.write_quarantine(rejected)
+            tidy(store, limits.keep, progress)
+            return _report(publication, name, seconds=round(time.monotonic() - begun, 3))
+
+
+def _report(publication: Publication, name: str, *, seconds: float) -> Report:
+    intake = publication.intake
+    return Report(
+        status="partial" if intake.rejected else "published",
+        generation=name,
+        records=publication.records,
+        chunks=publication.chunks,
+        embedded=intake.encodings.embedded,
+        facets=intake.facets,
+        changes=intake.changes(),
+        chunk_changes=intake.chunk_changes(),
+        quarantined=len(intake.rejected),
+        rejected_new=len(intake.rejected),
+        rejected=intake.rejected,
+        seconds=seconds,
+    )
+
+
+def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:
+    """Return the recipe of the index with documents of the inbox; None if it would be built in another way now."""
+    pairs = ((before.sources, inbox.sources), (before.chunking, inbox.chunking))
+    if any(old.get(kind, card) != card for old, new in pairs for kind, card in new.items()):
+        return None
+    joined = replace(
+        inbox,
+        sources={**before.sources, **inbox.sources},
+        chunking={**before.chunking, **inbox.chunking},
+        documents=before.documents,
+    )
+    same = replace(joined, sources=before.sources, chunking=before.chunking)
+    return joined if same.to_json() == before.to_json() else None
+
+
+def _sources(before: Generation, inbox: ChangedDocuments, noted: Sequence[Mapping[str, Json]]) -> list[Source]:
+    """Return the sources of the generation, with the inbox in its place, or behind the others."""
+    sources: list[Source] = []
+    for entry, note in zip(before.manifest.sources, noted, strict=True):
+        kind: SourceKind = "docs" if entry.kind == "docs" else "catalog"
+        own = entry.name == inbox.name
+        sources.append(inbox if own else _Settled(entry.name, kind, dict(note["origin"]), note))
+    return sources if inbox in sources else [*sources, inbox]
+
+
+def _survey(before: Generation, source: Source) -> Survey:
+    """Return a source as if it were compared: all of its records stay, and documents of the inbox are read."""
+    rows = np.empty(0, np.int64)
+    if source.name in before.source_names:
+        own = before.row_sources == before.source_names.index(source.name)
+        rows = np.flatnonzero(own if before.live is None else own & before.live)
+    marks = _NotedMarks(source) if isinstance(source, _Settled) else SourceMarks(source)
+    new = [(item.line if isinstance(item, Item) else 0, item) for item in source.scan()]
+    return Survey(rows, before.lines[rows], before.lines[rows], new, marks)
+
+
+def _still_rejected(store: Store, inbox: ChangedDocuments) -> Iterator[Refused]:
+    """Yield the items that are listed as rejected, without documents of the inbox that have changed."""
+    with suppress(OSError), files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
+        for line in files.lines(file):
+            with suppress(ValueError, KeyError, TypeError, RecursionError):
+                item = json.loads(line)
+                refused = Refused(str(item["source"]), int(item["line"]), str(item["reason"]), str(item["excerpt"]))
+                if refused.source != inbox.name or inbox.holds(refused.line):
+                    yield refused
+
+
+def _refused(before: Generation, inbox: ChangedDocuments, rejected: Sequence[Refused]) -> dict[str, int]:
+    """Return the number of rejected items of each source."""
+    others = {entry.name: entry.refused for entry in before.manifest.sources}
+    return {**others, inbox.name: sum(item.source == inbox.name for item in rejected)}
