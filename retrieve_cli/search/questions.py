@@ -110,6 +110,7 @@ class RequestReader:
                 lists=lists,
                 named=() if lists else self._names(request.text, tagged.text, access.visible, records),
                 records=records,
+                narrowed=access.visible.is_restricted or bool(conditions) or selected is not None,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
                 visible=access.visible.rows,

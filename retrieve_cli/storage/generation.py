@@ -314,6 +314,9 @@ class Generation:
             end = segment.first_record + segment.record_count
             mine = np.flatnonzero((records >= segment.first_record) & (records < end))
             ranks = segment.ranks[records[mine] - segment.first_record]
+            if count < len(mine):
+                near = ranks <= np.partition(ranks, count - 1)[count - 1]
+                mine, ranks = mine[near], ranks[near]
             first = mine[np.lexsort((rows[mine], ranks))[:count]]
             if len(self.segments) == 1:
                 return rows[first]

@@ -29,8 +29,7 @@ class Lowest(Protocol):
 def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest | None) -> Rows:
     """Return the `depth` rows of `among` with the highest scores, best first.
 
-    Scores are rounded to 1e-6, and equal ones are in row order. `lowest` decides which of equal ones are in the list;
-    None: the first ones.
+    Scores are rounded to 1e-6, and equal ones are in the order of `lowest`; None: in row order.
     """
     values = scores[among]
     if depth < len(among):
@@ -39,11 +38,18 @@ def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest
         among, values = among[near], values[near]
     keys = -np.round(values.astype(np.float64), 6)
     order = np.lexsort((among, keys))
-    if lowest is not None and depth < len(order) and keys[order[depth - 1]] == keys[order[depth]]:
-        better = order[keys[order] < keys[order[depth]]]
-        equal = lowest(among[keys == keys[order[depth]]], depth - len(better), unit=unit)
-        return np.concatenate([among[better], np.sort(equal)]).astype(np.int64)
-    return among[order[:depth]].astype(np.int64)
+    rows, keys = among[order].astype(np.int64), keys[order]
+    if lowest is None or not (keys[1:] == keys[:-1]).any():
+        return rows[:depth]
+    if depth < len(rows) and keys[depth - 1] == keys[depth]:
+        better, end = np.searchsorted(keys, keys[depth], side="left"), np.searchsorted(keys, keys[depth], side="right")
+        equal = lowest(rows[better:end], depth - int(better), unit=unit)
+        rows = np.concatenate([rows[:better], equal])
+    rows, keys = rows[:depth], keys[:depth]
+    places = np.empty(len(rows), np.int64)
+    by_row = np.argsort(rows)
+    places[by_row[np.searchsorted(rows, lowest(rows, len(rows), unit=unit), sorter=by_row)]] = np.arange(len(rows))
+    return rows[np.lexsort((places, keys))]
 
 
 def spread(values: Vectors, total: int) -> tuple[float, float]:
