@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer, Token
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula, floored, idf
 from retrieve_cli.retrieval.retrievers.bm25_part import Bm25Part
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
-from retrieve_cli.storage.postings import Exported, PostingTable, even_cuts
+from retrieve_cli.storage.postings import Exported, PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,8 +216,8 @@ class Bm25Index(ScoringIndex[str]):
             for term, weights in self._weighted(query).items():
                 for part, rows, gains in self._postings(term):
                     count = weights if isinstance(weights, int | float) else weights[part.languages_of(rows, codes)]
-                    # A row occurs once in a column, so this addition never adds twice to one row.
-                    scores[part.span][rows] += gains * np.float32(count)
+                    # Faster than `scores[rows] += ...`, which first gathers the old values.
+                    np.add.at(scores[part.span], rows, gains * np.float32(count))
             for code in codes:
                 for token in self.analyzer.among((code,)).tokens(query, known=knows):
                     scores += np.where(self._in(code), self._gain(token), np.float32(0))
@@ -255,12 +254,9 @@ class Bm25Index(ScoringIndex[str]):
             raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
         (part,) = self._parts
         counts = np.diff(part.starts)
-        weights, impacts = self._idf(counts.astype(np.float64)), np.empty(len(part.stored["rows"]), np.float32)
-        cuts = even_cuts(counts).tolist()
-        for first, end in pairwise(cuts):
-            postings = slice(int(part.starts[first]), int(part.starts[end]))
-            shares = part.shares(postings, self.formula, self._mean_length)
-            impacts[postings] = np.repeat(weights[first:end], counts[first:end]) * shares
+        weights = self._idf(counts.astype(np.float64)).tolist()
+        scores = [part.scores(place, weight, self.formula, self._mean_length) for place, weight in enumerate(weights)]
+        impacts = np.concatenate([np.empty(0, np.float32), *scores])
         table = PostingTable(part.starts, part.stored["rows"], impacts, len(self))
         return Exported(Part(name, self.unit, len(self)), postings=table)
 

@@ -101,22 +101,20 @@ class Bm25Part:
             return len(self.rows(place))
         return int(np.count_nonzero(mask[self.rows(place)]))
 
-    def shares(self, postings: slice, formula: Formula, mean_length: float) -> Floats:
-        """Return the saturated frequencies of some postings, (p,) float64."""
-        codes = self._codes[postings]
-        if len(codes) < len(self._frequencies):
-            tf = self._frequencies[codes].astype(np.float64)
-            return saturation(formula, tf, self._pair_lengths[codes], mean_length=mean_length)
-        key = (formula, mean_length)
-        if key not in self._tables:
-            tf = self._frequencies.astype(np.float64)
-            self._tables[key] = saturation(formula, tf, self._pair_lengths, mean_length=mean_length)
-        shares: Floats = self._tables[key][codes]
-        return shares
-
     def scores(self, place: int, idf: float, formula: Formula, mean_length: float) -> Vectors:
         """Return the score that a term adds to each of its rows, (p,) float32."""
-        return (idf * self.shares(self._postings(place), formula, mean_length)).astype(np.float32)
+        codes = self._codes[self._postings(place)]
+        if len(codes) < len(self._frequencies):
+            return (idf * self._shares(codes, formula, mean_length)).astype(np.float32)
+        key = (formula, mean_length)
+        if key not in self._tables:
+            self._tables[key] = self._shares(slice(None), formula, mean_length)
+        return (idf * self._tables[key]).astype(np.float32).take(codes)
+
+    def _shares(self, codes: NDArray[Any] | slice, formula: Formula, mean_length: float) -> Floats:
+        """Return the saturated frequencies of some pairs, (p,) float64."""
+        frequencies = self._frequencies[codes].astype(np.float64)
+        return saturation(formula, frequencies, self._pair_lengths[codes], mean_length=mean_length)
 
     def _postings(self, place: int) -> slice:
         start, end = int(self.starts[place]), int(self.starts[place + 1])
