@@ -82,8 +82,9 @@ class Publication:
         if self.intake.new and not self._older:
             rows |= graph_of(self._parts, scratch)
         remains = self._remains()
-        if self._before is not None and not compact and self._is_same(remains):
-            return self._before.id
+        before = self._before
+        if before is not None and self._is_same(remains) and (before.is_compact or not compact):
+            return before.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
         built = {**built, "chunks": self.chunks}
@@ -91,7 +92,8 @@ class Publication:
         whole = compact or push is not None
         order = self._order(opened) if whole else _live(opened)
         count = len(opened.segments) if whole else to_merge(*_sizes(opened))
-        if not count or (count == len(opened.segments) and _is_plain(opened, order)):
+        plain = not self._older and _is_plain(opened, order)
+        if not count or (plain and count == len(opened.segments)):
             return self._made_current(scratch, manifest, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
             merged = self._merged(opened, order, count, folder)
