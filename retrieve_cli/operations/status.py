@@ -14,7 +14,7 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, printable, shortene
 from retrieve_cli.frozen import asdict
 from retrieve_cli.search.about import about_of
 from retrieve_cli.storage.generation import GRAPH, Generation
-from retrieve_cli.storage.records.view import RecordView
+from retrieve_cli.storage.records import columns
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def _prefixes(generation: Generation) -> dict[str, Json]:
 def _columns(generation: Generation) -> dict[str, Json]:
     """Return the fields to filter by, how many records have more values in one than are kept, and the number of
     documents in each format, with its parser, unless all records are of catalogs."""
-    found, cards = RecordView(generation, None).columns, generation.manifest.recipe.documents or {}
+    found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
+    if generation.live is not None:
+        found = found.within(generation.live)
     counts = found.counts("kind")
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
     filters = {"fields": found.fields, "omitted": found.omitted}

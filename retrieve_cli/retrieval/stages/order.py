@@ -9,7 +9,6 @@ import numpy as np
 
 from retrieve_cli.contracts import NAMED, Evidence, Kind, Ranking, Relation, Stage, Unit
 from retrieve_cli.frozen import Described, Frozen, replace
-from retrieve_cli.retrieval.retrievers.selection import Lowest
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, hits
 
 if TYPE_CHECKING:
@@ -38,7 +37,8 @@ class Enumerate(Described):
 
     apart: ClassVar = ("layout", "lowest")
     layout: ChunkLayout
-    lowest: Lowest
+    lowest: Callable[..., Rows]
+    """Function that returns the rows that come first in the order of ids."""
     unit: Unit
     keep: int
     kind: ClassVar[Kind] = "retrieve"
