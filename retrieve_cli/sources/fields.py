@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -301,22 +302,23 @@ def compose(pieces: Iterable[Field]) -> str:
     return "\n".join(part for part in (head, *lines, tokens) if part)
 
 
+@cache
+def _first_keys(paths: Sequence[str]) -> frozenset[str]:
+    """Return the keys of an object with which some paths begin."""
+    return frozenset(paths).union(path.partition(".")[0] for path in paths)
+
+
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     texts: list[str] = []
+    if item.keys().isdisjoint(_first_keys(tuple(paths))):
+        return texts
     for path in paths:
-        if path in item:
-            value = item[path]
-        elif "." in path and path.partition(".")[0] in item:
-            value = value_at(item, path)
-        else:
-            continue
+        value = item[path] if path in item else value_at(item, path)
         if name == "keywords" and isinstance(value, str):
             value = value.split(",")  # as schema.org writes them
         texts += addresses(value) if path.endswith(("runnableExample", "demo_url")) else strings(value)
         if texts and name not in _ALL_VALUES:
             break
-    if not texts:
-        return texts
     if name in _FORMAT_FIELDS:
         texts = [_format_name(text, name) for text in texts]
     return list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
@@ -332,6 +334,8 @@ def _format_name(text: str, field: str) -> str:
 
 
 def _field_text(name: str, values: list[str]) -> str:
+    if not values:
+        return ""
     if name in _FORMAT_FIELDS:
         return " ".join("format:" + re.sub(r"\s+", "-", value) for value in values)
     if name in _LISTS:
@@ -366,11 +370,19 @@ def _set_tenant(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[s
     return ""
 
 
+_SHOWN = ("id", "name", "description", "url", "license", "keywords", "group")
+
+
+@cache
+def _shown_elsewhere(spellings: Sequence[Sequence[str]]) -> frozenset[str]:
+    """Return the keys of an object that are shown as fields of the record."""
+    return frozenset(TOOL_TEXTS).union([_TOOL_WORDS], *spellings) - {"codeRepository"}
+
+
 def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
     """Return the keys of the object that are not shown elsewhere; BEIR's `metadata` is unfolded."""
-    shown = {path for name in ("id", "name", "description", "url", "license", "keywords", "group")
-             for path in fields.spellings[name]}.union(TOOL_TEXTS, [_TOOL_WORDS])  # fmt: skip
-    rest = {key: value for key, value in item.items() if key not in shown - {"codeRepository"}}
+    shown = _shown_elsewhere(tuple(fields.spellings[name] for name in _SHOWN))
+    rest = {key: value for key, value in item.items() if key not in shown}
     inner = rest.pop("metadata", None)
     if isinstance(inner, Mapping):
         return {**inner, **rest}

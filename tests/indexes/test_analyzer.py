@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from retrieve_cli.contracts.terms.words import WORD
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, fold
 
 PLAIN = TextAnalyzer(stemming="none", stop_words="none")
@@ -97,3 +98,8 @@ def test_spans_point_at_the_words() -> None:
     text = "The scRNA-seq of a lung."
 
     assert [text[start:end] for start, end, _ in TextAnalyzer().spans(text)] == ["scRNA-seq", "lung"]
+
+
+@given(st.text(st.characters(codec="ascii"), max_size=40) | st.text("aB1_-:.,+#v \n", max_size=30))
+def test_words_of_ascii_texts_are_the_words_of_the_pattern(text: str) -> None:
+    assert PLAIN.words(text) == WORD.findall(text)

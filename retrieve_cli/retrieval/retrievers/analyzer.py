@@ -39,6 +39,8 @@ _AROUND = r"""(?x)
     | (?<![^\W_])[^\W_]++(?:[ ]?&[ ]?[^\W_]++)+         # AT&T
     | (?<![^\W_])[^\W\d_]\.[^\W\d_](?:(?:\.[^\W\d_])+|\.)(?![^\W_])  # U.S.A."""
 """Words with the signs around them."""
+_BLANKS = "".join(char if char.isalnum() or char in "-_:.,#+" else " " for char in map(chr, range(128)))
+"""ASCII characters by their code, those outside of words as blanks."""
 _MOST_PARTS = 8
 """Parts of a name; keys and sums have more."""
 _MOST_JOINED = 6
@@ -131,7 +133,9 @@ class TextAnalyzer:
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text, stop words included, in order."""
-        if text.isascii() or is_plain(text):
+        if text.isascii():
+            return _ascii_words(text)
+        if is_plain(text):
             return WORD.findall(text)
         return [text[start:end] for start, end in self._places(text)]
 
@@ -145,7 +149,7 @@ class TextAnalyzer:
     def forms_of_text(self, text: str) -> list[tuple[int, int, str]]:
         """Return start, end and term of words of a text that belong together or to a sign: options of commands, letters
         around &, letters with points."""
-        if not ("&" in text or " -" in text or "`-" in text or re.search(r"\.\w\b", text)):
+        if not ("&" in text or " -" in text or "`-" in text or ("." in text and re.search(r"\.\w\b", text))):
             return []
         places = [match.span() for match in re.finditer(_AROUND, text)]
         forms = [(start, end, re.sub("[ .]", "", text[start:end]).lower()) for start, end in places]
@@ -335,6 +339,20 @@ class TextAnalyzer:
         return known[self.languages[counts.index(max(counts))]].words if certain else ()
 
 
+def _ascii_words(text: str) -> list[str]:
+    """Return what `WORD` finds in a text of ASCII characters, in half the time: most words are letters alone."""
+    pieces = text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
+    if "".join(pieces).isalnum():
+        return pieces
+    words: list[str] = []
+    for piece in pieces:
+        if piece.isalnum():
+            words.append(piece)
+        else:
+            words += WORD.findall(piece)
+    return words
+
+
 def stop_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a stop word in a text: in lower case, and in capitals if it is written so."""
     lower = STOP + fold(word)
@@ -418,6 +436,8 @@ def _forms(word: str) -> list[str]:
 def _parts(word: str) -> list[str]:
     """Return the word, followed by the parts of a compound. Of `key:value` only the value is a separate part, of a
     version its number."""
+    if word.isalpha() and word.islower():
+        return [word]
     if word[:1] in "vV" and "." in word:
         return [word[1:]]
     whole, value = [word], word.rpartition(":")[2]
