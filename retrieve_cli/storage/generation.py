@@ -330,7 +330,7 @@ class Generation:
 
     @property
     def is_compact(self) -> bool:
-        """True if it has the rows of a fresh build: one segment of its own, in the order of the sources."""
+        """True if it has the rows of a fresh build: one segment that it added, in the order of the sources."""
         alone = len(self.segments) == 1 and not self.manifest.segments and not self.remains
         return alone and self.in_order() == list(range(len(self.records)))
 
