@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,11 @@ from retrieve_cli.api.requests import Choices, ids as texts_of_ids
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.terms.figures import count
-from retrieve_cli.errors import NotFound, printable
+from retrieve_cli.errors import NotFound, RetrieveError, printable
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
+    from retrieve_cli.api.additions import Additions
     from retrieve_cli.api.documents import Documents, Receipt
     from retrieve_cli.api.rows import Records
     from retrieve_cli.ingest.report import Report
@@ -31,8 +33,8 @@ class WritableIndex(Index):
     `retrieve.open("artifacts")` opens one, `retrieve.build(records)` builds one. It closes at the end of a `with`
     block, and when it is forgotten.
 
-    Records that are added or deleted are stored at once, and found, or no longer found, after `sync()`. Until then
-    every search answers from the generation that was open before.
+    Records that are added or deleted are found, or no longer found, at once. Where only a sync can publish them, they
+    are stored, and `sync()` does it: their status in the receipt is `queued` until then.
     """
 
     report: Report | None = None
@@ -48,8 +50,8 @@ class WritableIndex(Index):
         return await to_thread(self.search, text, **choices)
 
     def add(self, records: Records) -> Receipt:
-        """Store records; one with the id of a record that was added before, or with its key if it has no id, replaces
-        it. They are found after `sync()`.
+        """Store and publish records; one with the id of a record that was added before, or with its key if it has no
+        id, replaces it.
 
         Takes what `retrieve.build` takes, except paths. Records that are rejected are named in a warning and in
         `receipt.rejected`; if there are too many, nothing is stored (`build.max_fail`).
@@ -61,13 +63,12 @@ class WritableIndex(Index):
 
         known = {entry.id for entry in self._documents.inbox.snapshot()}
         changes = changes_of(records, self._documents, self._settings, known=known)
-        receipt = self._documents.store_all(changes, None)
+        receipt = self._published(self._documents.store_all(changes, None))
         warn_of(rejections(changes), len(changes), level=2)
         return receipt
 
     def delete(self, ids: str | int | Iterable[str | int]) -> Receipt:
-        """Delete records that were added, by their ids: all of them or, after an error, none. They are no longer found
-        after `sync()`.
+        """Delete records that were added, by their ids: all of them or, after an error, none.
 
         Raises:
             NotFound: there is no record with one of the ids.
@@ -75,9 +76,10 @@ class WritableIndex(Index):
         """
         try:
             several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else ids
-            return self._documents.remove(*texts_of_ids(several, "ids"), tenant=None, index=self)
+            receipt = self._documents.remove(*texts_of_ids(several, "ids"), tenant=None, index=self)
         except NotFound as error:
             raise NotFound(error.message, hint="list the records: index.records()") from None
+        return self._published(receipt)
 
     def sync(self, *, progress: Tell = lambda _: None) -> Report:
         """Read the changes of all sources and the records that were added, publish them, and answer from them.
@@ -101,6 +103,27 @@ class WritableIndex(Index):
         self.refresh()
         warn_of(report.rejected, report.records + report.quarantined, level=2)
         return report
+
+    def _published(self, receipt: Receipt) -> Receipt:
+        """Publish stored documents, if that is possible without a sync, and return the receipt with their states."""
+        if not receipt.sequence or self._pinned is not None:
+            return receipt
+        from retrieve_cli.api.building import Messages
+
+        try:
+            self.refresh()
+            self._additions.publish(self, self._settings, Messages(lambda _: None))
+            self.refresh()
+        except RetrieveError as error:
+            message = f"the records are stored, and sync() publishes them: {error.message}"
+            warnings.warn(printable(message), stacklevel=3)
+        return receipt._replace(documents=self._documents.settled(receipt.documents, tenant=None))
+
+    @cached_property
+    def _additions(self) -> Additions:
+        from retrieve_cli.api.additions import Additions
+
+        return Additions(self._store)
 
     @cached_property
     def _documents(self) -> Documents:

@@ -71,5 +71,5 @@ def _of_folder(shared: Shared) -> list[Trust]:
 
     entries = list(load_with_origins(shared.config)[0].sources.list)
     with suppress(RetrieveError):
-        entries += entries_of(Store(shared.artifacts).open()[1]) if not entries else []
+        entries += entries_of(Store(shared.artifacts).open().manifest) if not entries else []
     return [*of_configuration(shared.config), trust_of_artifacts(shared.artifacts), *of_servers(entries)]

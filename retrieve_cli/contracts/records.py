@@ -107,8 +107,9 @@ class Chunk(Frozen):
     """Path of each section, in the form of `section`, if several sections share the chunk."""
     place: Place | None = None
     """Pages, anchor and kind, if the record has a layout."""
-    facets: Mapping[str, str] = {}
-    """Summary of the text, or other short statements on it by name, if they are configured and could be made."""
+    facets: Mapping[str, str] | None = None
+    """Summary of the text, or other short statements on it by name; None if they are not configured or could not be
+    made."""
 
     @property
     def id(self) -> str:

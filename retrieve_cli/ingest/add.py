@@ -15,7 +15,7 @@ import numpy as np
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
-from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks
 from retrieve_cli.ingest.known_items import KeptRecords, Survey
@@ -42,14 +42,12 @@ class ChangedDocuments(Source, Protocol):
         """Return True if a document has this number."""
 
 
-class _Settled(Frozen):
+class _Settled:
     """A source that stays in the state of the last sync: the manifest's notes on it."""
 
-    name: str
-    kind: SourceKind
-    origin: Mapping[str, Json]
-    noted: Mapping[str, Json]
-    card: Mapping[str, Json] = {}
+    def __init__(self, name: str, kind: SourceKind, noted: Mapping[str, Json], card: Mapping[str, Json]) -> None:
+        self.name, self.kind, self.noted, self.card = name, kind, noted, card
+        self.origin: Mapping[str, Json] = noted["origin"]
 
     def fetch(self) -> None:
         """Do nothing."""
@@ -86,7 +84,7 @@ def add(
     if recipe is None or parts.remote is not None or before.id != store.live() or not noted:
         return None
     changed = inbox.take_changes(sequence_of(before.manifest))
-    sources = _sources(before, inbox, noted)
+    sources = settled_sources(before, inbox)
     surveys = [_survey(before, source) for source in sources]
     kept = KeptRecords(len(before.records), surveys)
     for row in map(before.exact_row, changed):
@@ -98,6 +96,7 @@ def add(
         with closing(intake):
             for source, survey in zip(sources, surveys, strict=True):
                 intake.take(source, survey.new, complete=False)
+            intake.make_facets()
             intake.finish()
             rejected = [*_still_rejected(store, inbox), *intake.rejected]
             intake.refused.clear()
@@ -144,13 +143,14 @@ def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:
     return joined if same.to_json() == before.to_json() else None
 
 
-def _sources(before: Generation, inbox: ChangedDocuments, noted: Sequence[Mapping[str, Json]]) -> list[Source]:
+def settled_sources(before: Generation, inbox: ChangedDocuments) -> list[Source]:
     """Return the sources of the generation, with the inbox in its place, or behind the others."""
     sources: list[Source] = []
-    for entry, note in zip(before.manifest.sources, noted, strict=True):
+    for entry, note in zip(before.manifest.sources, before.manifest.built.get("sources", ()), strict=True):
         kind: SourceKind = "docs" if entry.kind == "docs" else "catalog"
         own = entry.name == inbox.name
-        sources.append(inbox if own else _Settled(entry.name, kind, dict(note["origin"]), note))
+        settled: Source = _Settled(entry.name, kind, note, before.manifest.recipe.sources.get(kind, {}))
+        sources.append(inbox if own else settled)
     return sources if inbox in sources else [*sources, inbox]
 
 

@@ -6,12 +6,20 @@ The plan of a sync, as a value: it can be shown (`--dry-run`), rejected, or appl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from retrieve_cli.assemble.registry import ordered
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.recipe import NAMED
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.generation import Generation
 
 
 class Changes(Frozen):
@@ -54,6 +62,33 @@ class ChunkChanges(NamedTuple):
     changed: int = 0
     removed: int = 0
     kept: int = 0
+
+
+def chunk_changes(
+    before: Generation | None, kept: Rows, former: Sequence[int], starts: Rows, texts: NDArray[np.uint8]
+) -> ChunkChanges:
+    """Return how many chunks were added, changed, removed and kept.
+
+    `kept` are the records of the generation before that stay; `starts` and `texts` describe the others, whose rows
+    before are `former`, -1 for those that are new.
+    """
+    if before is None:
+        return ChunkChanges(added=len(texts))
+    sizes = np.diff(before.starts)
+    total = int(sizes.sum() if before.live is None else sizes[before.live].sum())
+    unchanged = int(sizes[kept].sum())
+    added, changed, removed = 0, 0, total - unchanged
+    for row, old_row in enumerate(former):
+        new = texts[int(starts[row]) : int(starts[row + 1])]
+        if old_row < 0:
+            added += len(new)
+            continue
+        old = before.texts[int(before.starts[old_row]) : int(before.starts[old_row + 1])]
+        both = min(len(old), len(new))
+        same = int((old[:both] == new[:both]).all(axis=1).sum())
+        unchanged, changed = unchanged + same, changed + both - same
+        added, removed = added + len(new) - both, removed - both
+    return ChunkChanges(added, changed, removed, unchanged)
 
 
 def recipe_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:

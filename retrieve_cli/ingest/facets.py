@@ -133,8 +133,8 @@ class Faceting:
                 found[key] = _read(self._cache.read(np.array([row])).columns[0])
         for segment, texts in self._lent:
             for key, row in zip(keys, texts.find(wanted).tolist(), strict=True):
-                if row >= 0 and key not in found and (facets := facets_of(segment.chunks[row])):
-                    found[key] = facets
+                if row >= 0 and key not in found and "facets" in (chunk := segment.chunks[row]):
+                    found[key] = facets_of(chunk)
         self._counts["cached"] += len(found.keys() - self._seen)
         return found
 

@@ -17,7 +17,7 @@ from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.changes import Changes, ChunkChanges
+from retrieve_cli.ingest.changes import Changes, ChunkChanges, chunk_changes
 from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
@@ -194,25 +194,8 @@ class Intake:
 
     def chunk_changes(self) -> ChunkChanges:
         """Return how many chunks were added, changed, removed and kept."""
-        before, starts, texts = self._before, self._tables.starts, self._tables.texts.array
-        if before is None:
-            return ChunkChanges(added=len(texts))
-        sizes = np.diff(before.starts)
-        live = self.kept.mask | True if before.live is None else before.live
-        kept = int(sizes[self.kept.mask].sum())
-        removed = int(sizes[live & ~self.kept.mask].sum())
-        added = changed = 0
-        for row, old_row in enumerate(self._former):
-            new = texts[int(starts[row]) : int(starts[row + 1])]
-            if old_row < 0:
-                added += len(new)
-                continue
-            old = before.texts[int(before.starts[old_row]) : int(before.starts[old_row + 1])]
-            both = min(len(old), len(new))
-            same = int((old[:both] == new[:both]).all(axis=1).sum())
-            kept, changed = kept + same, changed + both - same
-            added, removed = added + len(new) - both, removed - both
-        return ChunkChanges(added, changed, removed, kept)
+        kept = np.flatnonzero(self.kept.mask)
+        return chunk_changes(self._before, kept, self._former, self._tables.starts, self._tables.texts.array)
 
     def close(self) -> None:
         """Close the files, finished or not."""
@@ -289,8 +272,7 @@ class Intake:
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
     ) -> None:
-        pairs = zip(chunks, facets, strict=True)
-        summarised = [replace(chunk, facets=made) if made else chunk for chunk, made in pairs]
+        summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
     def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Item, Notice, Refused
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.items import Placed, SourceMarks
+from retrieve_cli.ingest.items import Placed, SourceMarks, is_untouched
 from retrieve_cli.ingest.report import reading
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.segment import DIGEST
@@ -117,6 +117,16 @@ class Survey(Frozen, eq=False):
                     return None
                 progress.advance(len(items))
         return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new, marks)
+
+
+def is_current(source: Source, generation: Generation) -> bool:
+    """Return True if a generation has exactly the items of a source. Raises: SourceFailed, UsageError."""
+    number = [entry.name for entry in generation.manifest.sources].index(source.name)
+    if is_untouched(source, generation.manifest.built["sources"][number]):
+        return True
+    entry = generation.manifest.sources[number]
+    survey = Survey.of(source, KnownItems(generation), most=entry.refused)
+    return survey is not None and len(survey.rows) == entry.records
 
 
 def _batches(source: Source) -> Iterator[tuple[int, list[Item | Refused | Notice]]]:

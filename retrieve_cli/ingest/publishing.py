@@ -15,6 +15,7 @@ import numpy as np
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.progress import task
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.merge import merge, to_merge
 from retrieve_cli.storage import dead_rows
@@ -84,7 +85,10 @@ class Publication:
         remains = self._remains()
         before = self._before
         if before is not None and self._is_same(remains) and (before.is_compact or not compact):
-            return before.id
+            noted = {key: built[key] for key in built if key != "changes"}
+            manifest = before.manifest
+            self._store.note(replace(manifest, built={**manifest.built, **noted}))
+            return manifest.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
         built = {**built, "chunks": self.chunks}

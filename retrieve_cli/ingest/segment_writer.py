@@ -83,7 +83,7 @@ class SegmentWriter:
         for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
             self._chunks.append(stored)
             if self._facets is not None:
-                self._facets.add(sections.facet_values(chunk.facets))
+                self._facets.add(sections.facet_values(chunk.facets or {}))
         texts = [text_key(chunk.embedded) for chunk in chunks]
         for text in texts:
             self.texts.append(text)

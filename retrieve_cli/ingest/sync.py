@@ -23,17 +23,18 @@ from retrieve_cli.contracts import Record, Refused, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, current, noted, push_for
-from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
+from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, chunk_changes, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
 from retrieve_cli.ingest.known_items import KeptRecords, KnownItems, Survey, place_of
 from retrieve_cli.ingest.merge import merge
 from retrieve_cli.ingest.publishing import graph_of, kinds_in
-from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
+from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
+from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy
-from retrieve_cli.storage.generation import Generation, open_generation
+from retrieve_cli.storage.generation import Generation, live_rows, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.rows import content_digest
@@ -111,9 +112,8 @@ class Sync:
         rejected = 0 if now is None else sum(source.refused for source in now.manifest.sources)
         differs = bool(changes.added or changes.changed or changes.removed or recipe)
         needed = differs or now is None or reading.moved or reading.rejected != rejected
-        return Plan(
-            self._store.live(), changes, recipe, reading.records, reading.rejected, needed, self._other_mappings()
-        )
+        notices = [*reading.notices.on_keys, *self._other_mappings()]
+        return Plan(self._store.live(), changes, recipe, reading.records, reading.rejected, needed, notices)
 
     def run(self, *, compact: bool = False) -> Report:
         """Bring the index up to date; with `compact`, as one segment. The lock must be held.
@@ -136,7 +136,7 @@ class Sync:
                 progress=self._progress,
                 before=now,
                 surveys=surveys,
-                last=self._last(),
+                last=self._last,
                 compact=compact,
                 announced=self._announced,
             )
@@ -189,7 +189,7 @@ class Sync:
     def _surveyed(self, *, compact: bool) -> list[Survey] | None:
         """Fetch and compare the items of all sources; empty if there is nothing to do, None if all must be read."""
         self.failures = fetch_all(self._sources, self._progress.say)
-        check_inbox(self._store, self._last())
+        check_inbox(self._store, self._last)
         now = self._current
         if now is None or not self._same_recipe(now):
             return None
@@ -235,14 +235,15 @@ class Sync:
             self._progress.say(f"the current index is damaged and will be rewritten: {error.message}")
             return None
 
+    @cached_property
     def _last(self) -> Manifest | None:
-        """Return the manifest of the current generation, even if its files are damaged; else of the newest readable."""
+        """The manifest of the current generation, even if its files are damaged; else of the newest readable."""
         kept = self._store.kept()
         return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""
-        last = self._last()
+        last = self._last
         noted = last.built.get("sources", ()) if last else ()
         before = {str(entry["origin"].get("name")): entry.get("fields") for entry in noted}
         keys = {str(entry["origin"].get("name")): entry["reading"][0] for entry in noted if entry.get("reading")}
@@ -306,6 +307,7 @@ class _Reading:
         self._changed: list[str] = []
         self._same = 0
         self.rejected = 0
+        self.notices = Notices(lambda _: None)
         self.records: dict[str, int] = {}
         """Number of records of each source."""
 
@@ -324,6 +326,8 @@ class _Reading:
                 if isinstance(piece, Record):
                     self._record(piece, place_of(number, item_number))
                 self.rejected += isinstance(piece, Refused)
+        self.notices.report_mapping(source.name, mapping_of(source))
+        self.notices.finish(source.name, complete=survey is None)
         self.records[source.name] = len(self._seen) - first + (0 if survey is None else len(survey.rows))
 
     def changes(self) -> Changes:
@@ -343,6 +347,7 @@ class _Reading:
             self.rejected += 1
             return
         self._seen[record.id] = place
+        self.notices.count(record)
         if row is None or self._now is None:
             self._added.append(record.id)
             return
@@ -372,8 +377,19 @@ def roll_back(store: Store, generation: str | None, push: Push | None = None) ->
     with open_generation(store) as opened:
         old = before.contents_by_id() if before else {}
         changes = Changes.between(old, opened.contents_by_id())
-        report = _report(opened, changes, ChunkChanges(), status="unchanged" if name == was else "published")
+        status: Status = "unchanged" if name == was else "published"
+        report = _report(opened, changes, _chunk_changes(before, opened), status=status)
         return replace(report, seconds=round(time.monotonic() - begun, 3))
+
+
+def _chunk_changes(before: Generation | None, opened: Generation) -> ChunkChanges:
+    """Return how many chunks of one generation another one has."""
+    rows = np.array(live_rows(opened.live, len(opened.records)), np.int64)
+    chunks = spans(opened.starts, rows)
+    starts = np.append(0, np.cumsum(np.diff(opened.starts)[rows]))
+    former = [-1 if before is None else before.exact_row(opened.record_id(row)) for row in rows.tolist()]
+    known = [-1 if row is None else row for row in former]
+    return chunk_changes(before, np.empty(0, np.int64), known, starts, opened.texts[chunks])
 
 
 def _report(now: Generation, changes: Changes, chunk_changes: ChunkChanges, *, status: Status) -> Report:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.operations.status import noun_of
 from retrieve_cli.output.formats import dump
-from retrieve_cli.storage.generation import RECORDS
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Json
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.manifest import SourceEntry
 
 SCHEMA_VERSION = 1
-_AT_ONCE = 1024
-"""Records that are read at a time."""
 _DOCS = "docs"
 """Kind of the sources whose records are whole files."""
 
@@ -36,7 +35,7 @@ class File:
     path: str
     """Path within a folder of documents, or name of a catalog, as in its records."""
     sha1: str | None
-    """SHA-1 of the path and bytes of a document, see `sources/digests.py`, or of the lines of a catalog."""
+    """SHA-1 of the path and bytes of a document, see `sources/digests.py`, or of the bytes of a catalog."""
     records: int = 0
     chunks: int = 0
     ids: list[str] = field(default_factory=list)
@@ -83,7 +82,7 @@ class Listing:
         self._generation = generation
         self._source = source
         self._group = group
-        self._digests = [source.get("digest") for source in generation.manifest.built.get("sources", [])]
+        self._digests = [source.get("content") for source in generation.manifest.built.get("sources", [])]
         """Digest of each source at the time of the build; empty if the manifest has none."""
         self.files = self.records = self.chunks = 0
         self.groups: Counter[str] = Counter()
@@ -98,19 +97,20 @@ class Listing:
         return noun_of(entry.kind for entry in sources if self._source in (None, entry.name))
 
     def __iter__(self) -> Iterator[File]:
-        first = 0
+        order = np.array(self._generation.in_order(), np.int64)
+        names = self._generation.source_names
         for number, entry in enumerate(self._generation.manifest.sources):
-            rows = range(first, min(first + entry.records, len(self._generation.records)))
-            first += entry.records
-            if self._source in (None, entry.name):
-                for file in self._files(entry, rows, number):
+            if self._source in (None, entry.name) and entry.name in names:
+                rows = order[self._generation.row_sources[order] == names.index(entry.name)]
+                for file in self._files(entry, rows.tolist(), number):
                     self.files += 1
                     yield file
 
-    def _files(self, entry: SourceEntry, rows: range, number: int) -> Iterator[File]:
-        """Yield the files of one source, whose records are adjacent."""
+    def _files(self, entry: SourceEntry, rows: list[int], number: int) -> Iterator[File]:
+        """Yield the files of one source, given its records in order."""
         file: File | None = None
-        for row, record in self._rows(rows):
+        for row in rows:
+            record = self._generation.records[row]
             if self._group is not None and record["group"] != self._group:
                 continue
             path = str(record["source"])
@@ -138,13 +138,6 @@ class Listing:
         if file.source.kind == _DOCS:
             name = self._generation.record_id(row)
             file.ids += [f"{name}#{index}" for index in range(chunks)]
-
-    def _rows(self, rows: range) -> Iterator[tuple[int, dict[str, Json]]]:
-        """Yield records by row; pages of the file that were read are released."""
-        for first in range(rows.start, rows.stop, _AT_ONCE):
-            end = min(first + _AT_ONCE, rows.stop)
-            yield from enumerate(self._generation.records.rows(first, end), first)
-            self._generation.file(RECORDS).release()
 
     def totals(self) -> dict[str, Json]:
         """Return the counts of the listed files."""

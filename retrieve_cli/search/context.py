@@ -10,7 +10,7 @@ from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search import places
 from retrieve_cli.search.answer import Result, Span
 from retrieve_cli.search.places import content_type
-from retrieve_cli.storage.tables import JsonlTable
+from retrieve_cli.storage.generation import JsonRows
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -20,7 +20,7 @@ _LONGEST_GAP = 1000
 
 
 def in_context(
-    results: Sequence[Result], chunks: JsonlTable, starts: Rows, *, window: int, table_window: int
+    results: Sequence[Result], chunks: JsonRows, starts: Rows, *, window: int, table_window: int
 ) -> tuple[Result, ...]:
     """Return the results, each with its neighbours: `window` chunks of its record before and after it.
 
@@ -53,7 +53,7 @@ def window_of(result: Result, *, window: int, table_window: int) -> int:
 class Narrower:
     """Makes contexts of a hit that have fewer neighbours than were asked for, the nearest ones."""
 
-    def __init__(self, chunks: JsonlTable, starts: Rows, *, window: int, table_window: int) -> None:
+    def __init__(self, chunks: JsonRows, starts: Rows, *, window: int, table_window: int) -> None:
         """Takes what `in_context` does."""
         self._chunks = chunks
         self._starts = starts
@@ -106,7 +106,7 @@ def _merged(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     return done
 
 
-def _widened(stretch: _Stretch, results: Sequence[Result], chunks: JsonlTable) -> Result:
+def _widened(stretch: _Stretch, results: Sequence[Result], chunks: JsonRows) -> Result:
     """The best hit of a stretch, with the whole of it for context."""
     best, *others = (results[rank] for rank in stretch.ranks)
     alone = stretch.end - stretch.first == 1

@@ -313,6 +313,8 @@ def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[s
     if item.keys().isdisjoint(_first_keys(tuple(paths))):
         return texts
     for path in paths:
+        if path not in item and path.partition(".")[0] not in item:
+            continue
         value = item[path] if path in item else value_at(item, path)
         if name == "keywords" and isinstance(value, str):
             value = value.split(",")  # as schema.org writes them

@@ -53,7 +53,7 @@ def open_generation(store: Store, generation: str | None = None) -> Iterator[Gen
     stored = store.open(generation)
     with store.reading(stored.manifest.id):
         holds = stored.holds
-        yield _opened(stored.manifest, stored.folders, holds)
+        yield opened(stored.manifest, stored.folders, holds)
 
 
 def open_unpublished(folder: Path, manifest: Manifest, segments: Sequence[Segment] = ()) -> Generation:
@@ -62,10 +62,10 @@ def open_unpublished(folder: Path, manifest: Manifest, segments: Sequence[Segmen
     Raises: IndexCorrupt.
     """
     folders = [(segment.folder, segment.manifest) for segment in segments]
-    return _opened(manifest, [*folders, (folder, manifest)], [None] * (len(folders) + 1))
+    return opened(manifest, [*folders, (folder, manifest)])
 
 
-def _opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds: Sequence[Any]) -> Generation:
+def opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds: Sequence[Any] = ()) -> Generation:
     """Return a generation; `folders` has its older segments in order, and its own folder at the end."""
     segments: list[Segment] = []
     records = chunks = 0
@@ -77,9 +77,9 @@ def _opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds:
         segments.append(segment)
     own = folders[-1][0]
     remains = dead_rows.read(own / DEAD, segments) if DEAD in manifest.files else {}
-    opened = Generation(manifest, segments, remains=remains, folder=own)
-    opened.holds = [*holds]
-    return opened
+    generation = Generation(manifest, segments, remains=remains, folder=own)
+    generation.holds = [*holds]
+    return generation
 
 
 class JsonRows:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import NoReturn
@@ -47,7 +47,7 @@ def sha1(value: Json) -> str:
 
 def text_key(text: str) -> bytes:
     """Return the SHA-1 of a text, 20 bytes: its key in the caches."""
-    return hashlib.sha1(canonical(text), usedforsecurity=False).digest()
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
 
 
 def trace(item: Item | Refused | Notice) -> bytes:
@@ -180,6 +180,7 @@ class Manifest(Frozen, dict=True):
         return cls.of_text(text, str(path))
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of_text(cls, text: str, path: str) -> Manifest:
         """Parse and check the text of a manifest; errors name its `path`. Raises: IndexCorrupt: as in `read`."""
         import orjson

@@ -29,7 +29,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from retrieve_cli.contracts import Json, Refused
@@ -100,13 +100,15 @@ class Store(Generations):
         `rows` has the number of rows of files with rows; `segments` are the older generations whose rows come first;
         `own_sources` has the source and number of the own records, in order.
         """
-        names = sorted(path.name for path in scratch.iterdir())
-        for name in names:
-            durable.sync(scratch / name)
-        files = {}
-        for name in names:
-            path = scratch / name
-            files[name] = FileEntry(sha1_file(path), path.stat().st_size, rows.get(name))
+        from concurrent.futures import ThreadPoolExecutor  # a disk settles several files at once
+
+        def sealed(path: Path) -> FileEntry:
+            durable.sync(path)
+            return FileEntry(sha1_file(path), path.stat().st_size, rows.get(path.name))
+
+        paths = sorted(scratch.iterdir())
+        with ThreadPoolExecutor(8) as threads:
+            files = dict(zip((path.name for path in paths), threads.map(sealed, paths), strict=True))
         return Manifest(
             recipe=recipe,
             sources=tuple(sources),
@@ -133,6 +135,18 @@ class Store(Generations):
             durable.sync(self.generations)
         self._point_at(manifest.id)
         return manifest.id
+
+    def take_segments(self, folders: Sequence[tuple[Path, Manifest]]) -> None:
+        """Move unpacked segments to their places, where no sound one is."""
+        for folder, manifest in folders:
+            place = self.generations / manifest.id
+            (folder / MANIFEST).rename(folder / SEGMENT)
+            durable.sync(folder)
+            if not place.exists() or faults(place, manifest):
+                if place.exists():
+                    place.rename(place.with_name(f"{place.name}.damaged-{time.time_ns()}"))
+                folder.rename(place)
+        durable.sync(self.generations)
 
     def note(self, manifest: Manifest) -> None:
         """Rewrite the manifest of a generation with new circumstances; the part that decides the id stays the same."""
@@ -179,8 +193,11 @@ class Store(Generations):
 
     def write_quarantine(self, rejected: Sequence[Refused]) -> None:
         """Replace the list of items that the last build rejected."""
-        lines = (json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in rejected)
-        durable.replace(self.quarantine, "".join(lines))
+        text = "".join(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in rejected)
+        with suppress(OSError):
+            if self.quarantine.stat().st_size == len(text.encode()) and self.quarantine.read_text("utf-8") == text:
+                return
+        durable.replace(self.quarantine, text)
 
     def quarantined(self) -> int:
         """Return the number of rejected items that the last build or attempt listed."""

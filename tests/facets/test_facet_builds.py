@@ -85,7 +85,7 @@ def test_pico_and_a_file_name_their_own_facets(
     configure(prompt="pico")
     build()
     assert facets()["lungs.md#0"] == {"outcome": "less cough", "population": "adults; smokers"}
-    assert facets()["cells.md#0"] is None
+    assert not facets()["cells.md#0"]
     (tmp_path / "own.txt").write_text("fields: dose, route\nName the dose and the route.")
     configure(prompt="./own.txt")
     build()
@@ -319,7 +319,7 @@ def test_without_facets_nothing_is_sent_and_the_recipe_has_no_trace(
     configure(model="qwen", weight=2, prompt="pico", max_tokens=50)
     assert build("--json").json["generation"] == plain["generation"]
     assert "facets" not in plain
-    assert "facets" not in Store(Path("artifacts")).open()[1].recipe.to_json()
+    assert "facets" not in Store(Path("artifacts")).open().manifest.recipe.to_json()
     assert not Path("artifacts/generations", plain["generation"], "facets.pkl").exists()
     assert api.asked == []
 
@@ -328,7 +328,7 @@ def test_facets_change_no_text_id_vector_or_index_of_words(build: Build, model: 
     build("--artifacts", "with")
     configure(base_url="null")
     build("--artifacts", "without")
-    with_facets, without = Store(Path("with")).open()[1], Store(Path("without")).open()[1]
+    with_facets, without = Store(Path("with")).open().manifest, Store(Path("without")).open().manifest
     assert {name for name, entry in without.files.items() if with_facets.files[name].sha1 != entry.sha1} == {
         "chunks.jsonl",
         "offsets.pkl",

@@ -136,7 +136,7 @@ def test_when_and_where_an_index_was_built_is_outside_its_id() -> None:
         {"sources": ()},
         {"sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 2),)},
         {"files": {"bm25.pkl": FileEntry("1" * 40, 98, 3), "notes": FileEntry("2" * 40, 1)}},
-        {"schema_version": 4},
+        {"schema_version": 5},
     ],
     ids=["encoder", "retriever", "no sources", "refusals", "size of a file", "schema"],
 )
@@ -182,9 +182,9 @@ def test_a_manifest_without_one_of_its_parts_is_refused(part: str, tmp_path: Pat
         "{",
         "[]",
         pytest.param("[" * 100_000, id="nested too deep"),
-        pytest.param('{"schema_version": 3, "recipe": NaN, "sources": [], "files": {}}', id="not a number"),
-        '{"schema_version": 3, "recipe": {"sources": {}, "chunking": {}}, "sources": [{"x": 1}], "files": {}}',
-        '{"schema_version": 3, "recipe": {"sources": {}, "chunking": {}, "bm25": 3}, "sources": [], "files": {}}',
+        pytest.param('{"schema_version": 4, "recipe": NaN, "sources": [], "files": {}}', id="not a number"),
+        '{"schema_version": 4, "recipe": {"sources": {}, "chunking": {}}, "sources": [{"x": 1}], "files": {}}',
+        '{"schema_version": 4, "recipe": {"sources": {}, "chunking": {}, "bm25": 3}, "sources": [], "files": {}}',
     ],
 )
 def test_a_file_that_is_no_manifest_is_refused(content: str, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def current() -> str:
 
 
 def included() -> int:
-    return sequence_of(Store(ARTIFACTS).open()[1])
+    return sequence_of(Store(ARTIFACTS).open().manifest)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_removing_most_documents_is_no_loss_of_the_source(catalog: Path, retriev
     for number in range(4):
         remove(f"doc{number}")
     assert retrieve("sync").code == 0
-    assert len(Store(ARTIFACTS).open()[1].sources) == 2
+    assert len(Store(ARTIFACTS).open().manifest.sources) == 2
 
 
 def test_a_lost_inbox_is_not_published(catalog: Path, retrieve: Program) -> None:

@@ -210,31 +210,40 @@ def test_a_build_with_too_many_rejected_records_changes_nothing(monkeypatch: pyt
             retrieve.build(wrong)  # type: ignore[arg-type]
 
 
-def test_records_that_are_added_or_deleted_are_found_after_the_sync() -> None:
+def test_records_that_are_added_or_deleted_are_found_or_gone_at_once() -> None:
     index = retrieve.build(TOOLS)
     receipt = index.add({"id": "kettle", "name": "Kettle", "description": "Boils water.", "stars": 4})
     assert (receipt.sequence, [status.id for status in receipt.documents]) == (6, ["kettle"])
-    assert (repr(receipt), len(index)) == ("Receipt(sequence=6, 1 document)", 5)
-    assert index.sync().changes.counts["added"] == 1
+    assert (repr(receipt), len(index)) == ("Receipt(sequence=6, 1 document)", 6)
+    assert [status.status for status in receipt.documents] == ["processed"]
     assert [result["stars"] for result in index.search("boils", filters="stars>3")] == [4]
     with pytest.warns(UserWarning, match="1 of 2 records"):
         assert len(index.add([{"id": "kettle", "name": "Teapot"}, {"id": "none"}]).rejected) == 1
     assert index.delete(["lungs", "cells"]).sequence == 9
-    index.sync()
     assert [record["name"] for record in index.records()] == ["BrainStrip", "TileJoin", "WarpAlign", "Teapot"]
+    assert index.sync().status == "unchanged"
+
+
+def test_records_that_only_a_sync_can_publish_wait_for_it() -> None:
+    index = retrieve.build(TOOLS)
+    Path("config.yaml").write_text("chunking: {size: 40}\n")
+    again = retrieve.open()
+    (status,) = again.add({"id": "kettle", "name": "Kettle", "description": "Boils water."}).documents
+    assert (status.status, len(again)) == ("queued", 5)
+    again.sync()
+    assert (len(again), len(index)) == (6, 5)
 
 
 def test_records_are_deleted_together_or_not_at_all(catalog: Path) -> None:
     index = retrieve.build(catalog)
     index.add([{"id": "a", "name": "Apple"}, {"id": "b", "name": "Pear"}])
-    index.sync()
     with pytest.raises(NotFound, match="there is no record 'c'"):
         index.delete(["a", "c"])
     with pytest.raises(Conflict, match=r"it comes from 'tools\.jsonl'"):
         index.delete(["a", "lungs"])
     assert index.sync().status == "unchanged"
     index.delete("a")
-    assert index.sync().changes.counts["removed"] == 1
+    assert len(index) == 6
 
 
 def test_a_sync_follows_the_sources_of_the_configuration(catalog: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_record_that_is_added_again_under_its_key_replaces_the_first() -> None
     index.add({"name": "Tool 1", "description": "Boils water now.", "sku": "another column"})
     index.add({"name": "Kettle", "description": "Boils water."})
     index.add({"name": "Kettle", "description": "Boils water for tea."})
-    assert index.sync().changes.counts == {"added": 1, "changed": 1, "removed": 0, "kept": 4}
+    assert len(index) == len(TOOLS) + 1
     assert index.record("Kettle")["description"] == "Boils water for tea."
 
 

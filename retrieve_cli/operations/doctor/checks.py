@@ -28,7 +28,7 @@ from retrieve_cli.contracts.terms.figures import count, size
 from retrieve_cli.contracts.terms.languages import ENGLISH, NONE
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.compare import digest_of, digests_of
+from retrieve_cli.ingest.known_items import is_current
 from retrieve_cli.operations import views
 from retrieve_cli.operations.doctor.remote_checks import engine, web
 from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, shell, warn
@@ -270,16 +270,15 @@ def _sources(subject: Subject) -> Check | list[Check]:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return warn(message, subject.build())
     names = [source.name for source in manifest.sources] if manifest else []
-    built = dict(zip(names, digests_of(manifest), strict=False)) if manifest else {}
-    gone = built.keys() - {entry.name for entry in entries}
+    gone = set(names) - {entry.name for entry in entries}
     message = "{} is in the index, and the configuration no longer lists it"
     return [
-        *(_source(subject, entry, built.get(entry.name)) for entry in entries),
+        *(_source(subject, entry, built=entry.name in names) for entry in entries),
         *(warn(message.format(name), subject.command("sync")) for name in gone),
     ]
 
 
-def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
+def _source(subject: Subject, entry: SourceSetting, *, built: bool) -> Check:
     fetched, sync = "", subject.command("sync")
     try:
         [source] = sources_of([entry], subject.settings, fetched=subject.artifacts / "sources")
@@ -289,11 +288,12 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
                 return warn(f"{entry.name} was never downloaded: there is no {copy}", sync)
             time = datetime.fromtimestamp(copy.stat().st_mtime, UTC)
             fetched = f" ({copy}, of {time:%Y-%m-%d %H:%M} UTC)"
-        if built is None and subject.manifest is None:
+        if subject.manifest is None:
             return ok(f"{entry.name} is not built yet{fetched}")
-        if built is None:
+        if not built:
             return warn(f"{entry.name} is not in the index yet{fetched}", sync)
-        now = digest_of(source)
+        with open_generation(subject.store) as generation:
+            same = is_current(source, generation)
     except UsageError as error:
         flags = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
         moved = f"restore it, or build from its new place: {subject.command('build', *flags)}"
@@ -302,7 +302,7 @@ def _source(subject: Subject, entry: SourceSetting, built: str | None) -> Check:
         if entry.kind == "mcp":
             fix = error.hint
         return fail(f"{entry.name}: {error.message}", fix)
-    if now == built:
+    if same:
         return ok(f"{entry.name} is as built{fetched}")
     return warn(f"{entry.name} has changed since the build{fetched}", sync)
 

@@ -2,6 +2,7 @@
 
     snapshot.json               first: a description, with SHA-1 and size of the others, in order
     generation/<file>           a generation: its manifest, and the files that the manifest lists
+    segments/<id>/<file>        its older segments, in the same way
     inbox.db                    the documents that were added one at a time, and
     inbox/files/<sha1>          documents that were sent as files
     calibration.json            if scores were calibrated
@@ -34,10 +35,13 @@ from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import FileEntry
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, open_regular
 
-HEADER, FOLDER, CALIBRATION = "snapshot.json", "generation/", "calibration.json"
+HEADER, FOLDER, SEGMENTS, CALIBRATION = "snapshot.json", "generation/", "segments/", "calibration.json"
 MANIFEST = FOLDER + "manifest.json"
 FORMAT: Literal["retrieve snapshot 1"] = "retrieve snapshot 1"
-_MEMBER = re.compile(r"generation/[A-Za-z0-9_][A-Za-z0-9_.-]*|calibration\.json|inbox\.db|inbox/files/[0-9a-f]{40}")
+_MEMBER = re.compile(
+    r"(?:generation|segments/[0-9a-f]{12})/[A-Za-z0-9_][A-Za-z0-9_.-]*"
+    r"|calibration\.json|inbox\.db|inbox/files/[0-9a-f]{40}"
+)
 DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 _WINDOW = 1 << 23
 """The most unpacked bytes that the unpacker keeps (RFC 8878 asks decoders for 8 MB)."""

@@ -19,14 +19,13 @@ from retrieve_cli.http.addresses import shown
 from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.operations.snapshots.archive import DAMAGED, FOLDER, SnapshotHeader
 from retrieve_cli.storage import database, durable, lock
-from retrieve_cli.storage.generation import CHUNKS, RECORDS
+from retrieve_cli.storage.generations import MANIFEST, OpenFolders
 from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.storage.manifest import FileEntry, sha1, sha1_file
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, read_bytes
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.store import Store
 
 _NAME = re.compile(r"[0-9a-f]{12}-[0-9a-f]{6}\.tar\.zst")
@@ -62,16 +61,16 @@ def create(store: Store, target: Path, *, generation: str | None = None, force: 
         OSError: it cannot be written.
     """
     stored = store.open(generation)
-    folder, manifest = store.generations / stored.manifest.id, stored.manifest
+    manifest = stored.manifest
     with TemporaryDirectory() as scratch:
-        members = _members(store, folder, manifest, Path(scratch))
+        members = _members(store, stored, Path(scratch))
         header = SnapshotHeader(
             format=archive.FORMAT,
             generation=manifest.id,
             created=datetime.now(UTC).isoformat(),
             store=origin_of(store.path),
-            records=manifest.rows(RECORDS) or 0,
-            chunks=manifest.rows(CHUNKS) or 0,
+            records=sum(source.records for source in manifest.sources),
+            chunks=int(manifest.built.get("chunks", 0)),
             members={name: entry for name, (entry, _) in members.items()},
         )
         path = target
@@ -91,7 +90,7 @@ def origin_of(artifacts: Path) -> str:
     return sha1([os.uname().nodename, os.path.realpath(artifacts)])[:12]
 
 
-def _members(store: Store, folder: Path, manifest: Manifest, scratch: Path) -> dict[str, Member]:
+def _members(store: Store, stored: OpenFolders, scratch: Path) -> dict[str, Member]:
     """Return the members of a snapshot by name; copies are written into `scratch`.
 
     Raises: IndexCorrupt: one cannot be read.
@@ -101,14 +100,17 @@ def _members(store: Store, folder: Path, manifest: Manifest, scratch: Path) -> d
     def add(name: str, path: Path, sha1: str = "") -> None:
         members[name] = FileEntry(sha1 or sha1_file(path), path.stat().st_size), path
 
-    public = replace(manifest, built=_without_secrets(dict(manifest.built)))
-    described, copy = scratch / "manifest.json", scratch / archive.CALIBRATION
-    described.write_text(json.dumps(public.to_json(), indent=1, sort_keys=True))
+    copy = scratch / archive.CALIBRATION
     inbox = Inbox(store.path)
     try:
-        add(archive.MANIFEST, described)
-        for name, entry in sorted(manifest.files.items()):
-            add(FOLDER + name, folder / name, entry.sha1)
+        for folder, manifest in stored.folders:
+            place = FOLDER if manifest is stored.manifest else f"{archive.SEGMENTS}{manifest.id}/"
+            described = scratch / f"{manifest.id}.json"
+            public = replace(manifest, built=_without_secrets(dict(manifest.built)))
+            described.write_text(json.dumps(public.to_json(), indent=1, sort_keys=True))
+            add(place + MANIFEST, described)
+            for name, entry in sorted(manifest.files.items()):
+                add(place + name, folder / name, entry.sha1)
         if inbox.sequence:
             documents = inbox.copy_to(scratch)
             add(database.FILE, documents.path)

@@ -17,7 +17,8 @@ from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.operations.snapshots.archive import BadSnapshot, SnapshotHeader
 from retrieve_cli.operations.snapshots.create import origin_of
 from retrieve_cli.retrieval import calibration
-from retrieve_cli.storage.generation import open_unpublished
+from retrieve_cli.storage.generation import opened
+from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 
@@ -55,14 +56,16 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
     archive.read_header(path)
     with _writing(store, settings, progress), store.scratch() as scratch:
         header = archive.read(path, scratch)
-        folder, inbox = scratch / archive.FOLDER, Inbox(scratch)
+        inbox = Inbox(scratch)
         with _blaming(path, scratch):
-            manifest = _manifest(scratch, header)
+            folders = _folders(scratch, header)
+            folder, manifest = folders[-1]
             with suppress(Unavailable):  # a package for one of its indexes is not installed
-                dict(open_indexes(open_unpublished(folder, manifest), settings))
+                dict(open_indexes(opened(manifest, folders), settings))
             calibrations = calibration.read(scratch / archive.CALIBRATION)
             documents = inbox.verify()
         Inbox(store.path).take_over(inbox, same=header.store == origin_of(store.path))
+        store.take_segments(folders[:-1])
         circumstances = {key: value for key, value in manifest.built.items() if key != "sequence"}
         store.publish(folder, manifest, circumstances)
         if calibrations:
@@ -71,15 +74,27 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
     return Restored(header, len(calibrations), documents)
 
 
-def _manifest(scratch: Path, header: SnapshotHeader) -> Manifest:
-    """Return the unpacked manifest. Raises: BadSnapshot: it does not list the unpacked files."""
+def _folders(scratch: Path, header: SnapshotHeader) -> list[tuple[Path, Manifest]]:
+    """Return the unpacked folders of the older segments, then the one of the generation, with their manifests.
+
+    Raises:
+        BadSnapshot: they do not list the unpacked files.
+    """
     manifest = Manifest.read(scratch / archive.MANIFEST)
-    listed = {f"{archive.FOLDER}{name}": FileEntry(entry.sha1, entry.bytes) for name, entry in manifest.files.items()}
-    names = {name for name in header.members if name.startswith(archive.FOLDER)}
-    unpacked = {name: header.members[name] for name in names - {archive.MANIFEST}}
-    if manifest.id != header.generation or listed != unpacked:
+    places = [*(f"{archive.SEGMENTS}{name}/" for name in manifest.segments), archive.FOLDER]
+    folders = [(scratch / place, Manifest.read(scratch / place / MANIFEST)) for place in places]
+    listed: dict[str, FileEntry] = {}
+    for place, (_, part) in zip(places, folders, strict=True):
+        listed |= {place + name: FileEntry(entry.sha1, entry.bytes) for name, entry in part.files.items()}
+    manifests = {place + MANIFEST for place in places}
+    kept = (archive.FOLDER, archive.SEGMENTS)
+    unpacked = {name: entry for name, entry in header.members.items() if name.startswith(kept)}
+    ids = [part.id for _, part in folders]
+    if ids != [*manifest.segments, header.generation] or manifests & listed.keys():
         raise BadSnapshot(f"{archive.HEADER} and {archive.MANIFEST} disagree")
-    return manifest
+    if listed != {name: entry for name, entry in unpacked.items() if name not in manifests}:
+        raise BadSnapshot(f"{archive.HEADER} and {archive.MANIFEST} disagree")
+    return folders
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class _Writer:
 
     def _facets_of(self, chunks: Sequence[Chunk]) -> Sequence[Field]:
         """The field with the facets of some chunks, if they are indexed and there are any."""
-        text = "\n".join(text for chunk in chunks for text in chunk.facets.values()) if self._facets else ""
+        text = "\n".join(text for chunk in chunks for text in (chunk.facets or {}).values()) if self._facets else ""
         return (Field("facets", text, self._facets),) if text else ()
 
     def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:

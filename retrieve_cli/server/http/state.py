@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
+from retrieve_cli.api.additions import Additions, publish_live
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
@@ -51,8 +52,9 @@ class State:
 
     def __post_init__(self) -> None:
         self.documents = Documents(self.store, self.settings)
+        publish = partial(publish_live, self.live, Additions(self.store))
         refresh, count = self.live.refresh, self.metrics.sync
-        self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=refresh, count=count)
+        self.syncing = Syncing(self.store, self.documents, self.syncs, publish=publish, on_sync=refresh, count=count)
         self.live.absent = self.syncing.absent
         self.models = Models(partial(configured, self.settings), self.limits)
         found = web_search_of(self.settings, self.store.path)

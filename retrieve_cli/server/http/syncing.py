@@ -1,8 +1,10 @@
-"""Syncs of a server: one thread that runs them as child processes, one at a time among all workers.
+"""Writing of a server: one thread publishes changed documents, and runs syncs as child processes, one at a time among
+all workers.
 
-A sync reads, cuts, embeds and writes for seconds or minutes. In a separate process of lower priority, it neither
-holds the interpreter lock of the searches nor leaves its memory behind, and a crash of it ends no request. Changes that
-arrive while one runs are taken together into the next. The lock of the artifacts folder holds for it as for any writer.
+Documents are published in this process, from the open index, within a fraction of a second. A sync reads, cuts, embeds
+and writes for seconds or minutes. In a separate process of lower priority, it neither holds the interpreter lock of the
+searches nor leaves its memory behind, and a crash of it ends no request. Changes that arrive meanwhile are taken
+together into the next. The lock of the artifacts folder holds for both as for any writer.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from retrieve_cli.api.documents import Documents, Receipt
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, Locked, RetrieveError, unwritable
 from retrieve_cli.ingest import schedule
+from retrieve_cli.ingest.report import Report
 from retrieve_cli.server.http.jobs import Action, Job, error_json
 from retrieve_cli.server.http.sync_command import STOPPED, Command, Outcome
 from retrieve_cli.storage.lock import now
@@ -52,10 +55,12 @@ class Syncing:
         documents: Documents,
         options: SyncOptions | None = None,
         *,
+        publish: Callable[[], Report | None] = lambda: None,
         on_sync: Callable[[], object] = lambda: None,
         count: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`on_sync` is called after each command that ended well, `count` with the status of each sync."""
+        """`publish` publishes changed documents in this process; it returns None if only a sync can. `on_sync` is
+        called after each command that ended well, `count` with the status of each sync."""
         options = options or SyncOptions()
         self.tasks = Tasks(store.path)
         self._store, self._documents = store, documents
@@ -64,7 +69,7 @@ class Syncing:
         self._building: dict[str, Json] | None = None
         self._failure: Json = None
         self._late_s = random.uniform(0, options.jitter_s)  # noqa: S311  not a secret
-        self._on_sync, self._count = on_sync, count
+        self._publish, self._on_sync, self._count = publish, on_sync, count
         self._worker = new_worker()
         self._held, self._entered = ExitStack(), False
         self._queue: deque[Job] = deque()
@@ -188,13 +193,11 @@ class Syncing:
 
     def _do(self, jobs: Sequence[Job]) -> None:
         """Run the command of some jobs, unless another worker did it meanwhile."""
-        action = jobs[0].action
-        words = [f"--{action}"] if action in ("rollback", "verify") else []
-        words += [jobs[0].generation] if jobs[0].generation else []
+        documents = all(job.action == "documents" for job in jobs)
         try:
             with self._elected():
-                done = all(job.action == "documents" for job in jobs) and self._included(jobs)
-                outcome = Outcome(None, None) if done else self._run(words, jobs[0], action)
+                done = documents and self._included(jobs)
+                outcome = Outcome(None, None) if done else self._noted(jobs[0], jobs[0].action, documents=documents)
         except (RetrieveError, OSError) as error:
             outcome = Outcome(None, self._said(error))
         for job in jobs:
@@ -223,7 +226,7 @@ class Syncing:
         with self._elected():
             if due():
                 schedule.mark(self._store)
-                self._run([], None, "sync")
+                self._noted(None, "sync")
 
     @contextmanager
     def _elected(self) -> Iterator[None]:
@@ -239,8 +242,9 @@ class Syncing:
                 yield
                 return
 
-    def _run(self, words: Sequence[str], job: Job | None, action: Action) -> Outcome:
-        """Run `retrieve sync` with some words, and return its outcome."""
+    def _noted(self, job: Job | None, action: Action, *, documents: bool = False) -> Outcome:
+        """Do an action, and return its outcome; other workers see what runs, and what came of it. Changes of documents
+        alone are published in this process, if that is possible."""
         begun, self._failure = time.monotonic(), None
         state: dict[str, Json] = {
             "worker": self._worker,
@@ -251,8 +255,13 @@ class Syncing:
             "progress": None,
         }
         self.tasks.set_running(state)
+        words = [f"--{action}"] if action in ("rollback", "verify") else []
+        words += [job.generation] if job is not None and job.generation else []
         try:
-            outcome = self._command.run(words, lambda value: self.tasks.set_running({**state, "progress": value}))
+            if documents and (published := self._publish()) is not None:
+                outcome = Outcome(published.to_json(), None)
+            else:
+                outcome = self._command.run(words, lambda value: self.tasks.set_running({**state, "progress": value}))
         finally:
             self.tasks.set_running(None)
         report = outcome.report or {}

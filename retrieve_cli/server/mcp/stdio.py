@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
+from retrieve_cli.api.additions import Additions, publish_live
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.trust import outside
@@ -84,7 +85,8 @@ def _runner(limiter: anyio.CapacityLimiter) -> BlockingRunner:
 def _syncing(live: LiveIndex, flags: Sequence[str]) -> Iterator[DocumentWriter]:
     """Yield a writer, whose syncs run in the background."""
     documents = Documents(live.store, live.settings)
-    syncing = Syncing(live.store, documents, SyncOptions(flags), on_sync=live.refresh)
+    publish = partial(publish_live, live, Additions(live.store))
+    syncing = Syncing(live.store, documents, SyncOptions(flags), publish=publish, on_sync=live.refresh)
     syncing.start()
     try:
         yield DocumentWriter(documents, syncing)
