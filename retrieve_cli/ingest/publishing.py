@@ -23,7 +23,7 @@ from retrieve_cli.storage.dead_rows import Remains
 from retrieve_cli.storage.generation import Generation, open_unpublished
 from retrieve_cli.storage.manifest import SourceEntry
 from retrieve_cli.storage.records.view import RecordView
-from retrieve_cli.storage.segment import DEAD
+from retrieve_cli.storage.segment import DEAD, GRAPH
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
@@ -80,8 +80,9 @@ class Publication:
     ) -> str:
         """Write the generation, send it to the engines and make it current; return its id."""
         rows = self.intake.write()
-        if self.intake.new and not self._older:
-            rows |= graph_of(self._parts, scratch)
+        if self.intake.new and not any(segment.has(GRAPH) for segment in self._older):
+            edges = self._parts.write_graph(scratch / GRAPH)
+            rows |= {} if edges is None else {GRAPH: edges}
         remains = self._remains()
         before = self._before
         if before is not None and self._is_same(remains) and (before.is_compact or not compact):
@@ -91,6 +92,8 @@ class Publication:
             return manifest.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
+        for note in () if self._older else self._parts.graph_notes(opened):
+            self.intake.say(note)
         built = {**built, "chunks": self.chunks}
         # An engine holds rows of one segment.
         whole = compact or push is not None
@@ -203,17 +206,6 @@ class Publication:
         contents = np.concatenate(parts)
         mixed = np.bitwise_xor.reduce(contents, axis=0).tobytes() + len(contents).to_bytes(8)
         return hashlib.sha1(mixed, usedforsecurity=False).hexdigest()
-
-
-def graph_of(parts: Parts, scratch: Path) -> dict[str, int]:
-    """Write the graph of the records in a folder, if there is one; return the rows of its file."""
-    from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.records.columns import FILE, Columns
-    from retrieve_cli.storage.records.stored_columns import StoredColumns
-    from retrieve_cli.storage.segment import GRAPH
-
-    written = parts.write_graph(Columns([StoredColumns(pickles.load(scratch / FILE))]), scratch / GRAPH)
-    return {GRAPH: written[0]} if written else {}
 
 
 def kinds_in(generation: Generation | None, kept: Mask | None = None) -> set[str]:

@@ -29,7 +29,7 @@ from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
 from retrieve_cli.ingest.known_items import KeptRecords, KnownItems, Survey, place_of
 from retrieve_cli.ingest.merge import merge
-from retrieve_cli.ingest.publishing import graph_of, kinds_in
+from retrieve_cli.ingest.publishing import kinds_in
 from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.ingest.source_checks import check_inbox
@@ -38,6 +38,7 @@ from retrieve_cli.storage.generation import Generation, live_rows, open_generati
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Sync:
             intake.make_facets()
             intake.finish()
             intake.write()
-            graph_of(parts, folder)
+            parts.write_graph(folder / GRAPH)
 
     # ---------------------------------------------------------------------------------------- comparing
 

@@ -32,22 +32,26 @@ class Vocabulary:
         """`ends` has one entry more than there are texts; the first is 0."""
         self.text = text
         self.ends = ends
+        self._bytes = memoryview(text)
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
     def __getitem__(self, number: int) -> str:
         try:
-            return self.raw(number).decode()
+            return str(self._view(number), "utf-8")
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
     def raw(self, number: int) -> bytes:
         """Return the bytes of a text. Raises: IndexCorrupt: its ends are damaged."""
-        start, end = self.ends[number : number + 2].tolist()
-        if not 0 <= start <= end <= len(self.text):
+        return bytes(self._view(number))
+
+    def _view(self, number: int) -> memoryview:
+        start, end = self.ends.item(number), self.ends.item(number + 1)
+        if not 0 <= start <= end <= len(self._bytes):
             raise _damaged("a text ends before it begins")
-        return self.text[start:end].tobytes()
+        return self._bytes[start:end]
 
     def folded(self, number: int) -> str:
         """Return a text in its canonical form, for comparison."""

@@ -165,8 +165,10 @@ def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
         ("rows", -1),
         ("row_starts", 9999),
         ("row_starts", -1),
-        ("by_row", 9999),
-        ("by_row", -1),
+        ("owners", 9999),
+        ("owners", -1),
+        ("values", 9999),
+        ("values", -1),
         ("text", 0xFF),
         ("ends", 2**40),
         ("numbered", -9),
@@ -181,7 +183,9 @@ def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value
             opened.counts(field)
             opened.groups(field)
             opened.select(field, "=", ["1"])
-            _ = opened.find(field).numbers
+            column = opened.stored(field)
+            assert len(column.rows)
+            _ = column.numbers
 
 
 # ------------------------------------------------------------------------------------------------- segments

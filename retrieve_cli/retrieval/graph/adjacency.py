@@ -56,13 +56,11 @@ class EdgeList(Frozen, eq=False):
         """The edges that a mask or an array of places picks."""
         return EdgeList(self.sources[which], self.targets[which], self.kinds[which], self.weights[which])
 
-    def simple(self) -> tuple[EdgeList, int, int]:
-        """The edges without loops, of each kind one at most between two nodes: the heaviest; then how many loops, and
-        how many duplicates, there were."""
+    def simple(self) -> EdgeList:
+        """Return the edges without loops, of each kind one at most between two nodes: the heaviest."""
         apart = self.chosen(self.sources != self.targets)
         ordered = apart.chosen(np.lexsort((-apart.weights, apart.targets, apart.kinds, apart.sources)))
-        fresh = _changes(ordered.sources, ordered.kinds, ordered.targets)
-        return ordered.chosen(fresh), len(self) - len(apart), len(apart) - int(fresh.sum())
+        return ordered.chosen(_changes(ordered.sources, ordered.kinds, ordered.targets))
 
 
 def pack(edges: EdgeList, nodes: int) -> dict[str, Json]:
@@ -126,13 +124,6 @@ class Adjacency:
         if ends and not (min(ends) >= 0 and max(ends) < self._nodes):
             raise IndexCorrupt(_NO_NODE, hint=_HINT)
         return ends, self._weights[start:end].tolist()
-
-    def arrays(self, start: int, end: int) -> tuple[Rows, Floats]:
-        """The same as `edges`, as arrays: of a hub they are many. Raises: IndexCorrupt as it does."""
-        ends = self._ends[start:end].astype(np.int64)
-        if len(ends) and not (ends.min() >= 0 and ends.max() < self._nodes):
-            raise IndexCorrupt(_NO_NODE, hint=_HINT)
-        return ends, self._weights[start:end].astype(np.float64)
 
     @cached_property
     def edge_list(self) -> EdgeList:

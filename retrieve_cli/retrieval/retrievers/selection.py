@@ -29,7 +29,8 @@ class Lowest(Protocol):
 def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest | None) -> Rows:
     """Return the `depth` rows of `among` with the highest scores, best first.
 
-    Scores are rounded to 1e-6, and equal ones are in the order of `lowest`; None: in row order.
+    Scores are rounded to 1e-6; equal ones are in the order of `lowest`, which also decides which of them are in the
+    list. None: in row order.
     """
     values = scores[among]
     if depth < len(among):
@@ -38,18 +39,15 @@ def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest
         among, values = among[near], values[near]
     keys = -np.round(values.astype(np.float64), 6)
     order = np.lexsort((among, keys))
-    rows, keys = among[order].astype(np.int64), keys[order]
-    if lowest is None or not (keys[1:] == keys[:-1]).any():
-        return rows[:depth]
-    if depth < len(rows) and keys[depth - 1] == keys[depth]:
-        better, end = np.searchsorted(keys, keys[depth], side="left"), np.searchsorted(keys, keys[depth], side="right")
-        equal = lowest(rows[better:end], depth - int(better), unit=unit)
-        rows = np.concatenate([rows[:better], equal])
-    rows, keys = rows[:depth], keys[:depth]
-    places = np.empty(len(rows), np.int64)
-    by_row = np.argsort(rows)
-    places[by_row[np.searchsorted(rows, lowest(rows, len(rows), unit=unit), sorter=by_row)]] = np.arange(len(rows))
-    return rows[np.lexsort((places, keys))]
+    among, keys = among[order].astype(np.int64), keys[order]
+    if lowest is None or not (keys[1:] == keys[:-1]).any() or np.isnan(keys).any():
+        return among[:depth]
+    last = keys[min(depth, len(keys)) - 1]
+    better = among[keys < last]
+    listed = np.concatenate([better, lowest(among[keys == last], depth - len(better), unit=unit)])
+    by_id = lowest(listed, len(listed), unit=unit)
+    keys = -np.round(scores[by_id].astype(np.float64), 6)
+    return by_id[np.argsort(keys, kind="stable")]
 
 
 def spread(values: Vectors, total: int) -> tuple[float, float]:

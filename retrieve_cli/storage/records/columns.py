@@ -54,7 +54,7 @@ class Columns:
         Fields and values of other rows only are not found, counted or suggested.
         """
         view = Columns(stored for stored, _ in self._segments)
-        view.visible = visible
+        view.visible = visible if self.visible is None else self.visible & visible
         return view
 
     def __len__(self) -> int:

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
 
 HINT = "retrieve inspect verify"
+_REMEMBERED = 4096
+"""Canonical forms of a field that are remembered: a bisection begins with the same ones every time."""
+_FEW = 32
+"""Numbers that are compared one by one: NumPy takes longer for so few."""
 DTYPES = {
     "names": "|u1",
     "name_ends": "<i8",
@@ -46,7 +50,8 @@ DTYPES = {
     "numbers": "<f8",
     "row_starts": "<i8",
     "rows": "<i4",
-    "by_row": "<i4",
+    "owners": "<i4",
+    "values": "<i4",
 }
 COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">=": np.greater_equal,
@@ -115,8 +120,10 @@ class StoredField:
         if not 0 <= self._low <= self._high <= len(arrays["rows"]):
             raise self._damaged()
         self._rows: Terms = arrays["rows"][self._low : self._high]
-        self._by_row: Terms = arrays["by_row"][self._low : self._high]
+        self._owners: Terms = arrays["owners"][self._low : self._high]
+        self._values: Terms = arrays["values"][self._low : self._high]
         self._numbered: Terms = arrays["numbered"][low:high]
+        self._forms: dict[int, str] = {}
         self.numbers: NDArray[np.float64] = arrays["numbers"][low:high]
         """(m,) the values that are numbers, as numbers."""
 
@@ -137,7 +144,12 @@ class StoredField:
 
     def form(self, value: int) -> str:
         """Return the canonical form of a value."""
-        return canonical(self.text(value))
+        form = self._forms.get(value)
+        if form is None:
+            form = canonical(self.text(value))
+            if len(self._forms) < _REMEMBERED:
+                self._forms[value] = form
+        return form
 
     def texts(self, first: int, end: int) -> list[str]:
         """Return the values from `first` up to but not `end` as written."""
@@ -181,39 +193,30 @@ class StoredField:
         Raises:
             IndexCorrupt: a row does not exist.
         """
-        if first == end:
-            return self._rows[:0]
-        count = int(self.starts(first, end)[-1])
-        low = int(self._starts[first]) - self._low
-        return self._checked(self._rows[low : low + count], self.length)
+        low, high = self._starts.item(first) - self._low, self._starts.item(end) - self._low
+        if not 0 <= low <= high <= len(self._rows):
+            raise self._damaged()
+        return self._checked(self._rows[low:high], self.length)
 
-    def values_in(self, rows: range) -> tuple[Terms, Rows]:
+    def values_in(self, rows: range) -> tuple[Terms, Terms]:
         """Return the values of some adjacent rows: the row of each, ascending, and its number, in the order of the row.
 
         Raises:
-            IndexCorrupt: the order of the rows is damaged.
+            IndexCorrupt: a row or a value does not exist.
         """
-        postings = len(self._rows)
-
-        def row_of(posting: int) -> int:
-            if not 0 <= posting < postings:
-                raise self._damaged()
-            return int(self._rows[posting])
-
-        if rows == range(self.length):
-            postings_in = self._by_row
-        else:
-            low = bisect_left(self._by_row, rows.start, key=row_of)
-            high = bisect_left(self._by_row, rows.stop, low, key=row_of)
-            postings_in = self._by_row[low:high]
-        checked = self._checked(postings_in, postings).astype(np.int64)
-        values = np.searchsorted(self._starts, checked + self._low, side="right") - 1
-        if len(values) and not (values.min() >= 0 and values.max() < self._size):
-            raise self._damaged()
-        return self._checked(self._rows[checked], self.length), values
+        part = slice(0, len(self._owners))
+        if rows != range(self.length):
+            low, high = np.int32(rows.start), np.int32(rows.stop)  # of another type, all rows would be copied
+            part = slice(int(self._owners.searchsorted(low)), int(self._owners.searchsorted(high)))
+        return self._checked(self._owners[part], self.length), self._checked(self._values[part], self._size)
 
     def _checked(self, numbers: Terms, limit: int) -> Terms:
-        if len(numbers) and not (int(numbers.min()) >= 0 and int(numbers.max()) < limit):
+        if len(numbers) > _FEW:
+            least, most = int(numbers.min()), int(numbers.max())
+        else:
+            listed = numbers.tolist()
+            least, most = min(listed, default=0), max(listed, default=0)
+        if least < 0 or (most >= limit and len(numbers)):
             raise self._damaged()
         return numbers
 
@@ -286,7 +289,7 @@ def ordered_texts(texts: Sequence[str]) -> tuple[list[str], Rows]:
     order = sorted(range(len(texts)), key=texts.__getitem__)
     order.sort(key=forms.__getitem__)  # stable: equal forms stay in order of the text
     ordered = [texts[code] for code in order]
-    is_first = [True, *(text != last for last, text in pairwise(ordered))]
+    is_first = [True, *(text != last for last, text in pairwise(ordered))][: len(texts)]
     places = np.empty(len(texts), np.int64)
     places[order] = np.cumsum(is_first) - 1
     return [text for text, first in zip(ordered, is_first, strict=True) if first], places
@@ -303,7 +306,7 @@ def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
         and _rises(arrays["number_starts"], len(arrays["numbered"]))
         and int(arrays["ends"][0]) == int(arrays["row_starts"][0]) == 0
         and int(arrays["ends"][-1]) == len(arrays["text"])
-        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["by_row"])
+        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["owners"]) == len(arrays["values"])
         and len(arrays["row_starts"]) == len(arrays["ends"])
         and len(arrays["numbered"]) == len(arrays["numbers"])
     )
