@@ -65,7 +65,7 @@ class Group(NamedTuple):
 
     kind: str
     forward: bool
-    count: int
+    total: int
     ends: Callable[[int], list[tuple[Node, float]]]
     """Returns the first ends with their weights, heaviest first, of equal ones the first in order of ids."""
 
@@ -358,14 +358,14 @@ class Graph:
         counts: dict[str, tuple[int, int]] = {}
         for group in self.groups(node):
             leaving, reaching = counts.get(group.kind, (0, 0))
-            number = group.count
+            number = group.total
             counts[group.kind] = (leaving + number, reaching) if group.forward else (leaving, reaching + number)
         return counts
 
     def needs(self, row: int, kinds: Collection[str]) -> list[int]:
         """Return the visible records to which edges of some kinds lead from a record, in order of ids."""
         only = {(kind, True) for kind in kinds}
-        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.count) if isinstance(end, int)}
+        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.total) if isinstance(end, int)}
         return sorted(found, key=self.id_of)
 
 

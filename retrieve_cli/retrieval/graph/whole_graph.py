@@ -117,7 +117,10 @@ class WholeGraph:
             record, kind, name, _ = entry
             return "" if record < 0 else self.graph.id_of(record), kind, name
 
-        return [Dangling(None if row < 0 else row, *rest) for row, *rest in sorted(self._dangling, key=order)]
+        return [
+            Dangling(None if record < 0 else record, kind, name, ambiguous)
+            for record, kind, name, ambiguous in sorted(self._dangling, key=order)
+        ]
 
     def why(self, entry: Dangling) -> str:
         """Return the reason for a dangling edge, in words."""
