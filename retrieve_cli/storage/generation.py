@@ -320,7 +320,8 @@ class Generation:
             first = mine[np.lexsort((rows[mine], ranks))[:count]]
             if len(self.segments) == 1:
                 return rows[first]
-            chosen += [(self.record_id(int(records[place])), int(rows[place])) for place in first]
+            own = records[first] - segment.first_record
+            chosen += [(segment.ids[record], row) for record, row in zip(own, rows[first].tolist(), strict=True)]
         return np.array([row for _, row in sorted(chosen)[:count]], np.int64)
 
     def in_order(self, among: Mask | None = None) -> Sequence[int]:
