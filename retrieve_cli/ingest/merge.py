@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble import indexes
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, spans
+from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, segments_with, spans
 from retrieve_cli.storage import pickles, token_table
 from retrieve_cli.storage.records.sections import FACETS_FILE
 from retrieve_cli.storage.segment import GRAPH, TOKENS
@@ -97,10 +97,8 @@ def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -
     new_chunks = places(len(generation.chunks), chunks)
     passages = _Passages(generation, chunks)
     for name, writer in writers.items():
-        for segment in generation.segments:
-            records = slice(segment.first_record, segment.first_record + segment.record_count)
-            own = slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
-            writer.take(segment, new_records[records], new_chunks[own])
+        for segment, records, own_chunks in segments_with(generation, new_records):
+            writer.take(segment, new_records[records], new_chunks[own_chunks])
         file = retriever(name).file
         rows[file] = writer.write(folder / file, passages)
     if has_tokens:

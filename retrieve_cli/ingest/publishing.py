@@ -84,9 +84,10 @@ class Publication:
             edges = self._parts.write_graph(scratch / GRAPH)
             rows |= {} if edges is None else {GRAPH: edges}
         remains = self._remains()
-        if self._before is not None and not compact and self._is_same(remains):
+        before = self._before
+        if before is not None and self._is_same(remains) and (before.is_compact or not compact):
             noted = {key: built[key] for key in built if key != "changes"}
-            manifest = self._before.manifest
+            manifest = before.manifest
             self._store.note(replace(manifest, built={**manifest.built, **noted}))
             return manifest.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
@@ -98,7 +99,8 @@ class Publication:
         whole = compact or push is not None
         order = self._order(opened) if whole else _live(opened)
         count = len(opened.segments) if whole else to_merge(*_sizes(opened))
-        if not count or (count == len(opened.segments) and _is_plain(opened, order)):
+        plain = not self._older and _is_plain(opened, order)
+        if not count or (plain and count == len(opened.segments)):
             return self._made_current(scratch, manifest, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
             merged = self._merged(opened, order, count, folder)

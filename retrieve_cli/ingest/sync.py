@@ -33,7 +33,7 @@ from retrieve_cli.ingest.publishing import kinds_in
 from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.ingest.source_checks import check_inbox
-from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
+from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, live_rows, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
@@ -274,10 +274,7 @@ class Sync:
     def _unchanged(self, now: Generation) -> Report:
         """Return the report on an index that is up to date, after what a sync that was killed left undone."""
         self._note(now.manifest)
-        if len(self._store.kept()) > self._limits.keep:
-            tidy(self._store, self._limits.keep, self._progress)
-        else:
-            tidy_unchanged(self._store, self._progress)
+        tidy(self._store, self._limits.keep, self._progress)
         if push := push_for(self._parts, self._progress):
             push.again(now)
             push.tidy(self._store)

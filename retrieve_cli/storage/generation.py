@@ -314,18 +314,26 @@ class Generation:
             end = segment.first_record + segment.record_count
             mine = np.flatnonzero((records >= segment.first_record) & (records < end))
             ranks = segment.ranks[records[mine] - segment.first_record]
+            if count < len(mine):
+                near = ranks <= np.partition(ranks, count - 1)[count - 1]
+                mine, ranks = mine[near], ranks[near]
             first = mine[np.lexsort((rows[mine], ranks))[:count]]
             if len(self.segments) == 1:
                 return rows[first]
-            chosen += [(self.record_id(int(records[place])), int(rows[place])) for place in first]
+            own = records[first] - segment.first_record
+            chosen += [(segment.ids[record], row) for record, row in zip(own, rows[first].tolist(), strict=True)]
         return np.array([row for _, row in sorted(chosen)[:count]], np.int64)
 
     def in_order(self, among: Mask | None = None) -> Sequence[int]:
         """Return the records that are there, of those in `among`, in the order of their sources."""
-        if len(self.segments) == 1 and among is None and self.live is None:
-            return range(len(self.records))
         order = self.once(_ordered)
         return [row for row in order if among[row]] if among is not None else order
+
+    @property
+    def is_compact(self) -> bool:
+        """True if it has the rows of a fresh build: one segment that it added, in the order of the sources."""
+        alone = len(self.segments) == 1 and not self.manifest.segments and not self.remains
+        return alone and self.in_order() == list(range(len(self.records)))
 
     def chunk_texts(self) -> Iterator[str]:
         """Yield the text of each chunk that is there, with its header."""
@@ -410,15 +418,18 @@ class Generation:
 
 def _ordered(generation: Generation) -> list[int]:
     """Return the records that are there in the order of their sources: by line, files by their path."""
-    numbers = {source.name: number for number, source in enumerate(generation.manifest.sources)}
-    lines = generation.lines
-
-    def key(row: int) -> tuple[int, int, list[str], int]:
-        number = numbers.get(generation.source_of(row), len(numbers))
-        return number, int(lines[row]), generation.record_id(row).split("/"), row
-
-    rows = live_rows(generation.live, len(generation.records))
-    return list(rows) if len(generation.segments) == 1 else sorted(rows, key=key)
+    places = {source.name: number for number, source in enumerate(generation.manifest.sources)}
+    folders = {source.name for source in generation.manifest.sources if source.kind == "docs"}
+    rows = np.array(live_rows(generation.live, len(generation.records)), np.int64)
+    sources = generation.row_sources[rows]
+    numbers = np.array([places.get(name, len(places)) for name in generation.source_names], np.int64)[sources]
+    order = rows[np.lexsort((rows, generation.lines[rows], numbers))]  # records of one line were added together
+    for number, name in enumerate(generation.source_names):
+        if name in folders:
+            files = generation.row_sources[order] == number
+            order[files] = sorted(order[files].tolist(), key=lambda row: generation.record_id(row).split("/"))
+    ordered: list[int] = order.tolist()
+    return ordered
 
 
 def live_rows(live: Mask | None, length: int) -> Sequence[int]:

@@ -25,7 +25,7 @@ from graph_samples import (
     tools,
     weights,
 )
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
@@ -356,3 +356,65 @@ def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
     chain = [GraphEdge(str(row), str(row + 1), "requires") for row in range(1999)]
 
     assert prerequisites(graph(tools(2000), add=chain), [0]).order == tuple(range(1999, 0, -1))
+
+
+# ------------------------------------------------------------------------------------------------------- segments
+
+texts = st.sampled_from(["a", "A", "b", "c.md", "x/c.md", "Team", "team", "d", "nobody", "c"])
+linked_rows = st.lists(
+    st.builds(
+        lambda name, needs, topics, tenants: {"name": name, "needs": needs, "topics": topics, "tenant": tenants},
+        texts,
+        st.lists(texts, max_size=3, unique=True),
+        st.lists(texts, max_size=2, unique=True),
+        st.lists(st.sampled_from(["one", "two"]), max_size=1),
+    ),
+    min_size=1,
+    max_size=9,
+)
+stated = st.lists(
+    st.builds(GraphEdge, texts, texts, st.sampled_from(["requires", "is_a"]), st.sampled_from([0.5, 1.0, 2.0]))
+    | st.builds(GraphNode, texts, st.lists(texts, max_size=2).map(tuple)),
+    max_size=6,
+)
+
+
+def told_of(built: Graph, names: list[str], seeds: list[str]) -> list[object]:
+    """Everything that a graph tells of some records; `names` has the id of each row."""
+    graph_of_all = WholeGraph(built)
+    starts = [names.index(name) for name in sorted(seeds)]
+    walks = [expand(built.within(None), [(row, 1.0)], WalkLimits(max_nodes=4)) for row in starts]
+    ranks = [PageRank(graph_of_all, visible=built.columns.visible)([(row, 1.0)]) for row in starts]
+    return [
+        built.kinds,
+        built.records,
+        graph_of_all.sizes(),
+        len(graph_of_all.edges),
+        sorted(map(built.label, graph_of_all.others)),
+        [(None if each.record is None else names[each.record], each.kind, each.name) for each in graph_of_all.dangling],
+        [[(path.rendered(built.label), round(path.score, 9)) for path in found] for found in walks],
+        [[names[row] for row in prerequisites(built, [row]).order] for row in starts],
+        [[round(float(rank[row]), 6) for row in starts] for rank in ranks],
+    ]
+
+
+@settings(max_examples=60)
+@given(linked_rows, stated, st.data())
+def test_segments_with_dead_records_have_the_graph_of_the_live_records_alone(
+    drawn: list[dict[str, Any]], edges: list[Any], data: st.DataObject
+) -> None:
+    ids = data.draw(st.permutations(["a", "b", "c.md", "x/c.md", "d", "e", "f", "g", "h"]))
+    rows = [
+        record(name, name=row["name"], metadata={key: row[key] for key in ("needs", "topics", "tenant")})
+        for name, row in zip(ids, drawn, strict=False)
+    ]
+    live = [data.draw(st.booleans()) for _ in rows]
+    cut = data.draw(st.integers(0, len(rows)))
+    left = [row for row, is_live in zip(rows, live, strict=True) if is_live]
+    parts: dict[str, Any] = {"refer": {"requires": "needs"}, "share": ["topics"], "add": edges}
+    several = columns(rows[:cut], rows[cut:]).within(np.array(live, np.bool_))
+
+    names = [row["id"] if is_live else "" for row, is_live in zip(rows, live, strict=True)]
+    some, alone = graph(several, **parts), graph(columns(left), **parts)
+    ids_left = [row["id"] for row in left]
+    assert told_of(some, names, ids_left) == told_of(alone, ids_left, ids_left)

@@ -72,7 +72,8 @@ class History:
             wanted = answers(index, self._modes)
         agree(self._answers(), wanted)
         if files:
-            assert contents(self.artifacts) == contents(fresh)
+            mine, theirs = contents(self.artifacts), contents(fresh)
+            assert {name for name in mine | theirs if mine.get(name) != theirs.get(name)} == set(), (mine, theirs)
 
     def run(self, command: str, artifacts: Path | None = None) -> None:
         """Run a command of the program, which ends well; records may be rejected."""
@@ -100,7 +101,8 @@ class History:
         """Check that each file of a published generation that is still there is as it was, but for its manifest."""
         paths = [path for path in (self.artifacts / "generations").glob("*/*") if path.suffix != ".json"]
         now = {path: sha1_file(path) for path in paths}
-        assert {path: sha1 for path, sha1 in self._files.items() if now.get(path, sha1) != sha1} == {}
+        changed = [str(path) for path, sha1 in self._files.items() if now.get(path, sha1) != sha1]
+        assert not changed, changed
         self._files = now
 
 

@@ -29,6 +29,7 @@ class RecordNames:
         self._ids, self._names, self._notes = (columns.stored(name) for name in ("id", "name", NOTE))
         self._tenants = columns.column(TENANT)
         self._rows: dict[str, int] = {}
+        self._forms: dict[int, list[str]] = {}
         self._id_rows: dict[str, int] | None = None
         self._form_rows: list[dict[str, int]] = []
 
@@ -105,8 +106,10 @@ class RecordNames:
 
     def forms_of(self, row: int) -> list[str]:
         """Return the canonical forms of all names that may mean a record."""
-        names = (name for column in (self._ids, self._names, self._notes) for name in column.values_of(row))
-        return list(dict.fromkeys(map(canonical, names)))
+        if row not in self._forms:
+            names = (name for column in (self._ids, self._names, self._notes) for name in column.values_of(row))
+            self._forms[row] = list(dict.fromkeys(map(canonical, names)))
+        return self._forms[row]
 
 
 def _only(rows: Rows) -> int:

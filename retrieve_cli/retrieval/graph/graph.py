@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,6 +33,9 @@ _LABELS = 10_000
 """Labels of nodes that an unknown one is compared with."""
 _MOST_RESOLVED = 1000
 """Edges of a file, of one name and kind, whose ends are looked up; for a name with more, the stored number counts."""
+
+
+_NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 class Entity(NamedTuple):
@@ -259,12 +262,12 @@ class Graph:
         names = self._names_of(node)
         for forward in (True, False):
             for kind in self.kinds:
-                if only is None or (kind, forward) in only:
-                    rows, others = self._of_columns(node, kind, forward=forward)
-                    count = self._add_stated(node, names, kind, others, forward=forward)
-                    group = self._group(kind, rows, others, forward=forward, more=count)
-                    if group.count:
-                        yield group
+                if only is not None and (kind, forward) not in only:
+                    continue
+                rows, others = self._of_columns(node, kind, forward=forward)
+                more = self._add_stated(node, names, kind, others, forward=forward) if names else 0
+                if len(rows) or others or more:
+                    yield self._group(kind, rows, others, forward=forward, more=more)
 
     def _group(self, kind: str, rows: Rows, others: dict[Node, float], *, forward: bool, more: int) -> Group:
         """Return the edges to `rows`, all of weight 1, and to other nodes by their weight; `more` others have not been
@@ -281,36 +284,37 @@ class Graph:
 
     def _of_columns(self, node: Node, kind: str, *, forward: bool) -> tuple[Rows, dict[Node, float]]:
         """Return the records, ascending, and the values to which edges of the columns lead."""
-        rows: Rows = np.empty(0, np.int64)
         if isinstance(node, Entity):
-            return (self.shared[kind].rows_of(node.form) if node.field == kind and not forward else rows), {}
-        named = [column for name, column in self.references if name == kind]
-        if named:
-            found = chain.from_iterable(
-                self._named(node, column) if forward else self._naming(node, column) for column in named
-            )
-            parts = [part for part in found if len(part)]
-            rows = parts[0] if len(parts) == 1 else np.unique(np.concatenate([rows, *parts]))
+            return (self.shared[kind].rows_of(node.form) if node.field == kind and not forward else _NO_ROWS), {}
+        found: list[Rows] = []
+        for name, column in self.references:
+            if name == kind:
+                found += self._named(node, column) if forward else self._naming(node, column)
+        rows = _NO_ROWS
+        if found:
+            rows = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
             rows = rows[rows != node]
         values = self.shared[kind].values_of(node) if forward and kind in self.shared else []
         return rows, {Entity(kind, canonical(value)): 1.0 for value in values}
 
-    def _named(self, record: int, column: Column) -> Iterator[Rows]:
-        """Yield the visible records that a record names in a field."""
-        for name in column.values_of(record):
-            rows = self.names.meant_by(record, name)
-            yield np.array([row for row in rows if row >= 0 and self.has(row)], np.int64)
+    def _named(self, record: int, column: Column) -> list[Rows]:
+        """Return the visible records that a record names in a field."""
+        meant = {row for name in column.values_of(record) for row in self.names.meant_by(record, name)}
+        rows = sorted(row for row in meant if row >= 0 and self.has(row))
+        return [np.array(rows, np.int64)] if rows else []
 
-    def _naming(self, record: int, column: Column) -> Iterator[Rows]:
-        """Yield the records that name a record in a field."""
+    def _naming(self, record: int, column: Column) -> list[Rows]:
+        """Return the records that name a record in a field."""
+        found = []
         for form in self.names.forms_of(record):
             for name, rows in column.rows_by_spelling(form).items():
                 if self.names.row(name) == record:
-                    yield rows
-                    continue
-                for tenant in self.names.tenants_of(record):
-                    if self.names.row_of_tenant(name, tenant) == record:
-                        yield np.intersect1d(rows, self.names.rows_of_tenant(tenant))
+                    found.append(rows)
+                else:
+                    tenants = self.names.tenants_of(record)
+                    own = [tenant for tenant in tenants if self.names.row_of_tenant(name, tenant) == record]
+                    found += [np.intersect1d(rows, self.names.rows_of_tenant(tenant)) for tenant in own]
+        return found
 
     def _add_stated(
         self, node: Node, names: Sequence[int], kind: str, ends: dict[Node, float], *, forward: bool

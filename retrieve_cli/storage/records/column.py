@@ -194,7 +194,12 @@ class Column:
 
     def values_of(self, row: int) -> list[str]:
         """Return the values of a row, in its order."""
-        return [text for _, text in self.pairs(range(row, row + 1))]
+        if self._visible is not None and not self._visible[row]:
+            return []
+        for field, first in self.parts:
+            if first <= row < first + field.length:
+                return [field.text(value) for value in field.values_of(row - first)]
+        return []
 
     def pairs(self, rows: range) -> Iterator[tuple[int, str]]:
         """Yield each value of some adjacent rows with its row, in order of rows."""

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
 
 HINT = "retrieve inspect verify"
-_REMEMBERED = 4096
-"""Canonical forms of a field that are remembered: a bisection begins with the same ones every time."""
+_SMALL = 4096
+"""Values of a field, or values of all its rows, up to which they are kept in memory; of a larger one as many canonical
+forms are, because a bisection begins with the same ones every time."""
 _FEW = 32
 """Numbers that are compared one by one: NumPy takes longer for so few."""
 DTYPES = {
@@ -147,7 +148,7 @@ class StoredField:
         form = self._forms.get(value)
         if form is None:
             form = canonical(self.text(value))
-            if len(self._forms) < _REMEMBERED:
+            if len(self._forms) < _SMALL:
                 self._forms[value] = form
         return form
 
@@ -167,10 +168,19 @@ class StoredField:
 
     def find(self, form: str) -> range:
         """Return the values of a canonical form: its spellings."""
+        if self._size <= _SMALL:
+            return self._forms_of_few.get(form, range(0))
         first = end = self.place(form)
         while end < self._size and self.form(end) == form:
             end += 1
         return range(first, end)
+
+    @cached_property
+    def _forms_of_few(self) -> dict[str, range]:
+        ends: dict[str, range] = {}
+        for value, form in enumerate(map(canonical, self.texts(0, self._size))):
+            ends[form] = range(ends[form].start if form in ends else value, value + 1)
+        return ends
 
     def spelled(self, text: str) -> range:
         """Return the value that is written exactly like this; an empty range if no value is."""
@@ -209,6 +219,19 @@ class StoredField:
             low, high = np.int32(rows.start), np.int32(rows.stop)  # of another type, all rows would be copied
             part = slice(int(self._owners.searchsorted(low)), int(self._owners.searchsorted(high)))
         return self._checked(self._owners[part], self.length), self._checked(self._values[part], self._size)
+
+    def values_of(self, row: int) -> list[int]:
+        """Return the values of a row, in its order. Raises: IndexCorrupt: a value does not exist."""
+        if len(self._owners) <= _SMALL:
+            return self._values_of_few.get(row, [])
+        return self.values_in(range(row, row + 1))[1].tolist()
+
+    @cached_property
+    def _values_of_few(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for row, value in zip(*(array.tolist() for array in self.values_in(range(self.length))), strict=True):
+            found.setdefault(row, []).append(value)
+        return found
 
     def _checked(self, numbers: Terms, limit: int) -> Terms:
         if len(numbers) > _FEW:

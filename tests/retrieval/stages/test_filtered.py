@@ -96,7 +96,8 @@ def test_a_filter_tells_by_retriever_how_many_candidates_it_left() -> None:
     table = make_retriever("dense", [[1, 2, 3, 4]], layout=words.layout)
     axis = table.prepare(["0"])
     dense = IndexRetrieval("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
-    ranking = Ranking(Query("lung", records=np.array([True, False, True, True])), trace={"rewritten": "lungs"})
+    query = Query("lung", records=np.array([True, False, True, True]), narrowed=True)
+    ranking = Ranking(query, trace={"rewritten": "lungs"})
     of_words = {"candidates_before_filter": 3, "candidates_after_filter": 2}
     of_dense = {"candidates_before_filter": 4, "candidates_after_filter": 3}
 
