@@ -29,7 +29,7 @@ from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.graph.edges import GraphEdge
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
 from retrieve_cli.retrieval.graph.graph import Graph, prerequisites
 from retrieve_cli.retrieval.graph.walks import (
