@@ -135,6 +135,23 @@ def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> No
     assert shared / 200 >= 0.95
 
 
+def test_segments_with_and_without_a_graph_are_searched_together(vectors: Any, tmp_path: Path) -> None:
+    write(vectors[:2000], tmp_path / "dense.faiss", parameters=HNSW)
+    graph = open_vectors(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    index = DenseIndex([FlatVectors(vectors[2000:2400]), graph, FlatVectors(vectors[2400:])])
+    rows = np.concatenate([vectors[2000:2400], vectors[:2000], vectors[2400:]])
+    exact, queries = DenseIndex([FlatVectors(rows)]), list(clustered(20, seed=9))
+    for starts in (None, np.append(np.arange(0, 3000, 4), 3000)):
+        allowed = [np.arange(3000 if starts is None else 750) % 5 > 0] * 20
+        wanted = {"depth": 10, "starts": starts, "allowed": allowed}
+        shared = 0
+        for near, best in zip(index.search(queries, **wanted), exact.search(queries, **wanted), strict=True):
+            shared += len(set(near.rows) & set(best.rows))
+            assert (near.before, near.after) == (best.before, best.after)
+        assert shared / 200 >= 0.95
+    assert index.vectors(np.array([0, 400, 2999])).tobytes() == rows[[0, 400, 2999]].tobytes()
+
+
 def test_an_answer_of_a_graph_does_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
     index = build(tmp_path, unit_vectors(2000), Parameters("hnsw", hnsw_m=4, hnsw_ef_construction=10), ef_search=1)
     queries = list(unit_vectors(40, seed=1))

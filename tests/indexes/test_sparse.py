@@ -1,4 +1,4 @@
-"""The inverted file of learned sparse vectors: search against SciPy, groups, rows kept from an older index, damage."""
+"""The inverted file of learned sparse vectors: search against SciPy, groups, damage."""
 
 from __future__ import annotations
 
