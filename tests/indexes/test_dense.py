@@ -79,12 +79,6 @@ def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: 
     assert found.rows.tolist() == np.argsort(-scores, kind="stable")[:depth].tolist()
 
 
-@given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), data=st.data())
-def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores: Any, data: st.DataObject) -> None:
-    index = DenseIndex([FlatVectors(scores.astype(np.float32)[:, None])])
-    searches.check_groups(index, np.ones(1, np.float32), scores, data, every=True)
-
-
 @pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
 def test_the_file_is_an_index_that_faiss_reads(parameters: Parameters, tmp_path: Path) -> None:
     vectors = unit_vectors(300)
