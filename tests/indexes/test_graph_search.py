@@ -35,7 +35,6 @@ from retrieve_cli.retrieval.graph.graph import Graph, prerequisites
 from retrieve_cli.retrieval.graph.walks import (
     WALKS as WALKS_BY_DEFAULT,
     PageRank,
-    Walk,
     chosen,
 )
 from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
@@ -120,31 +119,6 @@ def test_a_search_that_may_see_some_records_finds_what_it_would_if_there_were_no
         assert some == alone
 
 
-def test_a_hub_of_others_neither_damps_nor_ends_a_search() -> None:
-    """Of 3,000 records with a topic, ten are among the twenty that may be seen, and the other ten have none."""
-    topics = [{150: [], 0: ["Imaging"]}.get((row - 5) % 300, ["IMAGING"]) for row in range(3000)]
-    rows = [record(f"{row:04}", metadata={"topics": each}) for row, each in enumerate(topics)]
-    own = [row for at, row in enumerate(rows) if at % 150 == 5]
-    reach = WalkLimits(max_nodes=8)
-
-    visible = np.arange(3000) % 150 == 5
-    some = expand(graph(columns(rows), share=["topics"]).within(visible), [(5, 1.0)], reach)
-    alone = expand(graph(columns(own), share=["topics"]), [(0, 1.0)], reach)
-    assert [path.node for path in some] == [305, 605, 905, 1205, 1505, 1805]
-    assert [(path.score, 150 * path.node + 5) for path in alone] == [(path.score, path.node) for path in some]
-
-
-def test_a_value_that_only_others_have_is_no_step_and_a_declared_node_is() -> None:
-    topics = [["a"], ["secret"], ["b"]]
-    edges = [GraphEdge("a", "secret", "is_a"), GraphEdge("b", "secret", "is_a")]
-    declared = [GraphNode("open"), GraphEdge("a", "open", "part_of"), GraphEdge("b", "open", "part_of")]
-    seen, reach = np.array([True, False, True]), replace(FREE, depth=4, damping=0.0, walks=None)
-
-    assert expand(sharing("topics", topics, add=edges).within(seen), [(0, 1.0)], reach) == []
-    found = expand(sharing("topics", topics, add=[*edges, *declared]).within(seen), [(0, 1.0)], reach)
-    assert [path.node for path in found] == [2]
-
-
 @given(edges=linked_lists, start=seeds, depth=st.integers(0, 4), damped=st.sampled_from([0.0, 1.0]))
 def test_a_node_has_the_score_of_its_best_path(edges: list[GraphEdge], start: Seeds, depth: int, damped: float) -> None:
     reach = replace(FREE, depth=depth, damping=damped)
@@ -195,13 +169,6 @@ def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
     assert {path.node: path.score for path in bounded}.items() <= every.items()
     if most > len(OTHERS):
         assert {node for node, score in every.items() if score > worst} <= {path.node for path in bounded}
-
-
-def test_only_the_chosen_kinds_are_walked() -> None:
-    built = graph(add=[GraphEdge("0", "1", "requires"), GraphEdge("0", "2", "part_of")])
-
-    assert [path.node for path in expand(built, [(0, 1.0)], WalkLimits(walks={"part_of": Walk()}))] == [2]
-    assert [path.node for path in expand(built, [(0, 1.0)], WalkLimits())] == [1, 2]
 
 
 def test_what_requires_a_record_is_found_behind_what_it_requires_and_by_a_weight_of_its_own() -> None:
@@ -286,14 +253,6 @@ def test_how_common_a_domain_is_is_counted_among_visible_records(own: int, other
     assert len(expand(built.within(np.array(flags)), [(0, 1.0)], WalkLimits())) == found
     ranks = PageRank(WholeGraph(built), visible=np.array(flags))([(0, 1.0)])
     assert np.count_nonzero(ranks[1:20]) == found
-
-
-def test_a_node_of_a_file_links_visible_records_and_no_others() -> None:
-    built = graph(tools(4), add=[GraphEdge(str(row), "TP53", "studies") for row in range(4)])
-    visible = np.array([True, False, True, False])
-    found = expand(built.within(visible), [(0, 1.0)], WalkLimits(damping=0.0))
-
-    assert [path.node for path in found] == [2]
 
 
 def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> None:

@@ -186,15 +186,6 @@ def test_values_that_records_share_and_files_of_edges_are_edges_too(retrieve: Pr
     assert "edges.csv:2" in refused(retrieve, "build", "--catalog", catalog)
 
 
-def test_a_sync_gives_the_graph_that_a_fresh_build_gives(tools: Path, retrieve: Program) -> None:
-    changed = [{**tool, "requires_tool": ["writer"]} if tool["id"] == "doublets" else tool for tool in TOOLS]
-    write_catalog(tools, [*changed[3:], *changed[:3]])
-    assert retrieve("sync").code == 0
-    assert retrieve("build", "--catalog", tools, "--artifacts", "fresh").code == 0
-    assert drawn(retrieve) == drawn(retrieve, "--artifacts", "fresh")
-    assert drawn(retrieve, "doublets") == drawn(retrieve, "doublets", "--artifacts", "fresh")
-
-
 # ------------------------------------------------------------------------------------------- single-cell tools
 
 
