@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 from column_samples import columns, record
 from hypothesis import strategies as st
 
-from retrieve_cli.assemble.graph import _values
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
-from retrieve_cli.retrieval.graph.graph import Graph
+from retrieve_cli.retrieval.graph.file_edges import FileEdges
+from retrieve_cli.retrieval.graph.file_edges_writer import packed
+from retrieve_cli.retrieval.graph.graph import Entity, Graph, Node
 from retrieve_cli.retrieval.graph.walks import Walk, damping, direction
-from retrieve_cli.retrieval.graph.writer import GraphWriter
-from retrieve_cli.storage import pickles
 from retrieve_cli.storage.records.columns import Columns
 
 NODES = 6
@@ -59,36 +57,27 @@ def tools(count: int = NODES) -> Columns:
     return columns([record(str(row)) for row in range(count)])
 
 
-def stored(
-    table: Columns,
+def graph(
+    table: Columns | None = None,
     *,
-    refer: Mapping[str, str] | None = None,
+    refer: Mapping[str, str] = {},
     share: Sequence[str] = (),
     add: Iterable[GraphNode | GraphEdge] = (),
-) -> dict[str, Any]:
-    """What a writer gives; `refer` are fields that name records, by kind of edge."""
-    found = {name: _values(table.find(name)) for name in table.fields}
-    writer = GraphWriter(ids=found["id"], names=found["name"], records=len(table), tenants=found.get("tenant"))
-    for kind, field in (refer or {}).items():
-        writer.refer(kind, found[field])
-    for field in share:
-        writer.share(field, found[field])
-    writer.add(add)
-    return writer.finish()
+) -> Graph:
+    """The graph of records; `refer` are fields that name records, by kind of edge."""
+    table = tools() if table is None else table
+    relations = {field: kind for kind, field in refer.items()}
+    return Graph(table, relations=relations, entities=share, files=FileEdges(packed(add)))
 
 
-def graph(table: Columns | None = None, **parts: Any) -> Graph:
-    return Graph(stored(tools() if table is None else table, **parts))
+def number(node: Node) -> int:
+    """The number by which a drawn edge names a node."""
+    return int(node.form) if isinstance(node, Entity) else node
 
 
 def linked(edges: Iterable[GraphEdge]) -> Graph:
     """The graph of edges between records and other nodes."""
     return graph(add=[*(GraphNode(str(node)) for node in OTHERS), *edges])
-
-
-def dumped(value: Any, path: Path) -> bytes:
-    pickles.dump(value, path)
-    return path.read_bytes()
 
 
 def weights(edges: Iterable[GraphEdge]) -> dict[tuple[int, int, str], float]:

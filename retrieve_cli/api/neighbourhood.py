@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.api.contents import no_record
-from retrieve_cli.assemble.graph import labels, open_graph
-from retrieve_cli.retrieval.graph.graph import View
+from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.search.access import of_tenant_or_none
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
-    from retrieve_cli.retrieval.graph.graph import Graph
 
 _LISTED = 60
 """Links of each kind that are listed."""
@@ -38,26 +36,13 @@ def links_of(index: Index, record_id: str, *, tenant: str | None) -> tuple[list[
         own = of_tenant_or_none(generation, tenant)
         if (node := own.row_of(record_id)) is None:
             raise no_record(record_id)
-        if (graph := open_graph(generation)) is None:
+        if (graph := graph_of(generation)) is None:
             return [], 0
-        view = None if own.rows is None else View(graph, own.rows)
-        label = labels(graph, generation, own.rows)
-        links, total = _links(graph, node, view)
-        return [
-            Link(kind, forward, label(end), generation.record_id(end) if end < graph.records else None)
-            for kind, forward, end in links
-        ], total
-
-
-def _links(graph: Graph, node: int, view: View | None) -> tuple[list[tuple[str, bool, int]], int]:
-    """Return kind, direction and end of the heaviest links of a node, and the number of all its links."""
-    links, total = [], 0
-    for group in graph.groups(node):
-        if view is None:
-            ends = group.edges.edges(group.start, min(group.end, group.start + _LISTED))[0]
-            total += group.end - group.start
-        else:
-            ends = [end for end, _ in view.edges(group, _LISTED)]
-            total += view.count(group)
-        links += [(graph.kinds[group.kind], group.forward, int(end)) for end in ends]
-    return links, total
+        view = graph.within(own.rows)
+        groups = list(view.groups(node))
+        links = [
+            Link(group.kind, group.forward, view.label(end), view.id_of(end) if isinstance(end, int) else None)
+            for group in groups
+            for end, _ in group.ends(_LISTED)
+        ]
+        return links, sum(group.total for group in groups)

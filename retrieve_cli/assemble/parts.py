@@ -24,8 +24,7 @@ from retrieve_cli.storage.recipe import Recipe, encoder_json
 from retrieve_cli.storage.records import columns
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.records.columns import Columns
-
+    from retrieve_cli.storage.generation import Generation
 
 Writers = Mapping[str, IndexWriter]
 """Writers of the artifacts, by retriever."""
@@ -52,8 +51,10 @@ class Parts(Frozen, eq=False):
     """The recipe without the cards of the parsers, which depend on the records."""
     document_cards: Callable[[Collection[str]], Mapping[str, Json] | None]
     """Function from the kinds of records to the parsers of their formats."""
-    write_graph: Callable[[Columns, Path], tuple[int, Sequence[str]] | None]
-    """Function that writes the graph of the records' columns; see `graph.write`."""
+    write_graph: Callable[[Path], int | None]
+    """Function that writes the edges of files; see `graph.write`."""
+    graph_notes: Callable[[Generation], Sequence[str]]
+    """Function that returns notes on names that link no records; see `graph.notes`."""
     remote: Settings | None = None
     """The settings, if indexes live in engines."""
     facets: Facets | None = None
@@ -123,6 +124,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         prefixes={} if encoder is None else prefix_sources(encoder, settings),
         document_cards=documents.cards_of,
         write_graph=partial(graph.write, settings=settings),
+        graph_notes=partial(graph.notes, settings=settings),
     )
 
 

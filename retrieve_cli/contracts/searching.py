@@ -75,7 +75,17 @@ class Examples(NamedTuple):
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
-    apart: ClassVar = ("examples", "variant_of", "named", "records", "chunks", "conditions", "visible", "own")
+    apart: ClassVar = (
+        "examples",
+        "variant_of",
+        "named",
+        "records",
+        "narrowed",
+        "chunks",
+        "conditions",
+        "visible",
+        "own",
+    )
     text: str
     id: str = "0"
     lists: bool = False
@@ -92,6 +102,8 @@ class Query(Described):
     """The query whose texts are ranked one by one, if this is one of them."""
     records: Mask | None = None
     """Records that may be found, (records,) bool; None: all."""
+    narrowed: bool = False
+    """True if records of the index may not be found: because of a filter, a tenant, a name."""
     chunks: Mask | None = None
     """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
     as well. Other chunks of these records are not found, but may be context of one that is."""

@@ -129,6 +129,8 @@ def apply(
             report = replace(report, status=status, generation=name, same=name == former)
         store.write_quarantine(intake.rejected)  # not before: what is listed there counts as reported
         if report.status != "failed":
+            if before is not None:
+                before.release_holds()  # or its folders would count as read
             tidy(store, limits.keep, progress)
             if push:
                 push.tidy(store)

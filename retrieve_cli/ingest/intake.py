@@ -172,6 +172,10 @@ class Intake:
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         return rows
 
+    def say(self, note: str) -> None:
+        """Show a sentence."""
+        self._progress.say(note)
+
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
         before, names = self._before, list(self._rows)

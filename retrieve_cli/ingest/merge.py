@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble import indexes
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, spans
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, segments_with, spans
 from retrieve_cli.storage import pickles, token_table
+from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.records.sections import FACETS_FILE
 from retrieve_cli.storage.segment import GRAPH, TOKENS
 from retrieve_cli.storage.token_table import Stretch, TokenTable
@@ -83,8 +85,12 @@ def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -
     """Write the records `order` (n,) of a generation as one segment; return the rows of each file.
 
     Raises:
-        IndexCorrupt: a file of the generation is damaged.
+        IndexCorrupt: a file of a segment with some of them is damaged: it would get another SHA-1, and look sound.
     """
+    new_records = places(len(generation.records), order)
+    for segment, _, _ in segments_with(generation, new_records):
+        if damage := faults(segment.folder, segment.manifest):
+            raise IndexCorrupt(next(iter(damage.values())), hint="build again: retrieve build")
     has_facets, has_tokens = generation.has(FACETS_FILE), generation.has(TOKENS)
     tables = SegmentWriter(folder, with_facets=has_facets)
     try:
@@ -93,14 +99,11 @@ def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -
     finally:
         tables.close()
     chunks = spans(generation.starts, order)
-    new_records = places(len(generation.records), order)
     new_chunks = places(len(generation.chunks), chunks)
     passages = _Passages(generation, chunks)
     for name, writer in writers.items():
-        for segment in generation.segments:
-            records = slice(segment.first_record, segment.first_record + segment.record_count)
-            own = slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
-            writer.take(segment, new_records[records], new_chunks[own])
+        for segment, records, own_chunks in segments_with(generation, new_records):
+            writer.take(segment, new_records[records], new_chunks[own_chunks])
         file = retriever(name).file
         rows[file] = writer.write(folder / file, passages)
     if has_tokens:

@@ -23,7 +23,7 @@ from retrieve_cli.storage.dead_rows import Remains
 from retrieve_cli.storage.generation import Generation, open_unpublished
 from retrieve_cli.storage.manifest import SourceEntry
 from retrieve_cli.storage.records.view import RecordView
-from retrieve_cli.storage.segment import DEAD
+from retrieve_cli.storage.segment import DEAD, GRAPH
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows
@@ -80,22 +80,27 @@ class Publication:
     ) -> str:
         """Write the generation, send it to the engines and make it current; return its id."""
         rows = self.intake.write()
-        if self.intake.new and not self._older:
-            rows |= graph_of(self._parts, scratch)
+        if self.intake.new and not any(segment.has(GRAPH) for segment in self._older):
+            edges = self._parts.write_graph(scratch / GRAPH)
+            rows |= {} if edges is None else {GRAPH: edges}
         remains = self._remains()
-        if self._before is not None and not compact and self._is_same(remains):
+        before = self._before
+        if before is not None and self._is_same(remains) and (before.is_compact or not compact):
             noted = {key: built[key] for key in built if key != "changes"}
-            manifest = self._before.manifest
+            manifest = before.manifest
             self._store.note(replace(manifest, built={**manifest.built, **noted}))
             return manifest.id
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
+        for note in () if self._older else self._parts.graph_notes(opened):
+            self.intake.say(note)
         built = {**built, "chunks": self.chunks}
         # An engine holds rows of one segment.
         whole = compact or push is not None
         order = self._order(opened) if whole else _live(opened)
         count = len(opened.segments) if whole else to_merge(*_sizes(opened))
-        if not count or (count == len(opened.segments) and _is_plain(opened, order)):
+        plain = not self._older and _is_plain(opened, order)
+        if not count or (plain and count == len(opened.segments)):
             return self._made_current(scratch, manifest, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
             merged = self._merged(opened, order, count, folder)
@@ -201,17 +206,6 @@ class Publication:
         contents = np.concatenate(parts)
         mixed = np.bitwise_xor.reduce(contents, axis=0).tobytes() + len(contents).to_bytes(8)
         return hashlib.sha1(mixed, usedforsecurity=False).hexdigest()
-
-
-def graph_of(parts: Parts, scratch: Path) -> dict[str, int]:
-    """Write the graph of the records in a folder, if there is one; return the rows of its file."""
-    from retrieve_cli.storage import pickles
-    from retrieve_cli.storage.records.columns import FILE, Columns
-    from retrieve_cli.storage.records.stored_columns import StoredColumns
-    from retrieve_cli.storage.segment import GRAPH
-
-    written = parts.write_graph(Columns([StoredColumns(pickles.load(scratch / FILE))]), scratch / GRAPH)
-    return {GRAPH: written[0]} if written else {}
 
 
 def kinds_in(generation: Generation | None, kept: Mask | None = None) -> set[str]:

@@ -113,11 +113,9 @@ class SegmentWriter:
         self._starts.frombytes(counts.astype(np.int64).tobytes())
         new_records = places(len(generation.records), order)
         new_chunks = places(len(generation.chunks), chunks)
-        for segment in generation.segments:
-            records = slice(segment.first_record, segment.first_record + segment.record_count)
+        for segment, records, own_chunks in segments_with(generation, new_records):
             self._columns.take(stored_columns(segment, COLUMNS, "record"), new_records[records])
             if self._facets is not None:
-                own_chunks = slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
                 self._facets.take(stored_columns(segment, sections.FACETS_FILE, "chunk"), new_chunks[own_chunks])
             self.reread.extend(segment.reread)
 
@@ -172,6 +170,14 @@ def spans(starts: Rows, rows: Rows) -> Rows:
     begins = np.cumsum(sizes) - sizes
     chunks: Rows = np.repeat(starts[rows] - begins, sizes) + np.arange(int(sizes.sum()))
     return chunks
+
+
+def segments_with(generation: Generation, new_records: Rows) -> Iterator[tuple[Segment, slice, slice]]:
+    """Yield the segments of a generation of which some record has a new row, each with its records and chunks."""
+    for segment in generation.segments:
+        records = slice(segment.first_record, segment.first_record + segment.record_count)
+        if (new_records[records] >= 0).any():
+            yield segment, records, slice(segment.first_chunk, segment.first_chunk + segment.chunk_count)
 
 
 def places(length: int, order: Rows) -> Rows:

@@ -29,15 +29,16 @@ from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
 from retrieve_cli.ingest.known_items import KeptRecords, KnownItems, Survey, place_of
 from retrieve_cli.ingest.merge import merge
-from retrieve_cli.ingest.publishing import graph_of, kinds_in
+from retrieve_cli.ingest.publishing import kinds_in
 from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.ingest.source_checks import check_inbox
-from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
+from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, live_rows, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -87,8 +88,11 @@ class Sync:
         *,
         limits: LossLimits,
         progress: Progress,
+        checked: bool = False,
     ) -> None:
-        """`parts` returns a new set at each call."""
+        """`parts` returns a new set at each call. With `checked`, every byte of the current index is read first, and a
+        damaged one is written again."""
+        self._checked = checked
         self._sources = sources
         self._new_parts = parts
         self._store = store
@@ -183,7 +187,7 @@ class Sync:
             intake.make_facets()
             intake.finish()
             intake.write()
-            graph_of(parts, folder)
+            parts.write_graph(folder / GRAPH)
 
     # ---------------------------------------------------------------------------------------- comparing
 
@@ -228,6 +232,9 @@ class Sync:
     def _current(self) -> Generation | None:
         """The current generation, None if it is missing or damaged."""
         try:
+            damage = self._store.verify()[1] if self._checked else {}
+            if damage:
+                raise IndexCorrupt(next(iter(damage.values())))
             with open_generation(self._store) as generation:
                 return generation
         except IndexMissing:
@@ -274,10 +281,7 @@ class Sync:
     def _unchanged(self, now: Generation) -> Report:
         """Return the report on an index that is up to date, after what a sync that was killed left undone."""
         self._note(now.manifest)
-        if len(self._store.kept()) > self._limits.keep:
-            tidy(self._store, self._limits.keep, self._progress)
-        else:
-            tidy_unchanged(self._store, self._progress)
+        tidy(self._store, self._limits.keep, self._progress)
         if push := push_for(self._parts, self._progress):
             push.again(now)
             push.tidy(self._store)

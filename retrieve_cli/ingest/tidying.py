@@ -25,11 +25,3 @@ def tidy_inbox(store: Store) -> None:
     manifests = [kept.manifest for kept in store.kept()]
     numbers = (sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None)
     Inbox(store.path).tidy(min(numbers, default=None))
-
-
-def tidy_unchanged(store: Store, progress: Progress) -> None:
-    """Do the part of `tidy` that an unchanged index may need; a failure is only reported."""
-    try:
-        tidy_inbox(store)
-    except (OSError, RetrieveError) as error:
-        progress.say(f"files of the inbox could not be removed: {error}")

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, printable, shortened
 from retrieve_cli.frozen import asdict
 from retrieve_cli.search.about import about_of
-from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.records import columns
 from retrieve_cli.storage.store import Store
 
@@ -30,7 +31,7 @@ _SOURCES = 3
 
 def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[str, Json]:
     """Return the parts of the current generation, and the pipeline that answers queries."""
-    manifest, about = generation.manifest, about_of(generation, None)
+    manifest, about, graph = generation.manifest, about_of(generation, None), graph_of(generation)
     manifests = {manifest.id: manifest, **{part.name: part.manifest for part in generation.segments}}.values()
     return {
         "generation": manifest.id,
@@ -52,7 +53,7 @@ def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[
         "recipe": manifest.recipe.to_json(),
         **_prefixes(generation),
         **_columns(generation),
-        "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
+        "graph": "no edges: nothing is expanded" if graph is None else {"edges": graph.stated, "kinds": graph.kinds},
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
     }
 
@@ -82,6 +83,8 @@ def _columns(generation: Generation) -> dict[str, Json]:
     """Return the fields to filter by, how many records have more values in one than are kept, and the number of
     documents in each format, with its parser, unless all records are of catalogs."""
     found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
+    if generation.live is not None:
+        found = found.within(generation.live)
     counts = found.counts("kind")
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
     filters = {"fields": found.fields, "omitted": found.omitted}

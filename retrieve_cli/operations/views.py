@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from retrieve_cli.assemble.graph import common_domains, open_graph
+from retrieve_cli.assemble.graph import common_domains, graph_of, whole_graph_of
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -21,7 +18,8 @@ from retrieve_cli.storage.records.view import RecordView
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
-    from retrieve_cli.retrieval.graph.graph import Dangling, Graph
+    from retrieve_cli.retrieval.graph.graph import Graph, Node
+    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -94,26 +92,19 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     Raises:
         UsageError: the record does not exist.
     """
-    edges = open_graph(generation)
-    if edges is None:
+    whole = whole_graph_of(generation) if name is None else None
+    if whole is not None:
+        return _whole(whole, settings)
+    edges = graph_of(generation)
+    if edges is None or name is None:
         if name is not None:
             _all(generation).find_record(name)
         return {
             "edges": 0,
             "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
         }
-    if name is None:
-        sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
-        kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
-        return {
-            "edges": edges.edges,
-            "kinds": kinds,
-            "nodes": {"records": edges.records, "others": len(edges) - edges.records},
-            "components": sizes[:20],
-            "common": common_domains(edges, settings),
-            "dangling": _dangling(edges, generation),
-        }
-    label = partial(edges.label, record=generation.record_id)
+    edges = edges.within(None)
+    label = edges.label
     node = _node(edges, generation, name)
     neighbours = [
         {"kind": each.kind, "node": label(each.node), "weight": each.weight, "leads_there": each.forward}
@@ -123,29 +114,23 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     return {"node": label(node), "degree": degree, "neighbours": neighbours}
 
 
-def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
-    from retrieve_cli.retrieval.graph.directory import Lookalikes
-
-    found = edges.dangling
-    unknown = any(each.record is None and not each.ambiguous for each in found)
-    alike = Lookalikes(map(generation.record_id, range(edges.records))) if unknown else None
-
-    def why(each: Dangling) -> str:
-        if each.ambiguous:
-            return "several records have this name"
-        if each.record is None and alike is not None and (near := alike.of(each.name)):
-            return f"similar to the record {near}; a line {{id, label}} in the file makes it a separate node"
-        return "no record has this name"
-
-    return [
-        {
-            "record": None if each.record is None else generation.record_id(each.record),
-            "kind": each.kind,
-            "name": each.name,
-            "why": why(each),
-        }
-        for each in found
-    ]
+def _whole(whole: WholeGraph, settings: Settings) -> dict[str, Json]:
+    return {
+        "edges": len(whole.edges),
+        "kinds": {kind: len(edges) for kind in whole.kinds if len(edges := whole.edges_of([kind]))},
+        "nodes": {"records": whole.graph.records, "others": len(whole.others)},
+        "components": whole.sizes()[:20],
+        "common": common_domains(whole, settings),
+        "dangling": [
+            {
+                "record": None if entry.record is None else whole.graph.id_of(entry.record),
+                "kind": entry.kind,
+                "name": entry.name,
+                "why": whole.why(entry),
+            }
+            for entry in whole.dangling
+        ],
+    }
 
 
 def drawing(generation: Generation, *, name: str, radius: int) -> dict[str, Json]:
@@ -156,14 +141,15 @@ def drawing(generation: Generation, *, name: str, radius: int) -> dict[str, Json
     """
     from retrieve_cli.retrieval.graph.picture import flowchart
 
-    edges = open_graph(generation)
+    edges = graph_of(generation)
     if edges is None:
         raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    drawn = flowchart(edges, _node(edges, generation, name), radius=radius, record=generation.record_id)
+    edges = edges.within(None)
+    drawn = flowchart(edges, _node(edges, generation, name), radius=radius, record=edges.id_of)
     return {"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}
 
 
-def _node(edges: Graph, generation: Generation, name: str) -> int:
+def _node(edges: Graph, generation: Generation, name: str) -> Node:
     """Return the node of a record id, of a value that records share, or of a name in a file."""
     try:
         return _all(generation).find_record(name)

@@ -84,7 +84,7 @@ def listing_of(view: RecordView, opened: Opened, options: SearchOptions) -> Pipe
     from retrieve_cli.retrieval.stages.order import Enumerate
 
     layout = ChunkLayout(view.generation.starts, view.generation.chunk_id)
-    stage = Enumerate(layout, options.unit, _depth(opened, options))
+    stage = Enumerate(layout, view.generation.lowest, options.unit, _depth(opened, options))
     return Pipeline((stage if options.sort is None else sorting(view, opened, options, stage),))
 
 

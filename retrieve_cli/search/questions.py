@@ -99,9 +99,8 @@ class RequestReader:
         selected = [] if wordless else (included if tagged.included else None)
         records, chunks = self._allowed(conditions, access, selected)
         unselected = self._unselected(request, access)
-        bounded = [each.notice for each in conditions if each.notice]
-        said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected, *bounded]
-        said += [] if unselected or wordless else self._empty(request, conditions, access, records)
+        said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
+        said += self._empty(request, conditions, access, None if unselected or wordless else records)
         return Question(
             request=request,
             query=replace(
@@ -110,6 +109,7 @@ class RequestReader:
                 lists=lists,
                 named=() if lists else self._names(request.text, tagged.text, access.visible, records),
                 records=records,
+                narrowed=access.visible.is_restricted or bool(conditions) or selected is not None,
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
                 visible=access.visible.rows,
@@ -259,9 +259,10 @@ class RequestReader:
     def _empty(
         self, request: Request, conditions: Sequence[Passing], access: Access, records: Mask | None
     ) -> Iterable[str]:
-        """Return reasons why no record passes the conditions, if none does."""
-        if not conditions or records is None or records.any() or any(each.notice for each in conditions):
-            return ()
+        """Return notices on the conditions, or reasons why none of the `records` passes them, if none does."""
+        notices = [each.notice for each in conditions if each.notice]
+        if not conditions or records is None or records.any() or notices:
+            return notices
         from retrieve_cli.search.empty_filters import explain
 
         return explain(access.visible, request, conditions)

@@ -69,8 +69,10 @@ class Relaxation:
 
     def _short(self, at: int, rankings: Sequence[Ranking]) -> bool:
         """Return True if a question has fewer candidates than are enough: never more than may be found."""
-        allowed = self._questions[at].query.records
-        most = self._most if allowed is None else min(self._most, int(allowed.sum()))
+        query = self._questions[at].query
+        most = self._most
+        if query.narrowed and query.records is not None:
+            most = min(most, int(query.records.sum()))
         return self._count(rankings[at]) < min(self._settings.min_results, most)
 
     def _texts(self, question: Question) -> list[str]:

@@ -77,7 +77,7 @@ def weak_matches(
         and not any(one.source in names and one.rank is not None for hit in ranking.hits for one in hit.evidence)
         and not any(_matched(generation, indexes[name], query) for name in names)
     ):
-        where = "the index" if query.records is None else "the records that may be found"
+        where = "the records that may be found" if query.narrowed else "the index"
         notice = f"no word of the query occurs in {where}"
         if shown.results:
             notice += ": the results are the nearest by meaning, which may be far"

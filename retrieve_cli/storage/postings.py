@@ -105,6 +105,7 @@ class PostingSorter:
         for first, end in pairwise(even_cuts(counts).tolist()):
             order = _in_order(groups, rows, first, end)
             yield PostingBlock(rows[order], values[order])
+        self._groups, self._rows, self._values = array("i"), array("i"), array("f")
 
 
 def _in_order(groups: Values, rows: Values, first: int, end: int) -> Rows:

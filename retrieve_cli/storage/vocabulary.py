@@ -32,35 +32,33 @@ class Vocabulary:
         """`ends` has one entry more than there are texts; the first is 0."""
         self.text = text
         self.ends = ends
+        self._bytes = text.data
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
     def __getitem__(self, number: int) -> str:
         try:
-            return self.raw(number).decode()
+            return str(self._view(number), "utf-8")
         except UnicodeDecodeError as error:
             raise _damaged(error) from error
 
     def raw(self, number: int) -> bytes:
         """Return the bytes of a text. Raises: IndexCorrupt: its ends are damaged."""
-        start, end = self.ends[number : number + 2].tolist()
-        if not 0 <= start <= end <= len(self.text):
+        return bytes(self._view(number))
+
+    def _view(self, number: int) -> memoryview:
+        start, end = self.ends.item(number), self.ends.item(number + 1)
+        if not 0 <= start <= end <= len(self._bytes):
             raise _damaged("a text ends before it begins")
-        return self.text[start:end].tobytes()
+        return self._bytes[start:end]
 
     def folded(self, number: int) -> str:
         """Return a text in its canonical form, for comparison."""
         return canonical(self[number])
 
-    def all_folded(self, span: range | Rows) -> list[str]:
-        """Return the texts of `span` in canonical form."""
-        return list(map(canonical, self.texts(span)))
-
-    def texts(self, span: range | Rows) -> list[str]:
-        """Return the texts of `span`; a range is decoded at once."""
-        if not isinstance(span, range):
-            return [self[number] for number in span.tolist()]
+    def texts(self, span: range) -> list[str]:
+        """Return the texts of `span`, decoded at once."""
         ends = self._checked_ends(span).tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
@@ -118,15 +116,15 @@ class Vocabulary:
                 found[raw] = place
         return {raw.decode(): place for raw, place in found.items()}
 
-    def beginning_with(self, text: str, lengths: range) -> dict[int, str]:
-        """Return the sorted texts that begin with the first eight bytes of a text and have so many bytes, by place."""
+    def beginning_with(self, text: str, lengths: range) -> list[str]:
+        """Return the sorted texts that begin with the first eight bytes of a text and have so many bytes."""
         head = text.encode()[:_HEAD]
         least, most = (int.from_bytes(head.ljust(_HEAD, fill), "big") for fill in (b"\0", b"\xff"))
         low = int(np.searchsorted(self.heads, np.uint64(least)))
         high = int(np.searchsorted(self.heads, np.uint64(most), "right"))
         sizes = np.diff(self.ends[low : high + 1])
         places = low + np.flatnonzero((sizes >= lengths.start) & (sizes < lengths.stop))
-        return {place: self[place] for place in places.tolist()}
+        return [self[place] for place in places.tolist()]
 
 
 _HEAD = 8
@@ -244,76 +242,3 @@ def rises(ends: Rows, last: int, *, least: int) -> bool:
     """Return True if `ends` go from 0 to `last` in steps of at least `least`, which is 0 or 1."""
     rising = ends[1:] > ends[:-1] if least else ends[1:] >= ends[:-1]
     return bool(ends[0] == 0 and ends[-1] == last and rising.all())
-
-
-_HASH = 0xFFFFFFFF
-
-
-class TextNumbers:
-    """Different texts, numbered from 0 in the order of their arrival: a hash table with linear probing."""
-
-    def __init__(self) -> None:
-        self.texts = TextBuffer()
-        self._hashes = array("I")
-        self._slots = array("i", bytes(4 * 1024))
-        """Number of the text in each slot, plus one; 0 for an empty slot."""
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def number(self, text: bytes) -> int:
-        """Return the number of a text, -1 if it is missing."""
-        slots, mask, hashed = self._slots, len(self._slots) - 1, hash(text) & _HASH
-        slot = hashed & mask
-        while number := slots[slot]:
-            if self._hashes[number - 1] == hashed and self.texts[number - 1] == text:
-                return number - 1
-            slot = (slot + 1) & mask
-        return -1
-
-    def add(self, text: bytes) -> None:
-        """Add a text that is not in the table yet."""
-        self.texts.append(text)
-        self._hashes.append(hash(text) & _HASH)
-        if 2 * len(self._hashes) > len(self._slots):
-            self._slots = array("i", bytes(8 * len(self._slots)))
-            for number, hashed in enumerate(self._hashes, 1):
-                self._put(number, hashed)
-        else:
-            self._put(len(self._hashes), self._hashes[-1])
-
-    def _put(self, number: int, hashed: int) -> None:
-        slots, mask = self._slots, len(self._slots) - 1
-        slot = hashed & mask
-        while slots[slot]:
-            slot = (slot + 1) & mask
-        slots[slot] = number
-
-
-class TextRows:
-    """Rows of different texts in a file."""
-
-    def __init__(self, texts: Vocabulary) -> None:
-        self._texts = texts
-        self._sizes = np.diff(texts.ends)
-        self._numbers: TextNumbers | None = None
-        self._looked_up = 0
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def row(self, text: bytes) -> int:
-        """Return the row of a text, -1 if it is missing: the first few texts are compared with all, then a table is
-        built."""
-        self._looked_up += 1
-        if self._looked_up <= _FEW_NUMBERED:
-            rows: NDArray[np.int64] = np.flatnonzero(self._sizes == len(text))
-            ends = self._texts.ends
-            for place in range(len(text), 0, -1):  # ids differ at their ends more often than at their starts
-                rows = rows[self._texts.text[ends[rows + 1] - len(text) + place - 1] == text[place - 1]]
-            return int(rows[0]) if len(rows) else -1
-        if self._numbers is None:
-            self._numbers = TextNumbers()
-            for number in range(len(self._texts)):
-                self._numbers.add(self._texts.raw(number))
-        return self._numbers.number(text)

@@ -53,7 +53,7 @@ def described() -> dict[str, set[str]]:
     keys: dict[str, set[str]] = {}
     names: list[str] = []
     for line in PAGE.splitlines():
-        cells = [re.findall(r"`([a-z_.]+)`", cell) for cell in line.split("|")[1:3]]
+        cells = [re.findall(r"`([a-z0-9_.]+)`", cell) for cell in line.split("|")[1:3]]
         if len(cells) == 2 and line.startswith("|"):
             names = cells[0] or names
             for name in names:

@@ -69,9 +69,9 @@ def test_without_field_weights_is_what_a_build_with_equal_weights_finds(
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("build", "--catalog", catalog, "--artifacts", "equal", "--config", config).code == 0
     weighted, equal = (Opened.of(Store(Path(name)), Settings()) for name in ("artifacts", "equal"))
-    plain_index = registry.retriever("bm25").plain(weighted.generation)
+    plain_index = registry.retriever("bm25").plain(weighted.generation, Settings())
     assert plain_index is not None
-    assert registry.retriever("bm25").plain(equal.generation) is None
+    assert registry.retriever("bm25").plain(equal.generation, Settings()) is None
     ours = weighted.under(Settings(), {"bm25": plain_index})
     for text in ("lungs", "counts cells", "brain MRI", "align"):
         mine, theirs, plain = (

@@ -119,27 +119,6 @@ def test_a_higher_score_is_never_less_sure(both: list[Calibration], scores: list
         assert np.all((confidences >= 0) & (confidences <= 1))
 
 
-@pytest.mark.parametrize("truth", [sigmoid, steps])
-@pytest.mark.parametrize(
-    ("scale", "shift"), [(1e-12, 0.0), (1e9, 0.0), (1 / 3, -7.0), (1.0, 1e6), (1e-4, 1.0), (1e-200, 0.0)]
-)
-def test_neither_scale_nor_shift_of_the_scores_changes_a_probability(truth: Truth, scale: float, shift: float) -> None:
-    scores, relevant, queries = judged(truth, queries=60)
-    found, moved = calibrated((scores, relevant, queries)), calibrated((scores * scale + shift, relevant, queries))
-    unseen = judged(truth, queries=30, seed=1)[0]
-    assert moved.method == found.method
-    assert moved.confidence(unseen * scale + shift) == pytest.approx(found.confidence(unseen), abs=1e-6)
-    assert moved.brier == pytest.approx(found.brier, abs=1e-6)
-
-
-@pytest.mark.parametrize("truth", [sigmoid, steps])
-def test_the_order_of_the_hits_changes_nothing(truth: Truth) -> None:
-    hits = judged(truth, queries=60)
-    hits = (np.round(hits[0], 1), *hits[1:])
-    order = np.random.default_rng(3).permutation(hits[0].size)
-    assert calibrated(tuple(column[order] for column in hits)) == calibrated(hits)
-
-
 # ------------------------------------------------------------------------------------------ held out
 
 
@@ -191,12 +170,6 @@ def test_a_threshold_outside_the_range_is_refused(both: list[Calibration], thres
         both[0].at(threshold)
 
 
-def test_the_calibration_error_is_the_mean_distance_over_the_bins(both: list[Calibration]) -> None:
-    for found in both:
-        away = sum(part.count * abs(part.predicted - part.observed) for part in found.reliability)
-        assert found.calibration_error == pytest.approx(away / found.pairs)
-
-
 # ------------------------------------------------------------------------------------------ refusals
 
 
@@ -221,20 +194,6 @@ def test_too_little_is_refused_with_what_there_is_and_what_it_takes(hits: Hits, 
     with pytest.raises(UsageError, match=named) as refused:
         calibrated(hits)
     assert "judge more" in refused.value.hint
-
-
-@pytest.mark.parametrize(
-    ("hits", "named"),
-    [
-        (([1.0, 2.0], [True], ["a", "b"]), "one per hit"),
-        (([1.0, 2.0], [True, False], ["a"]), "one per hit"),
-        (([1.0, float("nan")], [True, False], ["a", "b"]), "finite"),
-        (([1.0, float("inf")], [True, False], ["a", "b"]), "finite"),
-    ],
-)
-def test_hits_that_are_no_hits_are_an_error(hits: Any, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        calibrated(hits)
 
 
 def test_without_scikit_learn_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,18 +284,6 @@ def test_a_file_that_is_something_else_and_a_folder_in_its_place_are_refused(tmp
         read(tmp_path / "c.json")
     with pytest.raises(UsageError, match="cannot read"):
         read(tmp_path)
-
-
-def test_to_calibrate_again_does_not_fail_over_a_damaged_file_and_keeps_it(
-    both: list[Calibration], tmp_path: Path
-) -> None:
-    path = tmp_path / "c.json"
-    path.write_text("half a fi")
-    aside = write(path, both)
-    assert read(path) == both
-    assert aside is not None
-    assert aside.read_text() == "half a fi"
-    assert sorted(tmp_path.iterdir()) == sorted([path, aside])
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -61,16 +60,6 @@ def test_the_exact_randomisation_test_equals_that_of_scipy_ties_included(n: int)
         assert randomisation(first - second, samples=2**n) == pytest.approx(expected.pvalue, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", [10, 12])
-def test_drawn_flips_agree_with_all_of_them(n: int) -> None:
-    generator = np.random.default_rng(n)
-    for _ in range(20):
-        differences = generator.integers(-5, 8, n) / 10
-        exact = randomisation(differences)
-        estimate = randomisation(differences, samples=1000)
-        assert estimate == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 1000))
-
-
 def test_drawn_flips_never_give_zero_and_count_the_differences_seen_as_one_more() -> None:
     assert randomisation(np.full(100, 0.5), samples=999) == 1 / 1000
 
@@ -93,20 +82,6 @@ def test_the_interval_is_close_to_the_bca_interval_of_scipy() -> None:
     theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, rng=np.random.default_rng(1)).confidence_interval
     ours = interval(values, resamples=20_000)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.005)
-
-
-# ------------------------------------------------------------------------------ held to their promises
-
-
-@pytest.mark.parametrize("compute", [interval, randomisation])
-def test_ten_thousand_queries_are_resampled_in_little_memory(compute: Callable[[np.ndarray], object]) -> None:
-    values = np.random.default_rng(9).random(10_000) - 0.5
-    tracemalloc.start()
-    try:
-        compute(values)
-        assert tracemalloc.get_traced_memory()[1] < 50e6
-    finally:
-        tracemalloc.stop()
 
 
 # ----------------------------------------------------------------------------------------------- laws
@@ -148,12 +123,6 @@ def test_holm_equals_its_definition(p_values: list[float]) -> None:
 
 
 # ------------------------------------------------------------------------------------------ the edges
-
-
-def test_holm_of_a_worked_example() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.6, 0.5]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 @pytest.mark.parametrize("values", [[0.3], [0.1] * 7, [0.0, 0.0]])

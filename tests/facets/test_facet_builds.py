@@ -147,7 +147,7 @@ def test_a_sync_asks_for_changed_chunks_only_and_equals_a_build(
     (docs / "cells.md").write_text("# Cells\n\nAnother text of Nothing.\n")
     (docs / "teeth.md").write_text("# Teeth\n\nA new one.\n")
     (docs / "bones.md").unlink()
-    synced = retrieve("sync", "--json")
+    synced = retrieve("sync", "--compact", "--json")
     assert sorted(text_of(asked).split()[0] for asked in model.asked) == ["Cells", "Teeth"]
     assert facets()["lungs.md#0"] is not None
     assert synced.json["generation"] == build("--json").json["generation"]

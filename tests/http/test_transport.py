@@ -75,15 +75,6 @@ def test_informational_answers_without_end_are_not_read_to_the_deadline(connect:
         fetch(connect(server.url), server.url)
 
 
-def test_informational_answers_are_skipped(connect: Connect) -> None:
-    def say(talk: Conversation) -> None:
-        talk.send(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n")
-        talk.answer(b"whole")
-
-    with serving(say) as server:
-        assert fetch(connect(server.url), server.url) == (200, b"whole")
-
-
 # ------------------------------------------------------------------------------------------- bodies
 
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nwhol\r\n1\r\ne\r\n0\r\n\r\n"
@@ -108,12 +99,6 @@ def test_an_answer_that_breaks_off_anywhere_is_never_taken_for_a_whole_one(conne
                 fetch(transport, server.url, body=b"%d" % cut)
 
 
-def test_a_coding_that_is_not_supported_is_named(connect: Connect) -> None:
-    strange = serving(lambda talk: talk.answer(b"??", "Content-Encoding: br"))
-    with strange as server, pytest.raises(HttpFailed, match="'br'"):
-        fetch(connect(server.url), server.url)
-
-
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_the_head_of_an_answer_is_what_can_be_had_of_it(connect: Connect, status: int) -> None:
     say = breaking_off(f"HTTP/1.1 {status} Status\r\nContent-Length: 99999\r\n\r\nsorry".encode())
@@ -135,15 +120,6 @@ def test_a_connection_is_kept_for_the_next_request(connect: Connect) -> None:
         assert len({asked.client for asked in server.asked}) == 1
         transport.close()
         fetch(transport, server.url)
-        assert len({asked.client for asked in server.asked}) == 2
-
-
-def test_a_connection_with_an_answer_half_read_is_not_used_again(connect: Connect) -> None:
-    with serving(lambda talk: talk.answer(bytes(1_000_000))) as server:
-        transport = connect(server.url)
-        with transport.open(HttpRequest(server.url), Clock(PATIENCE_S, PATIENCE_S)) as reply:
-            next(reply.travelling)
-        assert fetch(transport, server.url) == (200, bytes(1_000_000))
         assert len({asked.client for asked in server.asked}) == 2
 
 

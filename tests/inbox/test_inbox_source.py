@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.storage.inbox import Change, Inbox, sequence_of
@@ -139,40 +138,6 @@ def test_a_damaged_inbox_publishes_nothing_and_every_check_says_so(catalog: Path
     assert current() == synced
     file.write_bytes(sound)
     assert retrieve("inspect", "verify").code == 0
-
-
-_STEPS = st.lists(
-    st.tuples(st.sampled_from("abcd"), st.sampled_from([None, "x", "y"]), st.sampled_from(["", "one", "two", "…"])),
-    max_size=12,
-)
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(before=_STEPS, after=_STEPS)
-def test_a_sync_equals_a_build(
-    catalog: Path,
-    retrieve: Program,
-    before: list[tuple[str, str | None, str]],
-    after: list[tuple[str, str | None, str]],
-) -> None:
-    shutil.rmtree(ARTIFACTS)
-    assert retrieve("build", catalog).code == 0
-    for steps in (before, after):
-        changes = [
-            Change(name, tenant, document(name, f"About {text} things.") if text else None)
-            for name, tenant, text in steps
-        ]
-        if changes:
-            Inbox(ARTIFACTS).write(changes)
-        assert retrieve("sync").code == 0
-    synced = current()
-    fresh = Path("fresh")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    if (ARTIFACTS / "inbox.db").exists():
-        shutil.copy(ARTIFACTS / "inbox.db", fresh)
-    assert retrieve("build", catalog, "--artifacts", fresh).code == 0
-    assert (fresh / "current").read_text().strip() == synced
 
 
 # ----------------------------------------------------------- a text is chunked as the same text of a file is

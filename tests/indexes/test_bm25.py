@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from indexes.searches import best, check_batch, check_groups, shared_folder, without
+from indexes.searches import best, shared_folder, without
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
@@ -75,28 +75,6 @@ def test_a_search_equals_brute_force_over_the_scores_with_ties_in_row_order(
 
 
 @shared_folder
-@given(corpus=corpora, query=queries, data=st.data())
-def test_a_search_for_groups_equals_the_brute_force_maximum_of_each(
-    corpus: list[str], query: str, data: st.DataObject, tmp_path: Path
-) -> None:
-    index = build(tmp_path, plain(corpus))
-    check_groups(index, query, every_score(index, query), data)
-
-
-@shared_folder
-@given(corpus=corpora, query=queries)
-def test_mean_and_deviation_are_over_all_rows_those_without_a_match_included(
-    corpus: list[str], query: str, tmp_path: Path
-) -> None:
-    index = build(tmp_path, plain(corpus))
-    scores = every_score(index, query).astype(np.float64)
-
-    (found,) = index.search([query], depth=1)
-
-    assert (found.mean, found.deviation) == pytest.approx((scores.mean(), scores.std()), abs=1e-6)
-
-
-@shared_folder
 @given(corpus=corpora, query=queries, times=st.integers(1, 4))
 def test_a_query_term_counts_as_often_as_it_is_written(
     corpus: list[str], query: str, times: int, tmp_path: Path
@@ -105,12 +83,6 @@ def test_a_query_term_counts_as_often_as_it_is_written(
     repeated = " ".join([query] * times)
 
     np.testing.assert_allclose(every_score(index, repeated), times * every_score(index, query), rtol=1e-5)
-
-
-@shared_folder
-@given(corpus=corpora, asked=st.lists(queries, max_size=4))
-def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[str], asked: list[str], tmp_path: Path) -> None:
-    check_batch(build(tmp_path, plain(corpus)), asked, depth=5)
 
 
 # ---------------------------------------------------------------------------------------------------- edges

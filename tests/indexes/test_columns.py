@@ -30,57 +30,6 @@ CATALOG = [
     record("guides/ct/lungs.md", kind="markdown", group="guides", metadata={"draft": False, "year": "2021"}),
     record("index.md", kind="markdown"),
 ]  # fmt: skip
-DOCS = [row["id"] for row in CATALOG if row["kind"] == "markdown"]
-
-
-@pytest.mark.parametrize(
-    ("field", "operator", "values", "expected"),
-    [
-        ("license", "=", ["apache-2.0"], ["totalsegmentator"]),
-        ("license", "=", ["MIT"], ["cellprofiler"]),
-        ("metadata.license", "=", ["MIT"], ["cellprofiler"]),
-        ("modality", "=", ["CT", "microscopy"], ["totalsegmentator", "cellpose", "cellprofiler"]),
-        ("modalities", "!=", ["microscopy"], ["totalsegmentator", *DOCS]),
-        ("Dims", ">=", ["3"], ["totalsegmentator", "cellpose"]),
-        ("dims", "<", ["3D"], ["cellpose"]),
-        ("dimension", "=", ["3"], ["totalsegmentator", "cellpose"]),
-        ("keywords", "=", ["cells"], ["cellpose"]),
-        ("formats", "=", ["dicom"], ["totalsegmentator"]),
-        ("year", ">", ["2006"], ["guides/ct/lungs.md"]),
-        ("metadata.year", "<=", ["2006"], ["cellprofiler"]),
-        ("YEAR", "=", ["2006"], ["cellprofiler"]),
-        ("org.at", "=", ["mit"], ["cellprofiler"]),
-        ("at", "=", ["mit"], ["cellprofiler"]),
-        ("draft", "=", ["true"], ["guides/install.md"]),
-        ("authors", "=", ["bo"], ["guides/install.md"]),
-        ("group", "=", ["archive"], []),
-        ("format", "!=", ["dicom"], ["cellpose", "cellprofiler", *DOCS]),
-    ],
-)  # fmt: skip
-def test_a_condition_selects_the_records_that_satisfy_it(
-    field: str, operator: str, values: list[str], expected: list[str]
-) -> None:
-    assert selected(CATALOG, field, operator, *values) == expected
-
-
-@pytest.mark.parametrize(
-    ("field", "glob", "expected"),
-    [
-        ("path", "guides/**", ["guides/install.md", "guides/ct/lungs.md"]),
-        ("path", "guides/*", ["guides/install.md"]),
-        ("path", "**/*.md", ["guides/install.md", "guides/ct/lungs.md", "index.md"]),
-        ("path", "./*.MD", ["index.md"]),
-        ("path", "guides/**/lungs.md", ["guides/ct/lungs.md"]),
-        ("path", "guides/**/install.md", ["guides/install.md"]),
-        ("path", "cell*", ["cellpose", "cellprofiler"]),
-        ("id", "guides/*", ["guides/install.md", "guides/ct/lungs.md"]),
-        ("name", "*[a-z]*", []),
-        ("license", "*", ["totalsegmentator", "cellpose", "cellprofiler"]),
-        ("license", "mi?", ["cellprofiler"]),
-    ],
-)
-def test_a_glob_stays_within_a_folder_in_paths_and_nowhere_else(field: str, glob: str, expected: list[str]) -> None:
-    assert selected(CATALOG, field, "=", glob, globs=[glob]) == expected
 
 
 def test_a_glob_of_many_stars_is_answered_although_it_could_be_tried_in_countless_ways() -> None:
@@ -95,18 +44,6 @@ def test_a_fields_own_value_wins_over_metadata_of_the_same_name() -> None:
     opened = columns(table)
     assert opened.values("license", 0) == ["MIT"]
     assert opened.values("metadata.license", 0) == ["GPL-3.0"]
-
-
-def test_values_are_given_as_written_and_counted_without_regard_to_case() -> None:
-    table = [
-        record("a", modalities=["MRI", "CT", "mri"]),
-        record("b", modalities=["mri"]),
-        record("c", modalities=["MRI"]),
-    ]
-    opened = columns(table)
-    assert opened.values("modality", 0) == ["MRI", "CT"]
-    assert list(opened.counts("modality").items()) == [("MRI", 3), ("CT", 1)]
-    assert opened.counts("group") == {}
 
 
 def test_an_unknown_field_is_named_with_the_nearest_and_the_ones_there_are() -> None:
@@ -165,8 +102,10 @@ def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
         ("rows", -1),
         ("row_starts", 9999),
         ("row_starts", -1),
-        ("by_row", 9999),
-        ("by_row", -1),
+        ("owners", 9999),
+        ("owners", -1),
+        ("values", 9999),
+        ("values", -1),
         ("text", 0xFF),
         ("ends", 2**40),
         ("numbered", -9),
@@ -181,7 +120,9 @@ def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value
             opened.counts(field)
             opened.groups(field)
             opened.select(field, "=", ["1"])
-            _ = opened.find(field).numbers
+            column = opened.stored(field)
+            assert len(column.rows)
+            _ = column.numbers
 
 
 # ------------------------------------------------------------------------------------------------- segments

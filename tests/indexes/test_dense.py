@@ -79,12 +79,6 @@ def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: 
     assert found.rows.tolist() == np.argsort(-scores, kind="stable")[:depth].tolist()
 
 
-@given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), data=st.data())
-def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores: Any, data: st.DataObject) -> None:
-    index = DenseIndex([FlatVectors(scores.astype(np.float32)[:, None])])
-    searches.check_groups(index, np.ones(1, np.float32), scores, data, every=True)
-
-
 @pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
 def test_the_file_is_an_index_that_faiss_reads(parameters: Parameters, tmp_path: Path) -> None:
     vectors = unit_vectors(300)
@@ -139,6 +133,23 @@ def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> No
         np.testing.assert_allclose(graph.score(query, near.rows, starts=starts), near.scores, **CLOSE)
         shared += len(set(near.rows) & set(best.rows))
     assert shared / 200 >= 0.95
+
+
+def test_segments_with_and_without_a_graph_are_searched_together(vectors: Any, tmp_path: Path) -> None:
+    write(vectors[:2000], tmp_path / "dense.faiss", parameters=HNSW)
+    graph = open_vectors(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    index = DenseIndex([FlatVectors(vectors[2000:2400]), graph, FlatVectors(vectors[2400:])])
+    rows = np.concatenate([vectors[2000:2400], vectors[:2000], vectors[2400:]])
+    exact, queries = DenseIndex([FlatVectors(rows)]), list(clustered(20, seed=9))
+    for starts in (None, np.append(np.arange(0, 3000, 4), 3000)):
+        allowed = [np.arange(3000 if starts is None else 750) % 5 > 0] * 20
+        wanted = {"depth": 10, "starts": starts, "allowed": allowed}
+        shared = 0
+        for near, best in zip(index.search(queries, **wanted), exact.search(queries, **wanted), strict=True):
+            shared += len(set(near.rows) & set(best.rows))
+            assert (near.before, near.after) == (best.before, best.after)
+        assert shared / 200 >= 0.95
+    assert index.vectors(np.array([0, 400, 2999])).tobytes() == rows[[0, 400, 2999]].tobytes()
 
 
 def test_an_answer_of_a_graph_does_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:

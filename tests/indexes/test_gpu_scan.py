@@ -50,7 +50,8 @@ def test_a_gpu_lists_what_the_cpu_lists_with_its_scores(*, grouped: bool) -> Non
     rng = np.random.default_rng(2)
     allowed = [None if at % 3 else rng.random(units) < 0.1 for at in range(len(queries))]
     wanted = {"depth": 50, "starts": starts, "allowed": allowed}
-    on_gpu = DenseIndex([FlatVectors(vectors)], device="auto").search(queries, **wanted)
+    segments = [FlatVectors(part) for part in np.split(vectors, [3, ROWS // 3])]
+    on_gpu = DenseIndex(segments, device="auto").search(queries, **wanted)
     on_cpu = DenseIndex([FlatVectors(vectors)]).search(queries, **wanted)
     assert all(map(_same, on_gpu, on_cpu))
 

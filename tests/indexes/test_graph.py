@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pytest
 from column_samples import columns, record
-from graph_samples import KINDS, NODES, edge_lists, graph, stored, tools, weights
+from graph_samples import KINDS, NODES, edge_lists, graph, tools, weights
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
-from retrieve_cli.retrieval.graph.graph import Dangling, Graph, Neighbour
+from retrieve_cli.retrieval.graph.file_edges import FileEdges
+from retrieve_cli.retrieval.graph.file_edges_writer import packed
+from retrieve_cli.retrieval.graph.graph import Graph, Neighbour, Node
 from retrieve_cli.retrieval.graph.picture import flowchart
+from retrieve_cli.retrieval.graph.whole_graph import Dangling, WholeGraph
 from retrieve_cli.storage import pickles
 
 CATALOG = [
@@ -27,38 +31,39 @@ CATALOG = [
 
 
 def catalog(**parts: Any) -> Graph:
-    return Graph(stored_catalog(**parts))
+    return graph(columns(CATALOG), refer={"requires": "needs"}, **parts)
 
 
-def stored_catalog(**parts: Any) -> dict[str, Any]:
-    return stored(columns(CATALOG), refer={"requires": "needs"}, **parts)
+def near(built: Graph, node: Node, *, limit: int = 100) -> list[Neighbour]:
+    return built.neighbours(node, limit=limit)
 
 
 # -------------------------------------------------------------------------------------------- names and edges
 
 
 def test_a_reference_is_an_id_or_else_the_name_of_one_record_in_any_case() -> None:
-    found = catalog().neighbours(0)
+    assert near(catalog(), 0) == [
+        Neighbour("requires", 2, 1.0, forward=True),
+        Neighbour("requires", 1, 1.0, forward=True),
+    ]
 
-    assert found == [Neighbour("requires", 1, 1.0, forward=True), Neighbour("requires", 2, 1.0, forward=True)]
 
-
-def test_names_that_mean_nothing_or_several_records_are_reported_and_loops_counted() -> None:
-    built = catalog()
+def test_names_that_mean_nothing_or_several_records_are_reported_and_loops_are_no_edges() -> None:
+    built = WholeGraph(catalog())
 
     assert built.dangling == [
         Dangling(2, "requires", "Twin", ambiguous=True),
         Dangling(2, "requires", "numpy", ambiguous=False),
     ]
-    assert (built.loops, built.edges) == (1, 2)
+    assert len(built.edges) == 2
 
 
 def test_values_that_differ_in_case_are_one_node() -> None:
     built = catalog(share=["topics"])
     cells = built.find("TOPICS:cells")
 
-    assert [near.node for near in built.neighbours(cells)] == [0, 1]
-    assert built.label(cells, record=str) == "topics:Cells"
+    assert [each.node for each in near(built, cells)] == [0, 1]
+    assert built.label(cells) == "topics:Cells"
     assert built.degree(0) == {"requires": (2, 0), "topics": (2, 0)}
     assert built.degree(cells) == {"topics": (0, 2)}
 
@@ -75,11 +80,11 @@ def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -
     built = graph(table, share=["topics"], add=said)
     molecules = built.find("molecules")
 
-    assert built.neighbours(molecules) == [
+    assert near(built, molecules) == [
         Neighbour("is_a", built.find("topics:RNA"), 1.0, forward=False),
         Neighbour("uses", 1, 0.5, forward=False),
     ]
-    assert built.dangling == [Dangling(None, "is_a", "scrublte", ambiguous=False)]
+    assert WholeGraph(built).dangling == [Dangling(None, "is_a", "scrublte", ambiguous=False)]
 
 
 def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
@@ -90,19 +95,18 @@ def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
     ]
     built = graph(columns(CATALOG), add=said)
 
-    assert [near.node for near in built.neighbours(built.find("tp53")) if not near.forward] == [1, 2]
-    assert [built.label(near.node) for near in built.neighbours(built.find("apoptosis"))] == ["TP53"]
-    assert built.dangling == []
+    assert [each.node for each in near(built, built.find("tp53")) if not each.forward] == [2, 1]
+    assert [built.label(each.node) for each in near(built, built.find("apoptosis"))] == ["TP53"]
+    assert WholeGraph(built).dangling == []
 
 
 @pytest.mark.parametrize("name", ["scrubelt", "scruble", "scrublett", "sgrublet", "SCRUBLET!"])
-def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_no_node(name: str) -> None:
+def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_reported(name: str) -> None:
     built = graph(columns(CATALOG), add=[GraphEdge("scanpy", name, "uses"), GraphEdge("harmony-1", name, "uses")])
 
-    assert built.dangling == [Dangling(None, "uses", name, ambiguous=False)]
-    assert built.edges == 0
-    declared = graph(columns(CATALOG), add=[GraphNode(name), GraphEdge("scanpy", name, "uses")])
-    assert (declared.dangling, declared.edges) == ([], 1)
+    assert WholeGraph(built).dangling == [Dangling(None, "uses", name, ambiguous=False)]
+    declared = WholeGraph(graph(columns(CATALOG), add=[GraphNode(name), GraphEdge("scanpy", name, "uses")]))
+    assert (declared.dangling, len(declared.edges)) == ([], 1)
 
 
 @given(edges=edge_lists)
@@ -111,13 +115,12 @@ def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges
     found = {
         (node, near.node, near.kind): near.weight
         for node in range(NODES)
-        for near in built.neighbours(node)
+        for near in built.neighbours(node, limit=100)
         if near.forward
     }
 
     assert found == weights(edges)
-    assert built.loops == sum(edge.source == edge.target for edge in edges)
-    assert built.loops + built.duplicates + built.edges == len(edges)
+    assert len(WholeGraph(built).edges) == len(found)
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
@@ -133,61 +136,66 @@ def test_more_kinds_than_can_be_told_apart_are_refused() -> None:
 
 # ------------------------------------------------------------------------------------------------- the file
 
+STATED = [
+    GraphNode("term:1", ("RNA",)),
+    GraphEdge("term:1", "Cells", "is_a"),
+    GraphEdge("Scrublet", "term:1", "uses", 0.5),
+]
 
-def test_a_name_is_resolved_anew_when_rows_move() -> None:
+
+def test_a_name_means_the_record_that_has_it_now() -> None:
     moved = columns(CATALOG[::-1])
 
-    assert [near.node for near in graph(moved, refer={"requires": "needs"}).neighbours(4)] == [2, 3]
+    assert [each.node for each in near(graph(moved, refer={"requires": "needs"}), 4)] == [2, 3]
 
 
-def test_a_stored_graph_is_the_one_that_was_made(tmp_path: Path) -> None:
-    value = stored_catalog(share=["topics"])
-    pickles.dump(value, tmp_path / "graph.pkl")
-    opened = Graph(pickles.load(tmp_path / "graph.pkl"))
+def test_the_file_does_not_depend_on_the_order_of_edges(tmp_path: Path) -> None:
+    contents = []
+    for number, stated in enumerate((STATED, STATED[::-1])):
+        pickles.dump(packed(stated), tmp_path / str(number))
+        contents.append((tmp_path / str(number)).read_bytes())
+    assert contents[0] == contents[1]
+    opened = FileEdges(pickles.load(tmp_path / "0"))
+    assert [opened.name(name) for name in range(len(opened))] == ["Cells", "RNA", "Scrublet", "term:1"]
 
-    assert [opened.neighbours(node) for node in range(len(opened))] == [
-        Graph(value).neighbours(node) for node in range(len(opened))
-    ]
 
-
-@pytest.mark.parametrize(
-    "part", ["records", "kinds", "largest", "labels", "outward", "inward", "loops", "duplicates", "dangling"]
-)
-def test_a_graph_without_one_of_its_parts_is_corrupt(part: str) -> None:
-    value = stored_catalog()
+@pytest.mark.parametrize("part", list(packed(STATED)))
+def test_a_file_without_one_of_its_parts_is_corrupt(part: str) -> None:
+    value = packed(STATED)
     del value[part]
 
     with pytest.raises(IndexCorrupt):
-        Graph(value)
+        FileEdges(value)
 
 
-@pytest.mark.parametrize("part", ["node_starts", "group_kinds", "edge_starts", "ends", "weights"])
+@pytest.mark.parametrize("part", ["names", "kinds", "ends", "weights"])
 def test_edges_that_do_not_fit_are_corrupt(part: str) -> None:
-    value = stored_catalog()
+    value = packed(STATED)
     value["outward"][part] = value["outward"][part][:-1]
 
     with pytest.raises(IndexCorrupt):
-        Graph(value)
+        FileEdges(value)
 
 
-@pytest.mark.parametrize("end", [-1, 99])
-def test_an_edge_to_a_node_that_is_not_there_is_corrupt(end: int) -> None:
-    value = stored_catalog()
-    value["outward"]["ends"][0] = end
-    damaged = Graph(value)
+@pytest.mark.parametrize("part", ["names", "name_ends", "nodes", "alias_starts", "aliases", "named", "owners"])
+def test_names_that_do_not_fit_are_corrupt(part: str) -> None:
+    value = packed(STATED)
+    for damaged in (value[part][:-1], value[part].astype(np.float32), np.full_like(value[part], 99)):
+        if part != "names" or len(damaged) != len(value[part]) or damaged.dtype != value[part].dtype:
+            with pytest.raises(IndexCorrupt):
+                FileEdges({**value, part: damaged})
+
+
+@pytest.mark.parametrize(("part", "number"), [("ends", -1), ("ends", 99)])
+def test_an_edge_of_no_kind_or_to_no_name_is_corrupt(part: str, number: int) -> None:
+    value = packed(STATED)
+    value["outward"][part][:] = number
+    damaged = Graph(columns(CATALOG), entities=["topics"], files=FileEdges(value))
 
     with pytest.raises(IndexCorrupt):
-        damaged.neighbours(0)
+        near(damaged, 1)
     with pytest.raises(IndexCorrupt):
-        damaged.components()
-
-
-def test_an_edge_of_no_kind_is_corrupt() -> None:
-    value = stored_catalog()
-    value["outward"]["group_kinds"][:] = 7
-
-    with pytest.raises(IndexCorrupt):
-        Graph(value).degree(0)
+        _ = WholeGraph(damaged)
 
 
 # ----------------------------------------------------------------------------------------------- looking at it
@@ -198,7 +206,7 @@ def test_components_are_those_of_networkx(edges: list[GraphEdge], kinds: set[str
     drawn = nx.Graph()
     drawn.add_nodes_from(range(NODES))
     drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if kinds is None or edge.kind in kinds)
-    found = graph(add=edges).components(None if kinds is None else sorted(kinds))
+    found = WholeGraph(graph(add=edges)).components(None if kinds is None else sorted(kinds))
 
     assert found.tolist() == [min(nx.node_connected_component(drawn, node)) for node in range(NODES)]
 
@@ -212,11 +220,11 @@ def test_an_unknown_node_is_answered_with_the_nearest_one() -> None:
 
 def test_a_picture_shows_what_is_within_the_radius_and_no_more() -> None:
     built = catalog(share=["topics"])
-    near, far = (flowchart(built, 1, radius=radius, record=lambda row: CATALOG[row]["id"]) for radius in (1, 2))
-    assert '["scrublet"]' in near.text
-    assert '("topics:Cells")' in near.text
-    assert near.shown < far.shown
-    assert "%%" not in near.text + far.text
+    close, far = (flowchart(built, 1, radius=radius, record=lambda row: CATALOG[row]["id"]) for radius in (1, 2))
+    assert '["scrublet"]' in close.text
+    assert '("topics:Cells")' in close.text
+    assert close.shown < far.shown
+    assert "%%" not in close.text + far.text
 
 
 def test_a_picture_of_a_hub_is_bounded_and_says_so() -> None:

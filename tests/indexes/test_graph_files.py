@@ -12,6 +12,7 @@ from graph_samples import graph
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, read_edges, read_ontology
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
+from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
 OBO = """format-version: 1.2
 ontology: sample
@@ -82,10 +83,10 @@ def test_a_name_means_a_record_of_the_same_tenant_whoever_else_is_called_so() ->
     ]
     built = graph(columns(rows), refer={"requires": "needs"})
 
-    edges = built.edges_of()
+    edges = WholeGraph(built).edges
     pairs = {(said[source][0], said[target][0]) for source, target in zip(edges.sources, edges.targets, strict=True)}
     assert pairs == {("a", "c"), ("a", "b"), ("a", "d"), ("b", "e"), ("f", "b"), ("f", "c")}
-    assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in built.dangling] == [
+    assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in WholeGraph(built).dangling] == [
         ("c", "nobody", False),
         ("e", "Reader", True),
     ]
@@ -192,7 +193,7 @@ def test_an_ontology_joins_records_whose_values_are_kinds_of_one_thing(tmp_path:
     built = graph(columns(rows), share=["topics"], add=read_ontology(written(tmp_path / "x.owl", OWL)))
     (path,) = expand(built, [(0, 1.0)], WalkLimits(depth=3))
 
-    told = path.rendered(lambda node: built.label(node, lambda row: str(rows[row]["id"])))
+    told = path.rendered(built.label)
     assert told.startswith("scope —topics→ topics:microscopy —is_a→ topics:topic_0001 ←topics— lens (")
 
 

@@ -134,11 +134,8 @@ def check_answers(kind: Kind, history: History, query: Any, depth: int) -> tuple
     (found,) = index.search([query], depth=depth, allowed=[live], visible=[live])
     (expected,) = reference.search([query], depth=depth)
 
-    def listed(candidates: Any, ids: Callable[[int], int]) -> list[tuple[float, int]]:
-        scores = np.round(candidates.scores.astype(np.float64), 6).tolist()
-        return sorted((-score, ids(row)) for score, row in zip(scores, candidates.rows.tolist(), strict=True))
-
-    assert listed(found, lambda row: history.order[row]) == listed(expected, lambda row: history.order[fresh[row]])
+    assert [history.order[row] for row in found.rows] == [history.order[fresh[row]] for row in expected.rows]
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert (found.before, found.after) == (expected.before, expected.after)
     assert (found.mean, found.deviation) == pytest.approx((expected.mean, expected.deviation), abs=1e-9)
     assert index.score(query, np.array(fresh)).tolist() == reference.score(query, np.arange(len(fresh))).tolist()

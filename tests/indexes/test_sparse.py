@@ -1,4 +1,4 @@
-"""The inverted file of learned sparse vectors: search against SciPy, groups, rows kept from an older index, damage."""
+"""The inverted file of learned sparse vectors: search against SciPy, groups, damage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from indexes.searches import check_batch, check_groups, shared_folder, without
+from indexes.searches import shared_folder, without
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
@@ -82,33 +82,6 @@ def test_a_search_lists_the_best_rows_of_the_product_with_ties_in_row_order(
 
 @shared_folder
 @given(corpus=corpora, query=queries, data=st.data())
-def test_a_search_for_groups_equals_the_brute_force_maximum_of_each(
-    corpus: list[Row], query: Row, data: st.DataObject, tmp_path: Path
-) -> None:
-    index = build(tmp_path, corpus)
-    check_groups(index, sparse(query), every_score(index, query), data)
-
-
-@shared_folder
-@given(corpus=corpora, query=queries)
-def test_mean_and_deviation_are_over_all_rows_those_without_a_match_included(
-    corpus: list[Row], query: Row, tmp_path: Path
-) -> None:
-    scores = product(corpus, query)
-
-    (found,) = build(tmp_path, corpus).search([sparse(query)], depth=1)
-
-    assert (found.mean, found.deviation) == pytest.approx((scores.mean(), scores.std()), rel=1e-4, abs=1e-4)
-
-
-@shared_folder
-@given(corpus=corpora, asked=st.lists(queries, max_size=4))
-def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[Row], asked: list[Row], tmp_path: Path) -> None:
-    check_batch(build(tmp_path, corpus), [sparse(query) for query in asked], depth=5)
-
-
-@shared_folder
-@given(corpus=corpora, query=queries, data=st.data())
 def test_what_the_shared_terms_add_is_the_score(
     corpus: list[Row], query: Row, data: st.DataObject, tmp_path: Path
 ) -> None:
@@ -119,9 +92,6 @@ def test_what_the_shared_terms_add_is_the_score(
 
     assert shared.terms.tolist() == sorted(corpus[row].keys() & query.keys())
     assert shared.weights.sum() == pytest.approx(every_score(index, query)[row], rel=1e-5)
-
-
-# ------------------------------------------------------------------------------------------- rows kept anew
 
 
 # ---------------------------------------------------------------------------------------------------- edges

@@ -13,7 +13,7 @@ from retrieve_cli.errors import RetrieveError
 Request = tuple[str, dict[str, Any]]
 
 TOLERANCE = 1e-6
-VOLATILE = {"generation", "timings_ms", "timings", "artifacts", "built", "bytes", "files", "sha1", "at"}
+VOLATILE = {"generation", "segments", "timings_ms", "timings", "artifacts", "built", "bytes", "files", "sha1", "at"}
 """Keys of what two folders of the same contents may differ in: place, time, and how files are cut into segments."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 

@@ -22,6 +22,8 @@ from retrieve_cli.storage.manifest import sha1_file
 Steps = Sequence[tuple[str, int]]
 PUBLICATIONS = ["sync", "sync", "sync", "compact", "rollback"]
 """Kinds of steps that change the index; some are more frequent than others."""
+AT_ONCE = {"put", "drop", "touch"}
+"""Kinds of edits that change nothing, or are published without a sync if nothing else has changed."""
 SINCE_BUILT = {"freshness", "notices", "warnings", "why"}
 """Keys of an answer that tell of sources that changed since."""
 
@@ -47,10 +49,15 @@ class History:
 
     def follow(self, steps: Steps) -> None:
         """Take the steps, and check the index after each publication and at the end."""
+        up_to_date = True
         for kind, number in [*steps, ("sync", 0)]:
             if kind in EDITS:
                 self.world.take(kind, number)
+                up_to_date = up_to_date and kind in AT_ONCE
+                if up_to_date:
+                    self.equals_a_fresh_build()
             elif kind == "rollback":
+                up_to_date = False
                 self._roll_back()
             elif kind == "compact":
                 self.run("sync --compact")
@@ -58,6 +65,7 @@ class History:
             else:
                 self.run("sync")
                 self.equals_a_fresh_build()
+            up_to_date = up_to_date or kind in ("sync", "compact")
             self._no_file_changed()
 
     def equals_a_fresh_build(self, *, files: bool = False) -> None:
@@ -72,7 +80,8 @@ class History:
             wanted = answers(index, self._modes)
         agree(self._answers(), wanted)
         if files:
-            assert contents(self.artifacts) == contents(fresh)
+            mine, theirs = contents(self.artifacts), contents(fresh)
+            assert {name for name in mine | theirs if mine.get(name) != theirs.get(name)} == set(), (mine, theirs)
 
     def run(self, command: str, artifacts: Path | None = None) -> None:
         """Run a command of the program, which ends well; records may be rejected."""
@@ -100,7 +109,8 @@ class History:
         """Check that each file of a published generation that is still there is as it was, but for its manifest."""
         paths = [path for path in (self.artifacts / "generations").glob("*/*") if path.suffix != ".json"]
         now = {path: sha1_file(path) for path in paths}
-        assert {path: sha1 for path, sha1 in self._files.items() if now.get(path, sha1) != sha1} == {}
+        changed = [str(path) for path, sha1 in self._files.items() if now.get(path, sha1) != sha1]
+        assert not changed, changed
         self._files = now
 
 

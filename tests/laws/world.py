@@ -115,7 +115,7 @@ class World:
     def edit(self, draw: random.Random) -> None:
         """Another record of the same id."""
         place = self._place(draw)
-        name = str(json.loads(self.lines[place]).get("id", "t0")) if self.lines[place][:1] == "{" else "t0"
+        name = str(json.loads(self.lines[place]).get("id", "t0")) if self.lines[place].endswith("}") else "t0"
         self.lines[place] = json.dumps(self._record(draw, name))
 
     def edit_a_value(self, draw: random.Random) -> None:

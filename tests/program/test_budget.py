@@ -136,22 +136,6 @@ def test_a_budget_is_never_exceeded_by_one_token_or_chunk_and_nothing_is_cut_tha
             chunks_left, tokens_left = chunks_left - size(now), tokens_left - counts.tokenizer.count(now.text)
 
 
-@given(draw=draws, window=windows, max_chunks=limits, max_tokens=limits)
-def test_the_order_is_kept_and_every_hit_is_shown_whole_or_merged_or_told(
-    many: Pool, draw: list[int], window: int, max_chunks: int | None, max_tokens: int | None
-) -> None:
-    found = many.results(draw)
-    results = many.widened(found, window)
-    kept, spent = spend(results, found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: WORDS)
-
-    whole = [each.hit.id for each in kept if each in results]
-    within = [name for each in kept if each.context for name in each.context.merged]
-    assert [each.hit.score for each in kept] == sorted((each.hit.score for each in kept), reverse=True)
-    assert sorted([*whole, *within, *(name for name, _ in spent.cut)]) == sorted(each.hit.id for each in found)
-    places = {each.hit.id: rank for rank, each in enumerate(found)}
-    assert [places[name] for name, _ in spent.cut] == sorted(places[name] for name, _ in spent.cut)
-
-
 @given(draw=draws, window=st.integers(1, 3), max_chunks=limits, max_tokens=limits)
 def test_a_context_is_narrowed_as_little_as_the_budget_asks_and_no_chunk_is_shown_twice(
     many: Pool, draw: list[int], window: int, max_chunks: int | None, max_tokens: int | None
@@ -225,13 +209,6 @@ def spent_on(tmp_path: Path) -> Spend:
     return run
 
 
-def test_a_later_smaller_result_is_taken_where_an_earlier_one_has_no_room(spent_on: Spend) -> None:
-    kept, spent = spent_on([["one two"], ["one two three four"], ["one"]], 0, 1, 2, max_tokens=4)
-
-    assert [each.hit.id for each in kept] == ["d0#0", "d2#0"]
-    assert spent.cut == (("d1#0", "skipped: it takes 4 tokens where 2 of 4 are left"),)
-
-
 @pytest.mark.parametrize(
     ("tokens", "text"),
     [(9, "a b c d e f g h i"), (8, "b c d e f g h i"), (7, "b c d e f g h"), (5, "d e f g h"), (2, "d e"), (1, None)],
@@ -250,19 +227,6 @@ def test_a_context_that_does_not_fit_loses_its_farthest_chunks_first(
     }
     why = told.get(tokens, f"shown with a narrower context; its whole context {left}")
     assert spent.cut == ((("d0#2", why),) if why else ())
-
-
-def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
-    _, spent = spent_on([["one two"]], 0, max_chunks=3, max_tokens=1)
-
-    assert spent.as_json() == {
-        "max_chunks": 3,
-        "chunks": 0,
-        "max_tokens": 1,
-        "tokens": 0,
-        "tokenizer": "words",
-        "cut": [{"id": "d0#0", "why": "skipped: it takes 2 tokens where 1 of 1 are left", "rank": 1, "size": 2}],
-    }
 
 
 # -------------------------------------------------------------------------------------------- tokenizers

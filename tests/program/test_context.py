@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from retrieve_cli.ingest.generation_writer import GenerationWriter
 from samples import pieces
 
 from retrieve_cli.contracts import Chunker, Hit, Record, Source
-from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context, joined
-from retrieve_cli.search.places import content_type
 from retrieve_cli.sources.chunking.section import SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 from retrieve_cli.sources.folders.docs_folder import FolderSource
@@ -192,12 +191,6 @@ def test_every_hit_is_a_result_or_merged_into_a_better_one_that_shows_it(docs: I
 
 
 @given(draws)
-def test_neighbours_of_results_with_neighbours_are_the_same(docs: Indexed, draw: Draw) -> None:
-    once = draw.widened(docs)
-    assert docs.widened(once, draw.window, draw.table_window) == once
-
-
-@given(draws)
 def test_a_window_of_0_is_the_text_of_the_hit_and_nothing_is_read_or_merged(docs: Indexed, draw: Draw) -> None:
     results = draw.results(docs)
     widened = docs.widened(results, 0)
@@ -214,25 +207,6 @@ def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(se
 
 
 # --------------------------------------------------------------------------------------------- examples
-
-
-def test_hits_whose_windows_touch_are_one_result_and_one_read(sections: Indexed) -> None:
-    far, near = sections.row("a/guide.md#3"), sections.row("a/guide.md#0")
-    (result,) = sections.widened(sections.results([far, near]), 1)
-    assert (result.hit.id, result.hit.score) == ("a/guide.md#3", 0.0)
-    assert result.context is not None
-    assert (result.context.first, result.context.last, result.context.merged) == (0, 4, ("a/guide.md#0",))
-    assert sections.chunks.reads == 1
-
-
-def test_a_hit_of_a_table_has_the_window_for_tables_and_another_the_other(sections: Indexed) -> None:
-    tabular = next(row for row in range(len(sections.chunks)) if content_type(sections.chunks[row]) == "table")
-    prose_row = sections.row("a/guide.md#2")
-    lengths = [
-        [len(each.context) for each in sections.widened(sections.results([tabular, prose_row]), *both) if each.context]
-        for both in ((0, 1), (1, 0))
-    ]
-    assert lengths == [[3, 1], [1, 3]]
 
 
 def test_white_space_whose_kind_is_not_known_keeps_its_length_and_its_lines(tmp_path: Path) -> None:

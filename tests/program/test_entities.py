@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from program.asking import answered, indexed, refused
-from samples import Program, write_catalog
+from samples import Program
 
 spacy = pytest.importorskip("spacy")
 
@@ -94,11 +94,3 @@ def test_a_pipeline_that_finds_no_names_is_an_error(catalog: Path, retrieve: Pro
     made.to_disk("sentences")
     configured(entities_model="./sentences")
     assert "finds no entities: it has sentencizer" in refused(retrieve, "build", "--catalog", catalog)
-
-
-def test_a_sync_of_changed_records_ends_where_a_build_would(built: Path, retrieve: Program) -> None:
-    write_catalog(built, [*TEXTS, {"id": "new", "name": "New", "description": "BRCA1 again."}])
-    synced = retrieve("sync", "--json").json["generation"]
-    fresh = retrieve("build", "--catalog", built, "--artifacts", "fresh", "--json")
-    assert fresh.json["generation"] == synced
-    assert sorted(found(retrieve, "BRCA1")) == ["new", "repair"]

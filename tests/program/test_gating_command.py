@@ -1,6 +1,5 @@
 """A gate in the whole program: which groups it saw and picked, what it cost, and what quotas leave."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -116,22 +115,6 @@ def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(ask: Ask, co
     assert set(groups(found)) == set(chosen[0]) <= {"city3", "city7", "city11"}
     assert len(chosen[0]) == most
     assert [gate["searched"] for gate in gates] == [4 * most] * 3
-
-
-def test_queries_of_a_batch_choose_their_groups_each_for_itself(
-    ask: Ask, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
-    lines = [
-        {"id": "same", "query": ASKED, "also": ["market of city3"]},
-        {"id": "same", "query": "theatre of city11"},
-        {"id": "same", "query": "harbour of city5", "also": ["market of city2"]},
-    ]
-    stdin("\n".join(map(json.dumps, lines)))
-    together = [json.loads(line) for line in retrieve("query", "-", "--route", "--json").out.splitlines()]
-    for line, found in zip(lines, together, strict=True):
-        stdin(json.dumps(line))
-        alone = retrieve("query", "-", "--route", "--json").json
-        assert [found["results"], found.get("trace")] == [alone["results"], alone.get("trace")]
 
 
 @pytest.mark.parametrize("most", [1, 2])

@@ -143,13 +143,6 @@ def test_a_nonsense_answer_is_a_failure_and_not_an_empty_list(
     assert ("no usable answer" in told, "llm.model" in told, len(model.asked)) == (True, True, 2)
 
 
-def test_a_model_that_finds_nothing_is_not_asked_again_in_fewer_words(
-    index: Path, retrieve: Program, model: Api
-) -> None:
-    found = chosen(retrieve, "zebra crossing stripes horses")
-    assert (found["results"], len(model.asked)) == ([], 1)
-
-
 def test_no_server_or_no_model_is_said_with_the_key(index: Path, retrieve: Program, configure: Configure) -> None:
     asked = ("query", "lungs", "--mode", "llm")
     assert "llm.base_url" in refused(retrieve, *asked)
@@ -210,14 +203,6 @@ def test_without_vectors_the_model_answers_and_without_the_model_the_words(
 
 def test_an_index_whose_vectors_are_there_is_not_read_by_the_model(index: Path, retrieve: Program, model: Api) -> None:
     assert answered(retrieve, "lungs")["strategies_used"] == ["bm25", "dense"]
-    assert model.asked == []
-
-
-def test_a_required_encoder_ends_the_query_before_the_model_is_asked(
-    without_vectors: None, retrieve: Program, model: Api, configure: Configure
-) -> None:
-    configure("encoder", policy="required")
-    refused(retrieve, "query", "lungs", code=6)
     assert model.asked == []
 
 

@@ -212,15 +212,6 @@ def test_its_weight_is_configured_as_that_of_the_others(own: Place) -> None:
     assert own("query", "x").code == 2
 
 
-def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
-    before = own.files()
-    write_catalog(own.catalog, [*TOOLS[:2], {**TOOLS[2], "description": "Something else about skulls."}, *TOOLS[3:]])
-    report = own.reports("published", "sync")
-    assert (report["changed"], report["kept"]) == (1, 4)
-    own.build("--artifacts", "fresh")
-    assert own.files() == own.files("fresh") != before
-
-
 def test_what_it_is_configured_with_is_its_own_and_may_change_the_index(own: Place) -> None:
     own.configure(plugins={"toy": {"color": "red"}})
     own.reports("published", "sync")

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 from models.remote.servers import Api, Asked, chat, running
 from program.asking import Configure, answered, indexed, refused
-from samples import TOOLS, Program, write_catalog
+from samples import TOOLS, Program
 
-from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.models.rerankers.late_interaction import WeightedTokens, match_windows, windows
-from retrieve_cli.storage import pickles
-from retrieve_cli.storage.token_table import ChunkTokenVectors, Stretch, TokenTable, pack, unpack, width_of, write
 
 
 @pytest.fixture
@@ -64,37 +61,6 @@ def test_it_equals_plain_loops(seed: int, sizes: list[int], words: int) -> None:
     ends = np.cumsum(sizes)
     ours = match_windows(query, texts, ends, np.array(owners)).best(len(sizes))
     assert ours == pytest.approx(plain(query, texts, ends.tolist(), owners, len(sizes)), abs=1e-5)
-
-
-@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([8, 30, 384]))
-def test_packed_vectors_point_where_they_pointed(seed: int, rows: int, dim: int) -> None:
-    vectors = np.random.default_rng(seed).normal(size=(rows, dim)).astype(np.float32) * 7
-    packed = pack(TokenVectors(np.arange(rows, dtype=np.int32), vectors))
-    assert packed.codes.shape == (rows, width_of(dim))
-    again = unpack(packed.codes, dim)
-    assert np.linalg.norm(again, axis=1) == pytest.approx(1, abs=1e-5)
-    cosines = np.einsum("ij,ij->i", again, vectors) / np.linalg.norm(vectors, axis=1)
-    assert cosines.mean() > (0.9 if dim == 384 else 0.6)
-
-
-def test_the_table_gives_back_what_was_written_and_counts_chunks_a_token(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    texts = [[5, 5, 7], [], [7], [9, 5]]
-    tokens = [
-        pack(TokenVectors(np.array(ids, np.int32), generator.normal(size=(len(ids), 12)).astype(np.float32)))
-        for ids in texts
-    ]
-    stretches = [Stretch(one, np.array([len(one.ids)])) for one in tokens]
-    assert write(stretches, tmp_path / "t.pkl", dim=12) == 4
-    table = TokenTable(pickles.load(tmp_path / "t.pkl"))
-    opened = ChunkTokenVectors([table])
-    ids, vectors, ends = opened.tokens([3, 1, 0])
-    assert (ids.tolist(), ends.tolist()) == ([9, 5, 5, 5, 7], [2, 2, 5])
-    assert vectors[:2].tolist() == unpack(tokens[3].codes, 12).tolist()
-    both = table.stretch(2, 4)
-    assert (both.tokens.ids.tolist(), both.sizes.tolist()) == ([7, 9, 5], [1, 2])
-    wanted = [np.log1p((4 - df + 0.5) / (df + 0.5)) for df in (2, 2, 1, 0)]
-    assert opened.idf(np.array([5, 7, 9, 1000], np.int32)) == pytest.approx(wanted)
 
 
 # -------------------------------------------------------------------------------------------- the program
@@ -182,15 +148,6 @@ def test_a_remote_reranker_decides_the_order_and_one_that_is_gone_is_left_out(
 
 
 # ------------------------------------------------------------------------------------------ build and sync
-
-
-def test_a_sync_gives_the_tokens_that_a_fresh_build_gives(real: Path, retrieve: Program) -> None:
-    more = [*TOOLS[1:], {"id": "new", "name": "Denoise", "description": "Removes noise from micrographs."}]
-    write_catalog(Path("records.jsonl"), more)
-    synced = retrieve("sync", "--json").json
-    assert synced["embedded"] == 1
-    built = retrieve("build", "--catalog", "records.jsonl", "--artifacts", "fresh", "--json").json
-    assert built["generation"] == synced["generation"]
 
 
 @pytest.fixture

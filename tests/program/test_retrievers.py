@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from program.asking import Batch, Configure, answered, indexed, refused
-from samples import TOOLS, Program, write_catalog
+from samples import TOOLS, Program
 from splade_models import save_masked
 
 Stdin = Callable[[str], None]
@@ -161,15 +161,6 @@ def test_an_index_of_words_alone_needs_no_encoder(lexical: Path, retrieve: Progr
     assert found["results"][0]["doc_id"] == "brain"
     assert answer(retrieve, "brain scans", "--mode", "bm25")["results"] == found["results"]
     assert "this index has no dense retriever" in refused(retrieve, "query", "brain", "--mode", "dense", code=6)
-
-
-def test_a_sync_of_it_gives_the_bytes_of_a_build(lexical: Path, retrieve: Program) -> None:
-    write_catalog(lexical, [*TOOLS[1:], {"id": "new", "name": "New", "description": "Counts brains."}])
-    synced = retrieve("sync", "--json")
-    assert (synced.code, synced.json["status"], synced.json["embedded"]) == (0, "published", 0), synced.err
-    assert retrieve("sync", "--json").json["status"] == "unchanged"
-    assert retrieve("build", "--catalog", lexical, "--artifacts", "fresh").code == 0
-    assert files() == files(Path("fresh"))
 
 
 def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(

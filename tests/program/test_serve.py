@@ -132,17 +132,6 @@ def test_the_answer_has_the_form_of_openai(url: str) -> None:
     assert np.array_equal(np.array(unpacked), vectors(answer))
 
 
-def test_eight_threads_get_each_its_own_vectors_while_health_answers(url: str, client: Client) -> None:
-    texts = [f"text number {number}" for number in range(80)]
-    remote = RemoteEncoder(client, model="", max_tokens=512, batch_size=2)
-    with ThreadPoolExecutor(8) as pool:
-        found = [pool.submit(remote.encode_passages, texts[start::8]) for start in range(8)]
-        assert get(f"{url}/health").json() == {"status": "ok"}
-        for start, future in enumerate(found):
-            expected = HashedEncoder(64).encode_passages(texts[start::8])
-            np.testing.assert_allclose(future.result(), expected, atol=1e-6)
-
-
 class Slow(HashedEncoder):
     """Computes until it is told to go on."""
 

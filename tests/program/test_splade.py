@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from program.asking import Configure, answered, indexed
-from samples import TOOLS, Program, write_catalog
+from samples import TOOLS, Program
 from splade_models import save_masked
 
 import retrieve_cli
@@ -38,15 +38,6 @@ def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, configure:
     scores = [result["score"] for result in found["results"]]
     configure("fusion", weights="{splade: 5}")
     assert [each["score"] for each in retrieve("query", "segment lungs in CT", "--json").json["results"]] != scores
-
-
-def test_a_sync_gives_what_a_fresh_build_gives(sparse: Path, retrieve: Program) -> None:
-    more = [*TOOLS[1:], {"id": "new", "name": "Denoise", "description": "Removes noise from micrographs."}]
-    write_catalog(sparse, more)
-    synced = retrieve("sync", "--json")
-    assert synced.code == 0, synced.err
-    built = retrieve("build", "--catalog", sparse, "--artifacts", "fresh", "--json").json
-    assert built["generation"] == synced.json["generation"]
 
 
 def test_a_model_that_is_gone_is_left_out_with_a_reason_or_required(

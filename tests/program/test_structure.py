@@ -138,7 +138,13 @@ def test_only_the_upper_floors_see_the_settings() -> None:
 
 WITH_COLUMNS = ("ingest/", "operations/doctor/", "operations/status.py", "cli/printing.py", "storage/records/view.py")
 """Modules that write columns or show all of them to the operator, and the view by which all others read them."""
-OF_ALL = ["evaluation/evaluate.py", "operations/views.py", "search/access.py", "server/page/view.py"]
+OF_ALL = [
+    "assemble/graph.py",
+    "evaluation/evaluate.py",
+    "operations/views.py",
+    "search/access.py",
+    "server/page/view.py",
+]
 """Modules that make a view of all records: for callers without a tenant, and for the operator."""
 
 

@@ -181,11 +181,6 @@ def test_generated_clones_send_read_and_import_nothing(clone: Path, seed: int) -
     assert in_child(lambda: findings(clone, seed, 12)) == []
 
 
-@pytest.mark.parametrize("seed", range(10, 14))
-def test_hundreds_of_generated_clones_send_read_and_import_nothing(clone: Path, seed: int) -> None:
-    assert in_child(lambda: findings(clone, seed, 100)) == []
-
-
 def test_the_watch_sees_what_a_trusted_folder_does(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_TRUST", "1")
 

@@ -6,20 +6,15 @@ from typing import Any
 
 import pytest
 import view_asks
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from profiles import examples
 from samples import write_catalog
-from server.test_tenants import Door, build, compare
-from tenant_asks import get, mcp, of_id, of_request
+from server.test_tenants import Door, build
 from view_asks import Row, row
 
 import retrieve_cli
 from retrieve_cli import Index
-from retrieve_cli.api.contents import fields_of
 from retrieve_cli.errors import RetrieveError
-
-_ONCE = [Phase.explicit, Phase.generate]
-"""Nothing is shrunk: a request to every door takes long."""
 
 
 def index_of(folder: Path, rows: list[Row]) -> Index:
@@ -108,24 +103,4 @@ def told(index: Index, asked: Row) -> Any:
 @given(asked=view_asks.requests())
 def test_an_answer_in_python_tells_nothing_of_others(doors: tuple[Door, Door], asked: Row) -> None:
     beside, alone = (told(door.state.live.index, asked) for door in doors)
-    assert beside == alone
-
-
-@settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture], phases=_ONCE)
-@given(asked=view_asks.requests())
-def test_an_answer_over_http_and_mcp_tells_nothing_of_others(doors: tuple[Door, Door], asked: Row) -> None:
-    compare(doors, of_request(asked), cut="offset" in asked)
-
-
-@settings(max_examples=examples(1), suppress_health_check=[HealthCheck.function_scoped_fixture], phases=_ONCE)
-@given(name=view_asks.names, condition=view_asks.conditions, field=view_asks.fields)
-def test_a_record_a_list_or_a_field_that_is_asked_for_tells_nothing_of_others(
-    doors: tuple[Door, Door], name: str, condition: str, field: str
-) -> None:
-    compare(doors, (ask for ask in of_id(name) if ask.method == "GET" or ask.route == "/mcp"))
-    compare(doors, [get("/documents", filters=condition, limit=4)])
-    compare(doors, [mcp("tools/call", name="list_fields", arguments=given) for given in ({}, {"field": field})])
-    compare(doors, [mcp("tools/call", name="explain", arguments={"query": "light lungs", "id": name})], cut=True)
-    compare(doors, [get("/"), get("/", q="lungs", f=condition)])
-    beside, alone = (list(map(str, fields_of(door.state.live.index, tenant="acme"))) for door in doors)
     assert beside == alone

@@ -6,18 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from mcp_clients import called, connected, text_of
 from servers import built
 
 from retrieve_cli.assemble import tokenizers
 from retrieve_cli.assemble.tokenizers import most_tokens
-from retrieve_cli.contracts import Hit
-from retrieve_cli.frozen import replace
 from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
-from retrieve_cli.output.near_duplicates import folded
-from retrieve_cli.search.answer import Result
 from retrieve_cli.server.mcp.outcomes import BOTH, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
 
 _MODERN, _OLD = "2026-07-28", "2025-03-26"
@@ -194,23 +190,3 @@ async def test_nearly_the_same_passages_are_one_result_with_the_ids_of_the_other
         assert {first["id"], *first["also"]} == {f"copy{n}#0" for n in range(4)}
         assert f"also: {', '.join(first['also'])}" in text_of(whole)
         assert len(whole.structured_content["results"]) == 4
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(st.sampled_from("ab \n"), max_size=60), max_size=12))
-def test_each_result_is_kept_or_folded_once(texts: list[str]) -> None:
-    results = [
-        Result(
-            Hit(f"r{place}#0", place, place, 1.0),
-            {"id": f"r{place}", "name": "", "kind": "markdown", "url": None},
-            {"text": text},
-        )
-        for place, text in enumerate(texts)
-    ]
-    groups = folded(results)
-    assert sorted(place for group in groups for place in (group.place, *group.others)) == list(range(len(texts)))
-    assert [group.place for group in groups] == sorted(group.place for group in groups)
-    assert all(len(texts[place].split()) >= 8 for group in groups for place in group.others)
-    copies = [Result(replace(each.hit, id=f"c{each.id}"), {**each.record, "id": "c"}, each.chunk) for each in results]
-    twice = folded([*results, *copies])
-    assert [group.place for group in twice if group.place < len(texts)] == [group.place for group in groups]

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from mcp_clients import called, connected, text_of
-from servers import built, served, state_of
+from servers import built
 
 from retrieve_cli.assemble.tokenizers import most_tokens
 from retrieve_cli.cli.main import main
@@ -215,17 +215,6 @@ def test_a_schema_that_does_not_fit_is_cut_at_whole_arguments(tmp_path: Path) ->
     assert most_tokens()(text_of(answer)) <= 500
 
 
-def test_a_definition_of_megabytes_is_bounded_and_blanks_are_counted(tmp_path: Path) -> None:
-    properties = {f"argument_{number}": {"description": "x y " * 50} for number in range(5000)}
-    wide = {"name": "wide", "description": " \n" * 20_000, "inputSchema": {"properties": properties}}
-    blank = {"name": "blank", "description": "a" + " " * 100_000 + "b", "inputSchema": {"type": "object"}}
-    artifacts = built(tmp_path, [tool_item(wide, server="s"), tool_item(blank, server="s")])
-    for key in ("wide", "blank"):
-        answer = called(artifacts, "describe_tool", {"key": key})
-        assert len(text_of(answer)) < 16 * 2000
-        assert "Cut to fit" in text_of(answer)
-
-
 def test_servers_are_paged(tmp_path: Path) -> None:
     artifacts = built(tmp_path, [_item("tool", f"Tool {number}", f"server {number:03}") for number in range(90)])
     names: list[str] = []
@@ -257,30 +246,6 @@ def test_an_index_says_what_it_is(tools: Path, tmp_path: Path) -> None:
     instructions, description, title = anyio.run(read, artifacts)
     assert (description.partition(";")[0], title) == ("Search Lab: Tools of our lab", "Lab")
     assert instructions.startswith("Lab: Tools of our lab. This index has 1 tool of 1 server: git.")
-
-
-@pytest.mark.anyio
-async def test_http_answers_as_standard_input_and_output_do(tools: Path) -> None:
-    calls = [
-        ("search_tools", {"task": "read the disk", "server": "files"}),
-        ("describe_tool", {"key": "git_log"}),
-        ("list_servers", {}),
-        ("describe_tool", {"key": "nothing at all"}),
-    ]
-    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-    async with served(state_of(tools), headers) as http, connected(tools, mode="legacy") as client:
-        for number, (name, arguments) in enumerate(calls, 1):
-            params = {"name": name, "arguments": arguments}
-            message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-            answer = (await http.post("/mcp", json=message)).json()["result"]
-            expected = (await client.call_tool(name, arguments)).model_dump(mode="json", by_alias=True)
-            for key in ("content", "structuredContent", "isError"):
-                shown = answer.get(key), expected[key]
-                assert shown[0] == (shown[1] if key != "content" else [{"type": "text", "text": shown[1][0]["text"]}])
-        page = (await http.get("/", headers={"Accept": "text/html"})).text
-        assert "30 tools of 3 servers: files, git, notes" in page
-        described = (await http.get("/index")).json()
-        assert (described["name"], described["description"]) == ("", "30 tools of 3 servers: files, git, notes")
 
 
 def test_a_tenant_is_told_nothing_of_the_tools_of_others(tmp_path: Path) -> None:

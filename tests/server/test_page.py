@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 import pytest
@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.server.http.app import server_app
 from retrieve_cli.server.http.callers import SCOPES, Caller
 from retrieve_cli.server.page.address import Address, record_url
-from retrieve_cli.server.page.rendering import link, parts, static_file
+from retrieve_cli.server.page.rendering import link, static_file
 
 LONG: list[dict[str, object]] = [
     {"id": f"many{number}", "name": f"Many {number}", "description": "microscope text", "group": "many"}
@@ -104,13 +104,6 @@ def test_facets_have_counts_and_ticked_values_and_chips_take_them_back(server: S
     assert {"BrainStrip", "WarpAlign"} >= set(hits(tree)) != set()
 
 
-def test_a_filter_that_no_checkbox_stands_for_stays_in_the_form(server: Server) -> None:
-    tree = page(server, q="lungs", f=["dims>=3"])
-    kept = [box.attributes["value"] for box in tree.all("input", type="hidden", name="f")]
-    assert kept == ["dims>=3"]
-    assert hits(tree) == ["LungMapper"]
-
-
 def test_an_empty_answer_says_which_stage_took_the_last_hit(server: Server) -> None:
     filtered = page(server, q="lungs", f=["license=MIT", "group=microscopy"]).one("div", class_="box").text
     assert "No record passes all filters." in filtered
@@ -157,11 +150,6 @@ def test_a_long_document_is_shown_in_parts_with_places_to_link_to(server: Server
     follow = tree.one("a", rel="next").attributes["href"]
     assert follow is not None
     assert page(server, follow.partition("#")[0]).one("article", id="c30")
-
-
-def test_an_id_of_any_characters_has_an_address() -> None:
-    assert record_url("a/b?c#d é") == "/r/a%2Fb%3Fc%23d%20%C3%A9"
-    assert record_url("..") == "/r/?id=.."
 
 
 # ---------------------------------------------------------------------------------------------- protocol
@@ -257,17 +245,6 @@ def test_only_addresses_of_web_servers_are_links(address: str) -> None:
     assert link(None) is None
 
 
-def test_a_link_names_its_server_and_has_no_character_that_html_or_a_reader_could_take_for_another() -> None:
-    found = link('https://user@example.org/a"b<c>')
-    assert found == ('https://user@example.org/a"b<c>', "example.org")
-    assert link("https://example.org/\u202egpj") is None
-
-
-def test_marks_that_overlap_or_leave_the_text_are_parts_all_the_same() -> None:
-    assert parts("abcdef", [(1, 3), (2, 4), (5, 9)]) == [("a", False), ("bc", True), ("d", True), ("ef", False)]
-    assert parts("", [(0, 1)]) == []
-
-
 # ------------------------------------------------------------------------------------------------- address
 
 
@@ -343,11 +320,6 @@ async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, mon
         assert foreign.text.replace("secret", "secrex") == unknown.text
         top = read_html((await client.get("/r/top")).content)
         assert [node.text for node in top.one("ul", class_="links").all("li")] == ["requires → base"]
-
-
-def test_quoted_ids_reach_their_record(server: Server) -> None:
-    assert server.get(f"/r/{quote('guide.md', safe='')}").status == 200
-    assert server.get("/r/?id=guide.md").status == 200
 
 
 PICTURED = {

@@ -183,14 +183,6 @@ def test_the_naive_engine_answers_by_cosine_alone(post: Post, opened: Index) -> 
     assert [result["score"] for result in body["results"]] == [max(result.score, 0) for result in expected.results]
 
 
-def test_the_grade_drops_what_is_less_similar(post: Post) -> None:
-    request: dict[str, Any] = {"query": QUERY, "engineName": "naive", "similarityTopK": 5}
-    scores = [result["score"] for result in post("/api/v1/rag/retrieve", request).json()["results"]]
-    grade = (scores[0] + scores[1]) / 2
-    kept = post("/api/v1/rag/retrieve", {**request, "grade": grade}).json()["results"]
-    assert [result["score"] for result in kept] == scores[:1]
-
-
 def test_ids_that_no_document_has_find_nothing_and_an_empty_selection_is_an_empty_answer(
     post: Post, opened: Index
 ) -> None:

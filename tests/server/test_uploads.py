@@ -142,11 +142,6 @@ def test_the_files_of_a_request_have_a_limit(doors: Doors, artifacts: Path) -> N
     assert stored(artifacts) == before
 
 
-def test_uploading_needs_the_scope(doors: Doors) -> None:
-    assert doors["reader"].upload(("g.md", GUIDE)).status == 403
-    assert Door(doors["reader"].server, "wrong").upload(("g.md", GUIDE)).status == 401
-
-
 def test_a_file_that_was_acknowledged_outlives_kill_9_and_a_half_one_leaves_nothing(index: Path) -> None:
     with started(index, cwd=index.parent) as server:
         door = Door(server, "")

@@ -4,8 +4,6 @@ import base64
 import gzip
 import hashlib
 import subprocess
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -318,43 +316,6 @@ def test_what_will_not_pass_is_not_tried_again(site, target: Path, status: int) 
     assert len(site.asked) == 1
 
 
-def pauses_of_this_thread(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses that this thread does not wait for; threads that other tests have left wait as before."""
-    pauses: list[float] = []
-    tested, sleep = threading.get_ident(), time.sleep
-
-    def pause(seconds: float) -> None:
-        (pauses.append if threading.get_ident() == tested else sleep)(seconds)
-
-    monkeypatch.setattr(time, "sleep", pause)
-    return pauses
-
-
-BAD_ZONE = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
-
-
-@pytest.mark.parametrize(
-    ("asked", "waited"), [("3", 3), ("1.5", 1.5), ("Wed, 01 Jan 2020 00:00:00 GMT", 0), ("soon", 0), (BAD_ZONE, 0)]
-)
-def test_the_server_may_say_how_long_to_wait(site, target: Path, monkeypatch, asked: str, waited: float) -> None:
-    pauses = pauses_of_this_thread(monkeypatch)
-    url = site.put("/c", status=503, headers={"Retry-After": asked})
-    site.put("/c", LINES)
-    fetcher(url, retries=1).fetch(target)
-    assert pauses == [waited]
-
-
-@pytest.mark.parametrize(
-    ("asked", "deadline", "said"), [("99999", {}, "asks for a pause of 99999 s"), ("50", {"deadline_s": 20}, "503")]
-)
-def test_a_pause_that_is_too_long_or_beyond_the_deadline_is_not_waited_for(
-    site, target: Path, asked: str, deadline: dict, said: str
-) -> None:
-    url = site.put("/c", status=503, headers={"Retry-After": asked})
-    assert said in failure(url, target, retries=3, **deadline).message
-    assert len(site.asked) == 1
-
-
 def test_a_server_that_drips_is_given_up(site, target: Path) -> None:
     error = failure(site.put("/c", b'{"id": "a"}\n', drip=True), target, deadline_s=0.3, retries=5)
     assert "0.3 s" in error.message
@@ -368,12 +329,6 @@ def test_more_than_the_limit_is_refused_however_it_is_packed(site, target: Path,
     error = failure(url, target, max_bytes=100_000)
     assert "100000" in error.message
     assert "max_mb" in error.hint
-
-
-def test_damaged_gzip_is_refused(site, target: Path) -> None:
-    packed = bytearray(gzip.compress(LINES))
-    packed[12:20] = b"\xff" * 8
-    assert "damaged" in failure(site.put("/c", bytes(packed)), target).message
 
 
 def test_a_server_that_is_not_there_is_named(target: Path) -> None:
@@ -464,14 +419,6 @@ def test_credentials_that_do_not_go_together_are_refused(settings: dict) -> None
         fetcher("https://example.org/c", **settings)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_on_the_same_server_keeps_the_credentials(site, target: Path, monkeypatch, status: int) -> None:
-    monkeypatch.setenv("T", "sesame")
-    site.put("/new", LINES)
-    fetcher(site.put("/c", status=status, headers={"Location": "/new"}), token_env="T").fetch(target)
-    assert (site.last.path, authorization(site)) == ("/new", "Bearer sesame")
-
-
 def test_a_redirect_to_another_server_goes_without_the_credentials(site, elsewhere, target: Path, monkeypatch) -> None:
     monkeypatch.setenv("T", "sesame")
     away = {"Location": elsewhere.put("/new", LINES).replace("//", "//zoe:pw@")}
@@ -502,11 +449,6 @@ def test_credentials_follow_to_the_same_server_and_up_to_https_alone(one: str, o
 @pytest.mark.parametrize("location", ["ftp://127.0.0.1/c", "file:///etc/passwd", "http://[", "data:,x"])
 def test_a_redirect_to_what_is_no_web_address_is_refused(site, target: Path, location: str) -> None:
     assert "redirects to" in failure(site.put("/c", status=302, headers={"Location": location}), target).message
-
-
-def test_redirects_in_a_circle_end(site, target: Path) -> None:
-    url = site.put("/c", status=302, headers={"Location": "/c"})
-    assert "redirects more" in failure(url, target, retries=3).message
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from profiles import examples
 from samples import Program, pieces
 
 from retrieve_cli.contracts import Record, Refused
-from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs import json_ld, linked
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
@@ -198,11 +197,6 @@ def test_an_object_without_keywords_or_vocabularies_is_no_linked_data(item: obje
 
 
 # --------------------------------------------------------------------------------------------------- what is not
-
-
-def test_a_list_that_breaks_off_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is cut off"):
-        read(tmp_path / "c.json", '[{"@id": "a"},')
 
 
 def test_an_object_over_several_lines_that_is_no_graph_is_a_record(tmp_path: Path) -> None:

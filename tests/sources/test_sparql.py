@@ -145,13 +145,6 @@ def test_a_graph_that_is_no_iri_is_refused(graph: str) -> None:
 
 # ------------------------------------------------------------------------------------------------- the form
 
-FORMS = [
-    ("select ?id {}", "SELECT"),
-    ("# ASK\nBASE <http://select/> PREFIX ask: <http://construct/#DELETE> CONSTRUCT {} {}", "CONSTRUCT"),
-    ("PREFIX select: <x:y>\nPREFIX : <x:z>\nDESCRIBE select:ask", "DESCRIBE"),
-    ("Construct{?s ?p 'SELECT'}{?s ?p ?o FILTER(?o<5 && ?p>3)}", "CONSTRUCT"),
-]
-
 
 @pytest.mark.parametrize(
     "query",
@@ -255,20 +248,6 @@ def test_an_endpoint_that_takes_no_post_is_asked_by_get(endpoint, target: Path) 
         fetcher(endpoint.url).fetch(target)
 
 
-def test_an_endpoint_with_a_password_is_asked_with_it(endpoint, target: Path, monkeypatch) -> None:
-    endpoint.load(tools(1))
-    endpoint.login = "zoe:sesame"
-    assert "401" in failure(endpoint.url, ALL, target).message
-    monkeypatch.setenv("U", "zoe")
-    monkeypatch.setenv("P", "sesame")
-    fetcher(endpoint.url, user_env="U", password_env="P").fetch(target)
-    assert len(records(target)) == 1
-
-
-def test_a_query_the_endpoint_does_not_understand_is_answered_by_its_words(endpoint, target: Path) -> None:
-    assert "Parse error" in failure(endpoint.url, "SELECT ?id WHERE", target).message
-
-
 # ----------------------------------------------------------------------------------------------- bad answers
 
 
@@ -303,19 +282,6 @@ def test_an_answer_that_cannot_be_read_is_shown(
     error = failure(site.put("/sparql", body, headers={"Content-Type": media_type}), query, target)
     assert word in error.message
     assert "curl" in error.hint
-
-
-def test_an_answer_that_is_cut_short_is_a_failure(site, target: Path) -> None:
-    body = b"<x:a> <x:b> <x:c> .\n" * 50
-    headers = {"Content-Type": "application/n-triples"}
-    for how in ({"sent": 500}, {"sent": 500, "chunks": 100}):
-        assert "cut short" in failure(site.replace("/sparql", body, headers=headers, **how), ALL, target).message
-
-
-def test_all_pages_together_stay_under_the_limit(endpoint, target: Path) -> None:
-    endpoint.load(tools(20))
-    assert "max_mb" in failure(endpoint.url, INNER, target, page_size=2, max_bytes=3000).hint
-    assert len(endpoint.queries) > 1
 
 
 @pytest.mark.parametrize("headers", [{"X-SPARQL-MaxRows": "7"}, {"X-SQL-State": "S1TAT"}])

@@ -13,9 +13,7 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.sources.folders import folder_marks
 from retrieve_cli.storage import durable
-from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.store import Store
 
 
@@ -188,26 +186,6 @@ def test_a_source_that_became_a_pipe_is_not_waited_for(docs: Path, catalog: Path
     assert {hit["freshness"] for hit in states} & {"changed", "deleted"}
 
 
-@pytest.mark.parametrize("stamp", [True, "x", [None], None])
-@pytest.mark.parametrize("origin", [{"id_prefix": 5}, {"path": "\0"}], ids=str)
-def test_circumstances_that_make_no_sense_are_damage_or_without_effect(
-    index: Path, catalog: Path, retrieve: Program, stamp: object, origin: dict[str, object]
-) -> None:
-    path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
-    value = json.loads(path.read_text())
-    value["built"]["sources"][0]["stamp"] = stamp
-    value["built"]["sources"][0]["origin"].update(origin)
-    value["built_sha1"] = sha1(value["built"])
-    path.write_text(json.dumps(value))
-    write_catalog(catalog, TOOLS[1:])
-    for command in (["query", "lungs"], ["sync"], ["query", "lungs"]):
-        done = retrieve(*command)
-        assert done.code in (0, 2, 5), done.err
-        assert "this is a bug" not in done.err
-    assert retrieve("build", "--catalog", catalog).code == 0
-    assert retrieve("query", "lungs").code == 0
-
-
 # ------------------------------------------------------------------------------------- new files, and the policy
 
 
@@ -259,17 +237,6 @@ def test_no_file_is_listed_where_no_folder_changed(
     assert retrieve("sync").code == 0
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("a folder is listed"))
     assert retrieve("query", "zebras").err == ""
-
-
-def test_of_very_many_folders_those_nearest_to_the_top_are_watched(
-    settled_docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder_marks, "MOST_FOLDERS", 1)
-    assert retrieve("sync").code == 0
-    (settled_docs / "deep" / "new.md").write_text("zebras")
-    assert retrieve("query", "zebras").err == ""
-    (settled_docs / "new.md").write_text("zebras")
-    assert "1 folder changed" in retrieve("query", "zebras").err
 
 
 @pytest.mark.parametrize("what", ["a new file", "a new folder"])
@@ -334,12 +301,3 @@ def test_a_tenant_is_not_told_which_sources_have_changed(settled_docs: Path, ret
     assert done.code == (10 if name == "fail" else 0)
     assert "docs" not in done.err
     assert ("folder" in retrieve("query", "zebras").err) is True
-
-
-@pytest.mark.parametrize("mark", [[1], {}, [1, "x", 3]])
-def test_marks_of_folders_that_make_no_sense_are_damage(docs: Path, retrieve: Program, mark: object) -> None:
-    [path] = Path("artifacts/generations").glob("*/manifest.json")
-    manifest = json.loads(path.read_text())
-    manifest["built"]["sources"][0]["folders"] = {"": mark}
-    path.write_text(json.dumps(manifest))
-    assert retrieve("query", "zebras").code == 5

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from samples import Program
-from sync.test_equality import fingerprint
+from sync.state import contents, live
 
 from retrieve_cli.contracts import Record
 from retrieve_cli.sources.catalogs.inferred import infer
@@ -69,10 +69,10 @@ def test_mapped_renamed_and_inferred_keys_give_the_same_records(
     assert artifacts_of("inferred") == artifacts_of("other") == artifacts_of("mapped")
 
 
-def artifacts_of(folder: str) -> dict[str, str]:
-    """The digest of every file, except the one that has the digests of lines."""
-    files = fingerprint(Path(folder))[1]
-    return {name: digest for name, digest in files.items() if name != "offsets.pkl"}
+def artifacts_of(folder: str) -> dict[str, bytes]:
+    """Every file of the index, except the one that has the digests of lines."""
+    files = contents(Path(folder))
+    return {name: content for name, content in files.items() if name != "offsets.pkl"}
 
 
 def test_a_sync_of_a_table_reads_changed_rows_alone_and_infers_again(tmp_path: Path, retrieve: Program) -> None:
@@ -88,7 +88,7 @@ def test_a_sync_of_a_table_reads_changed_rows_alone_and_infers_again(tmp_path: P
     assert (done.json["changed"], done.json["embedded"]) == (1, 1)
     assert retrieve("build", "tools.csv", "--artifacts", "again").code == 0
     assert retrieve("sync", "--compact").code == 0
-    assert fingerprint(Path("artifacts")) == fingerprint(Path("again"))
+    assert live(Path("artifacts")) == live(Path("again"))
     write_csv(
         tmp_path / "tools.csv",
         [{"Title" if key == "Package" else key: each for key, each in row.items()} for row in RAW],

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,17 +108,6 @@ def test_a_first_sync_builds_from_a_web_server_and_an_endpoint(both: Done, retri
     assert answer(retrieve, "counts cells")[1][0]["doc_id"] in graph
 
 
-def test_a_build_reads_them_too_and_ends_in_the_same_generation(both: Done, retrieve: Program) -> None:
-    built = retrieve("build", "--artifacts", "fresh", "--json")
-    assert (built.code, built.json["generation"]) == (0, both.json["generation"])
-
-
-def test_what_was_fetched_is_kept_with_its_digest(both: Done) -> None:
-    assert len((FETCHED / "tools.jsonl").read_text().splitlines()) == 4
-    for name in ("tools", "hub"):
-        assert subprocess.run(["sha1sum", "-c", f"{name}.jsonl.sha1"], cwd=FETCHED).returncode == 0
-
-
 def test_what_has_not_changed_is_not_sent_again_and_publishes_nothing(
     site: Site, endpoint: Endpoint, retrieve: Program
 ) -> None:
@@ -161,12 +149,6 @@ def test_a_sync_knows_its_sources_without_a_configuration(
     done = retrieve("sync")
     assert done.code == 1
     assert "tools" in done.err
-
-
-def test_what_a_killed_sync_left_half_written_is_gone_after_the_next(both: Done, retrieve: Program) -> None:
-    (FETCHED / ".tools.jsonl.part").write_bytes(b'{"id": "t')
-    assert retrieve("sync").code == 0
-    assert list(ARTIFACTS.rglob(".*")) == []
 
 
 # ------------------------------------------------------------------------------------- what touches nothing
@@ -234,16 +216,6 @@ def test_a_source_that_shrank_goes_through_where_that_is_said_to_be_right(
     done = retrieve("sync", "--max-shrink", 1, "--json")
     assert (done.code, done.json["status"], done.json["removed"], done.json["records"]) == (0, "published", 3, 5)
     assert retrieve("sync", "--json").json["status"] == "unchanged"
-
-
-def test_hits_that_a_refused_answer_no_longer_has_are_not_called_fresh(
-    both: Done, endpoint: Endpoint, retrieve: Program
-) -> None:
-    load(endpoint, [0])
-    assert retrieve("sync").code == 1
-    hits = {hit["doc_id"]: hit["freshness"] for hit in answer(retrieve, "counts cells")[1]}
-    assert hits["hub/https://x.org/s0"] in ("fresh", "changed")
-    assert hits["hub/https://x.org/s1"] == "deleted"
 
 
 def test_a_first_sync_that_fails_leaves_no_index(site: Site, endpoint: Endpoint, retrieve: Program) -> None:
@@ -388,15 +360,6 @@ def test_a_manifest_cannot_name_a_variable_that_is_sent(
         assert request.headers["Authorization"] is None
         assert b"sesame" not in request.body
     assert "AWS_SECRET" not in place.read_text()
-
-
-def test_a_password_in_an_address_is_refused_before_it_is_kept(site: Site, retrieve: Program) -> None:
-    configure(tools(site, url=site.url.replace("//", "//zoe:swordfish@") + "/tools.jsonl"))
-    done = retrieve("sync")
-    assert done.code == 2
-    assert "user_env" in done.err
-    assert not shows_a_secret(done.err)
-    assert not any(map(shows_a_secret, content(ARTIFACTS).values()))
 
 
 def test_an_index_survives_the_loss_of_what_was_fetched(both: Done, retrieve: Program) -> None:

@@ -125,8 +125,9 @@ def test_a_sync_encodes_only_what_is_new_and_equals_a_fresh_build(
         done = retrieve("sync", "-v")
         assert done.code == 0, done.err
         assert weighed(done.err)[0] == new
-        assert contents(Path("artifacts")) == contents(fresh())
-    assert retrieve("sync", "--verify").code == 0
+        assert retrieve("sync", "--verify").code == 0
+    assert retrieve("sync", "--compact").code == 0
+    assert contents(Path("artifacts")) == contents(fresh())
 
 
 def test_weights_are_used_again_for_the_same_card_alone(

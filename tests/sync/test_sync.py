@@ -625,13 +625,3 @@ def test_a_change_of_the_same_size_and_mtime_is_read(
     assert catalog.stat().st_size == status.st_size
     assert retrieve("sync", "--json").json["status"] != "unchanged"
     assert catalog in settled_index
-
-
-def test_marks_of_a_moment_ago_are_not_relied_on(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(durable, "SETTLED_NS", 10**18)
-    for _ in range(2):
-        assert retrieve("sync", "--json").json["status"] == "unchanged"
-    notes = index / "cache" / "verified.json"
-    assert not notes.exists() or json.loads(notes.read_text()) == {}

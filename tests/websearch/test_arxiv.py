@@ -1,9 +1,7 @@
 """arXiv: questions in its syntax, entries of its feed against the parser of the package `arxiv`, failures."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
 
 import pytest
 from hypothesis import given, strategies as st
@@ -213,43 +211,3 @@ def test_the_recorded_feed_reads_as_by_the_package() -> None:
 OF_XML = st.characters(codec="utf-8", min_codepoint=0x20, exclude_characters="\ufffe\uffff")
 TEXTS = st.text(st.sampled_from("ab<>&;\"' $\\\n\té𝛼") | OF_XML, min_size=1, max_size=80)
 NAMES = TEXTS.filter(words)
-NUMBERS = st.from_regex(
-    r"(2[0-9](0[1-9]|1[0-2])\.[0-9]{5}|[a-z]{2,4}-[a-z]{2}/9[0-9]0[1-9][0-9]{3})(v[1-9])?", fullmatch=True
-)
-
-
-@st.composite
-def feeds(draw: st.DrawFn) -> bytes:
-    feed = Element(f"{{{ATOM}}}feed")
-    count = draw(st.integers(0, 4))
-    SubElement(feed, "{http://a9.com/-/spec/opensearch/1.1/}totalResults").text = str(count)
-    for _ in range(count):
-        entry = SubElement(feed, f"{{{ATOM}}}entry")
-        number = draw(NUMBERS)
-        SubElement(entry, f"{{{ATOM}}}id").text = f"http://arxiv.org/abs/{number}"
-        SubElement(entry, f"{{{ATOM}}}title").text = draw(NAMES)
-        SubElement(entry, f"{{{ATOM}}}summary").text = draw(TEXTS)
-        at = draw(st.datetimes(datetime(1991, 8, 1), datetime(2030, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001
-        for name in ("published", "updated"):
-            SubElement(entry, f"{{{ATOM}}}{name}").text = at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        for name in draw(st.lists(NAMES, max_size=4)):
-            author = SubElement(entry, f"{{{ATOM}}}author")
-            SubElement(author, f"{{{ATOM}}}name").text = name
-            SubElement(author, f"{{{NAMESPACE}}}affiliation").text = "Elsewhere"
-        if draw(st.booleans()):
-            SubElement(entry, f"{{{ATOM}}}link", title="pdf", href=f"https://arxiv.org/pdf/{number}", rel="related")
-        if draw(st.booleans()):
-            SubElement(entry, f"{{{NAMESPACE}}}doi").text = draw(
-                st.from_regex(r"10\.5555/[a-zA-Z0-9.]{1,9}[a-z]", fullmatch=True)
-            )
-        if draw(st.booleans()):
-            SubElement(entry, f"{{{NAMESPACE}}}journal_ref").text = draw(NAMES)
-        if draw(st.booleans()):
-            SubElement(entry, f"{{{NAMESPACE}}}primary_category", term="cs.LG")
-    body: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
-    return body
-
-
-@given(feeds())
-def test_any_feed_reads_as_by_the_package(body: bytes) -> None:
-    assert_alike(body, QUERY)

@@ -1,6 +1,5 @@
 """Semantic Scholar: papers against the package `semanticscholar`, and failures."""
 
-from datetime import date
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from websearch.answering import Answering, json_values
 from websearch.taped import Taped
 from websearch.test_arxiv import words
 
-from retrieve_cli.contracts.websearch import Fetch, Id, Item, KeyPlace, Page, WebQuery
+from retrieve_cli.contracts.websearch import Id, Item, KeyPlace, Page, WebQuery
 from retrieve_cli.websearch import dates, ids
 from retrieve_cli.websearch.providers.semantic_scholar import SemanticScholar
 
@@ -20,10 +19,6 @@ SHA = "00000000000000000000000000000000000ab001"
 
 def search(body: Any, query: WebQuery = QUERY) -> Page:
     return SemanticScholar().search(query, Answering(body))
-
-
-def searched(fetch: Fetch) -> Page:
-    return SemanticScholar().search(QUERY, fetch)
 
 
 def paper(**given_: Any) -> dict[str, Any]:
@@ -138,39 +133,3 @@ def assert_alike(body: dict[str, Any], query: WebQuery) -> None:
 def test_the_recorded_papers_read_as_by_the_package() -> None:
     fetch = Taped("s2")
     assert_alike(fetch.file["exchanges"][0]["response"]["body"], fetch.query)
-
-
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<>&"), min_size=1, max_size=80)
-NAMES = TEXTS.filter(words)
-DIGITS = st.from_regex(r"[1-9][0-9]{0,7}", fullmatch=True)
-EXTERNAL = st.fixed_dictionaries(
-    {},
-    optional={
-        "DOI": st.from_regex(r"10\.(5555|48550|1101)/[a-zA-Z0-9.]{1,9}[a-zA-Z]", fullmatch=True),
-        "ArXiv": st.from_regex(r"2[0-9]0[1-9]\.[0-9]{5}", fullmatch=True),
-        "PubMed": DIGITS,
-        "PubMedCentral": DIGITS,
-        "CorpusId": st.integers(1, 10**9),
-    },
-)
-PAPERS = st.fixed_dictionaries(
-    {
-        "paperId": st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
-        "externalIds": st.none() | EXTERNAL,
-        "title": NAMES,
-        "abstract": st.none() | TEXTS,
-        "authors": st.lists(st.fixed_dictionaries({"authorId": st.none() | DIGITS, "name": NAMES}), max_size=4),
-        "year": st.integers(1900, 2030),
-        "publicationDate": st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)).map(lambda day: day.isoformat()),
-        "venue": st.none() | TEXTS,
-        "publicationTypes": st.none() | st.lists(st.sampled_from(["Review", "Dataset", "Study", "Book"]), max_size=2),
-        "citationCount": st.integers(0, 10**6),
-        "isOpenAccess": st.booleans(),
-        "openAccessPdf": st.none() | st.fixed_dictionaries({"url": st.just("https://example.org/a.pdf")}),
-    }
-)
-
-
-@given(st.lists(PAPERS, min_size=1, max_size=4))
-def test_any_papers_read_as_by_the_package(papers: list[dict[str, Any]]) -> None:
-    assert_alike({"total": len(papers), "offset": 0, "data": papers}, QUERY)

@@ -1,207 +1,121 @@
-"""Nodes by their names: records first, by id and then by name; then what records share, and declared nodes."""
+"""Records by the names that relations and files give them: by id, by name, or as a note by its file.
+
+Everything is looked up in the columns when it is needed: an edge is never stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts.canonical import canonical
-from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.edges import GraphNode
-from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.contracts.terms.tenants import TENANT
+from retrieve_cli.storage.records.record_values import NOTE
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Terms
+    from retrieve_cli.contracts import Rows
+    from retrieve_cli.storage.records.columns import Columns
 
 UNKNOWN, AMBIGUOUS = -1, -2
-
-
-class Entity(Frozen):
-    """A node that is no record: a value that records have in a field, or a declared node (`field` is empty)."""
-
-    field: str
-    value: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.field}:{self.value}" if self.field else self.value
-
-
-class ValueColumn(Protocol):
-    """One field of the records: its distinct values, numbered from 0, and the records that have them."""
-
-    @property
-    def vocabulary(self) -> Vocabulary: ...
-
-    @property
-    def span(self) -> range | Rows:
-        """Its values in the vocabulary, in order of case-folded text."""
-
-    @property
-    def records(self) -> Terms:
-        """(p,) int32 records, ascending, each once for every value it has."""
-
-    @property
-    def values(self) -> Terms:
-        """(p,) int32, the number of that value."""
-
-    def __len__(self) -> int: ...
-
-    def text(self, value: int) -> str:
-        """Return a value as written."""
 
 
 class RecordNames:
     """The row that an id or a name means: to anybody, or to a tenant, for whom the records of others do not exist."""
 
-    def __init__(self, ids: ValueColumn, names: ValueColumn, tenants: ValueColumn | None = None) -> None:
-        """`tenants` names the tenants of each record, if the index has tenants."""
-        self._ids = ids
-        self._names = names
-        self._tenants = tenants
+    def __init__(self, columns: Columns) -> None:
+        self._ids, self._names, self._notes = (columns.stored(name) for name in ("id", "name", NOTE))
+        self._tenants = columns.column(TENANT)
+        self._rows: dict[str, int] = {}
+        self._forms: dict[int, list[str]] = {}
+        self._id_rows: dict[str, int] | None = None
+        self._form_rows: list[dict[str, int]] = []
 
     @property
-    def spellings(self) -> Iterable[str]:
+    def spellings(self) -> Iterator[str]:
         """Every id, then every name."""
-        for column in (self._ids, self._names):
-            yield from (column.text(value) for value in range(len(column)))
+        yield from self._ids.texts()
+        yield from self._names.texts()
+
+    @property
+    def has_tenants(self) -> bool:
+        """True if records have tenants."""
+        return self._tenants is not None
+
+    def id_of(self, row: int) -> str:
+        """Return the id of a record."""
+        return self._ids.values_of(row)[0]
 
     def by_id(self, name: str) -> int:
-        """The row of the record with this id, letter by letter, or `UNKNOWN`."""
-        return self._id_rows.get(name, UNKNOWN)
+        """Return the row of the record with this id, letter by letter, or `UNKNOWN`."""
+        if self._id_rows is not None:
+            return self._id_rows.get(name, UNKNOWN)
+        rows = self._ids.rows_spelled(name)
+        return int(rows[0]) if len(rows) else UNKNOWN
 
     def row(self, name: str) -> int:
-        """The row of the record with this id, else of the only one with this name in any case, else of the only note
-        whose file is called so; `UNKNOWN` without one, `AMBIGUOUS` if several have the name."""
-        found = self.by_id(name)
-        if found == UNKNOWN:
-            found = self._name_rows.get(canonical(name), UNKNOWN)
-        return self._note_rows.get(canonical(name), UNKNOWN) if found == UNKNOWN else found
-
-    def rows_of_tenants(self, name: str, record: int) -> list[int]:
-        """The rows that a name means to the tenants of the record that has it; an empty list for a record without
-        tenants. So a name in a tenant's record leads to another record of the tenant, even if others use the name too.
-        """
-        found = []
-        for tenant in self.tenants_of.get(record, ()):
+        """Return the row of the record with this id, else of the only one with this name in any case, else of the only
+        note whose file is called so; `UNKNOWN` without one, `AMBIGUOUS` if several have the name."""
+        if name not in self._rows:
             row = self.by_id(name)
-            if tenant not in self.tenants_of.get(row, ()):
-                row = self._tenant_rows.get((tenant, canonical(name)), UNKNOWN)
-            if row >= 0:
-                found.append(row)
-        return list(dict.fromkeys(found))
+            for number, column in enumerate((self._names, self._notes)):
+                if row == UNKNOWN and self._id_rows is None:
+                    row = _only(column.rows_of(canonical(name)))
+                elif row == UNKNOWN:
+                    row = self._form_rows[number].get(canonical(name), UNKNOWN)
+            self._rows[name] = row
+        return self._rows[name]
 
-    @cached_property
-    def tenants_of(self) -> dict[int, list[int]]:
-        """By record its tenants, by their numbers."""
-        found: dict[int, list[int]] = {}
-        if self._tenants is not None:
-            for record, tenant in zip(self._tenants.records.tolist(), self._tenants.values.tolist(), strict=True):
-                found.setdefault(record, []).append(tenant)
-        return found
-
-    @cached_property
-    def _tenant_rows(self) -> dict[tuple[int, str], int]:
-        """By tenant and folded name the tenant's only record that is called so."""
-        folded = self._names.vocabulary.all_folded(self._names.span)
-        rows: dict[tuple[int, str], int] = {}
-        for record, value in zip(self._names.records.tolist(), self._names.values.tolist(), strict=True):
-            for key in [(tenant, folded[value]) for tenant in self.tenants_of.get(record, ())]:
-                rows[key] = AMBIGUOUS if key in rows else record
-        return rows
-
-    @cached_property
-    def _id_rows(self) -> dict[str, int]:
-        places = zip(self._ids.records.tolist(), self._ids.values.tolist(), strict=True)
-        return {self._ids.text(value): record for record, value in places}
-
-    @cached_property
-    def _note_rows(self) -> dict[str, int]:
-        """By the name of its file, and by its path, without the suffix: the row of a note in Markdown."""
-        rows: dict[str, int] = {}
-        for name, record in self._id_rows.items():
-            path, dot, suffix = name.rpartition(".")
-            if dot and suffix in ("md", "markdown"):
-                for called in {canonical(path), canonical(path.rpartition("/")[2])}:
-                    rows[called] = AMBIGUOUS if called in rows else record
-        return rows
-
-    @cached_property
-    def _name_rows(self) -> dict[str, int]:
-        folded = self._names.vocabulary.all_folded(self._names.span)
-        rows: dict[str, int] = {}
-        for record, value in zip(self._names.records.tolist(), self._names.values.tolist(), strict=True):
-            rows[folded[value]] = AMBIGUOUS if folded[value] in rows else record
-        return rows
-
-
-class EntityNodes:
-    """The nodes behind the records: the distinct values of fields without regard to case, then declared nodes."""
-
-    def __init__(self, columns: Mapping[str, ValueColumn], *, records: int) -> None:
-        self.found: list[Entity] = []
-        self._records = records
-        self._places: dict[str, list[int]] = {}
-        """By a folded name, the nodes that it means."""
-        self._nodes: dict[str, Rows] = {}
-        for field in sorted(columns):
-            column = columns[field]
-            nodes, previous = np.empty(len(column), np.int64), None
-            for value, folded in enumerate(column.vocabulary.all_folded(column.span)):
-                if folded != previous:  # equal values follow each other
-                    self._add(Entity(field, column.text(value)), [folded, f"{field}:{folded}"])
-                    previous = folded
-                nodes[value] = records + len(self.found) - 1
-            self._nodes[field] = nodes
-
-    def _add(self, entity: Entity, names: Iterable[str]) -> None:
-        node = self._records + len(self.found)
-        self.found.append(entity)
-        for name in names:
-            self._places.setdefault(name, []).append(node)
-
-    def nodes_of(self, field: str) -> Rows:
-        """By value of the field's column, its node."""
-        return self._nodes[field]
-
-    def meant(self, name: str) -> list[int]:
-        """The nodes that a name means, ascending; several fields may have the same value."""
-        return self._places.get(canonical(name), [])
-
-    def declare(self, declared: Sequence[GraphNode]) -> dict[str, list[int]]:
-        """By id of a declared node, its nodes: the values with this name, else a new node."""
-        names: dict[str, dict[str, None]] = {}
-        for node in sorted(set(declared), key=lambda each: (each.id, each.names)):
-            names.setdefault(node.id, {}).update(dict.fromkeys((*node.names, node.id)))
-        known = {
-            node_id: sorted({place for name in called for place in self.meant(name)})
-            for node_id, called in names.items()
+    def load(self) -> None:
+        """Look up all ids and names at once, for one who needs most of them."""
+        for column in (self._names, self._notes):
+            form_rows: dict[str, int] = {}
+            for texts, rows, values in column.postings():
+                forms = list(map(canonical, texts))
+                for row, value in zip(rows.tolist(), values.tolist(), strict=True):
+                    form_rows[forms[value]] = AMBIGUOUS if forms[value] in form_rows else row
+            self._form_rows.append(form_rows)
+        self._id_rows = {
+            texts[value]: row
+            for texts, rows, values in self._ids.postings()
+            for row, value in zip(rows.tolist(), values.tolist(), strict=True)
         }
-        for node_id in [each for each, places in known.items() if not places]:
-            called = list(names[node_id])
-            known[node_id] = [self._records + len(self.found)]
-            self._add(Entity("", called[0]), [canonical(name) for name in called])
-        return known
 
-    def name(self, undeclared: Iterable[str]) -> None:
-        """Make a node of each name that means none yet; names that differ in case are one node."""
-        for name in sorted(set(undeclared)):
-            if not self.meant(name):
-                self._add(Entity("", name), [canonical(name)])
+    def meant_by(self, record: int, name: str) -> list[int]:
+        """Return the rows that a record means by a name, ascending: to anybody, and to each of its tenants; if there is
+        none, `UNKNOWN` or `AMBIGUOUS`."""
+        rows = {self.row(name), *(self.row_of_tenant(name, tenant) for tenant in self.tenants_of(record))}
+        return sorted(row for row in rows if row >= 0) or [self.row(name)]
 
-    def joined(self, sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs that an edge between two names joins: the pairs within one field if there are any, else all
-        pairs."""
-        pairs = [(source, target) for source in sources for target in targets]
-        alike = [pair for pair in pairs if self._field(pair[0]) == self._field(pair[1])]
-        return alike or pairs
+    def row_of_tenant(self, name: str, tenant: str) -> int:
+        """Return the row of the tenant's record with this id, else of the tenant's only one with this name."""
+        row = self.by_id(name)
+        if row != UNKNOWN and tenant in self.tenants_of(row):
+            return row
+        return _only(np.intersect1d(self._names.rows_of(canonical(name)), self.rows_of_tenant(tenant)))
 
-    def _field(self, node: int) -> str | None:
-        return None if node < self._records else self.found[node - self._records].field
+    def tenants_of(self, row: int) -> list[str]:
+        """Return the tenants of a record."""
+        return [] if self._tenants is None else self._tenants.values_of(row)
+
+    def rows_of_tenant(self, tenant: str) -> Rows:
+        """Return the records of a tenant, ascending."""
+        return np.empty(0, np.int64) if self._tenants is None else self._tenants.rows_spelled(tenant)
+
+    def forms_of(self, row: int) -> list[str]:
+        """Return the canonical forms of all names that may mean a record."""
+        if row not in self._forms:
+            names = (name for column in (self._ids, self._names, self._notes) for name in column.values_of(row))
+            self._forms[row] = list(dict.fromkeys(map(canonical, names)))
+        return self._forms[row]
+
+
+def _only(rows: Rows) -> int:
+    if len(rows) == 0:
+        return UNKNOWN
+    return int(rows[0]) if len(rows) == 1 else AMBIGUOUS
 
 
 _LEAST = 6

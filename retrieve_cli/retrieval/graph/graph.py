@@ -1,8 +1,8 @@
-"""`graph.pkl`, opened: records and the values that they share as nodes, and typed, directed, weighted edges between
-them.
+"""The graph of a generation: records, the values that they share and the nodes of files, with typed, directed, weighted
+edges between them.
 
-Nodes are numbered: records by their rows, then the values that they share, then nodes that files declare. Opening
-reads no node and no edge.
+No edge is stored: references and shared values are read from the columns when a walk needs them, edges of files by
+their names. A name means the same as among all records; invisible records are not there.
 
 Dependencies of a record, and theirs in turn, in an order that can be run.
 """
@@ -10,266 +10,374 @@ Dependencies of a record, and theirs in turn, in an order that can be run.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.canonical import canonical
-from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
+from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.adjacency import Adjacency, EdgeList
-from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.retrieval.graph.directory import UNKNOWN, RecordNames
+from retrieve_cli.retrieval.graph.file_edges import FileEdges
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.contracts import Mask, Rows
-    from retrieve_cli.retrieval.graph.adjacency import Floats
+    from retrieve_cli.storage.records.column import Column
+    from retrieve_cli.storage.records.columns import Columns
 
-_HINT = "build again: retrieve build"
+_LABELS = 10_000
+"""Labels of nodes that an unknown one is compared with."""
+_MOST_RESOLVED = 1000
+"""Edges of a file, of one name and kind, whose ends are looked up; for a name with more, the stored number counts."""
+
+
+_NO_ROWS: Rows = np.empty(0, np.int64)
+
+
+class Entity(NamedTuple):
+    """A node that is no record: a value that records have in a field, or a name in a file (`field` is empty)."""
+
+    field: str
+    form: str
+    """The canonical form of the value; of a declared node its id."""
+
+
+Node = int | Entity
+"""A record, by its row, or another node."""
 
 
 class Neighbour(Frozen):
     """An edge as seen from one of its ends."""
 
     kind: str
-    node: int
+    node: Node
     weight: float
     forward: bool
     """True if the edge leads to the neighbour."""
 
 
-class Dangling(Frozen):
-    """An edge that leads nowhere."""
-
-    record: int | None
-    """Row of the record that names it; None where a file does."""
-    kind: str
-    name: str
-    ambiguous: bool
-    """True if several records have that name; False if nothing has."""
-
-
 class Group(NamedTuple):
-    """The edges of a node of one kind and direction, heaviest first."""
+    """The edges of a node of one kind and direction."""
 
-    kind: int
+    kind: str
     forward: bool
-    edges: Adjacency
-    start: int
-    end: int
+    total: int
+    ends: Callable[[int], list[tuple[Node, float]]]
+    """Returns the first ends with their weights, heaviest first, of equal ones the first in order of ids."""
 
 
 class Graph:
-    """The graph of a generation, mapped into memory."""
+    """The nodes and edges that a request sees."""
 
-    def __init__(self, stored: Mapping[str, Json]) -> None:
-        """Takes what `GraphWriter` gave. Raises: IndexCorrupt where parts are missing or disagree."""
-        try:
-            self.records = int(stored["records"])
-            self.kinds: list[str] = list(stored["kinds"])
-            self.largest: list[float] = list(stored["largest"])
-            """By kind the largest weight of an edge."""
-            self.loops, self.duplicates = int(stored["loops"]), int(stored["duplicates"])
-            self._labels = _vocabulary(stored["labels"])
-            nodes = self.records + len(self._labels)
-            self.outward = Adjacency(stored["outward"], nodes)
-            self.inward = Adjacency(stored["inward"], nodes)
-            self._dangling: Mapping[str, Any] = stored["dangling"]
-            sizes = {len(self._dangling[name]) for name in ("records", "kinds", "ambiguous")}
-            sound = sizes == {len(self._dangling["names"]["ends"]) - 1} and len(self.outward) == len(self.inward)
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
-        if not sound or self.records < 0 or len(self.kinds) != len(self.largest):
-            raise IndexCorrupt("the parts of graph.pkl do not match", hint=_HINT)
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        relations: Mapping[str, str] = {},
+        entities: Sequence[str] = (),
+        files: FileEdges | None = None,
+        lowest: Callable[[Rows, int], Rows] | None = None,
+    ) -> None:
+        """`columns` are of the records that are there; `relations` are the kinds of edges by fields that name records;
+        `entities` are fields whose values are nodes; `lowest` returns the rows that come first in order of ids."""
+        self.columns = self._all = columns
+        self.names = RecordNames(columns)
+        self.files = files or FileEdges.none()
+        self._relations, self._entities = relations, entities
+        self._lowest = lowest or self._first_by_id
+        self._ids: dict[int, str] = {}
+        self._meanings: dict[int, list[Node]] = {}
 
-    def __len__(self) -> int:
-        """Number of nodes."""
-        return self.records + len(self._labels)
+    def within(self, visible: Mask | None) -> Graph:
+        """Return the graph of some records, (records,) bool: others are not found, stepped on or counted, and neither
+        are values that only others have. None: of all. The graph remembers its look-ups: use it for one walk."""
+        view = Graph(
+            self._all,
+            relations=self._relations,
+            entities=self._entities,
+            files=self.files,
+            lowest=self._lowest,
+        )
+        view.columns = self.columns if visible is None else self.columns.within(visible)
+        return view
 
-    @property
-    def edges(self) -> int:
-        """Number of edges; 0 where the catalog has none."""
-        return len(self.outward)
-
-    def label(self, node: int, record: Callable[[int], str] = str) -> str:
-        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row."""
-        return record(node) if node < self.records else self._labels[node - self.records]
-
-    def is_value(self, node: int, field: str) -> bool:
-        """Return True if a node that is no record is a value that records have in a field."""
-        return self._labels[node - self.records].startswith(f"{field}:")
-
-    def values(self, field: str) -> list[tuple[int, int]]:
-        """Return the nodes of the values of a field, and how many records have each, the most common one first."""
-        targets = self.edges_of([field]).targets
-        counts = np.bincount(targets, minlength=len(self))
-        nodes = [node for node in np.unique(targets).tolist() if node >= self.records and self.is_value(node, field)]
-        return sorted(((node, int(counts[node])) for node in nodes), key=lambda found: (-found[1], found[0]))
-
-    def find(self, label: str) -> int:
-        """Return the node with a label, among the nodes behind the records. Raises: UsageError: no node has this
-        label."""
-        node = self._by_label.get(canonical(label))
-        if node is None:
-            near = nearest(canonical(label), self._by_label)
-            hint = f"did you mean `{self.label(self._by_label[near])}`?" if near else ""
-            raise UsageError(f"there is no node {quoted(label)} in the graph", hint=printable(hint))
-        return node
+    # ------------------------------------------------------------------------------------------------------ nodes
 
     @cached_property
-    def _by_label(self) -> dict[str, int]:
-        span = range(len(self._labels))
-        return {folded: self.records + place for place, folded in enumerate(self._labels.all_folded(span))}
+    def references(self) -> list[tuple[str, Column]]:
+        """The kinds of edges that records declare, in order, each with a field of names."""
+        named = ((kind, self.columns.column(field)) for field, kind in self._relations.items())
+        found = [(kind, column) for kind, column in named if column is not None]
+        return sorted(found, key=lambda pair: (pair[0], pair[1].name))
+
+    @cached_property
+    def shared(self) -> dict[str, Column]:
+        """The fields whose values are nodes, in order."""
+        named = {field: self.columns.column(field) for field in sorted(self._entities)}
+        return {field: column for field, column in named.items() if column is not None}
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The names of the kinds of edges, in order."""
+        return sorted({*(kind for kind, _ in self.references), *self.shared, *self.files.kinds})
+
+    @cached_property
+    def largest(self) -> dict[str, float]:
+        """By kind the largest weight of an edge, at least 1."""
+        largest = dict.fromkeys(self.kinds, 1.0)
+        for kind, weight in zip(self.files.kinds, self.files.largest, strict=True):
+            largest[kind] = max(1.0, weight)
+        return largest
 
     @property
-    def dangling(self) -> list[Dangling]:
-        """The edges that lead nowhere, in order of record, kind and name."""
-        names, records = _vocabulary(self._dangling["names"]), self._dangling["records"].tolist()
-        rest = zip(self._dangling["kinds"].tolist(), self._dangling["ambiguous"].tolist(), strict=True)
-        return [
-            Dangling(record if record >= 0 else None, self._kind(kind), names[place], bool(ambiguous))
-            for place, (record, (kind, ambiguous)) in enumerate(zip(records, rest, strict=True))
-        ]
+    def stated(self) -> int:
+        """Number of edges that records and files state, also of those that lead nowhere."""
+        columns = [*(column for _, column in self.references), *self.shared.values()]
+        return sum(int(column.counts_by_value.sum()) for column in columns) + self.files.count
 
-    def _kind(self, number: int) -> str:
-        if number >= len(self.kinds):
-            raise IndexCorrupt("graph.pkl has an edge without a kind", hint=_HINT)
-        return self.kinds[number]
+    @cached_property
+    def records(self) -> int:
+        """Number of visible records."""
+        visible = self.columns.visible
+        return len(self.columns) if visible is None else int(np.count_nonzero(visible))
 
-    def groups(self, node: int) -> Iterator[Group]:
-        """The edges that leave a node, by kind, then those that reach it."""
-        for forward, adjacency in ((True, self.outward), (False, self.inward)):
-            for kind, start, end in adjacency.groups(node):
-                self._kind(kind)
-                yield Group(kind, forward, adjacency, start, end)
+    def has(self, row: int) -> bool:
+        """Return True if a record is visible."""
+        return self.columns.visible is None or bool(self.columns.visible[row])
 
-    def neighbours(self, node: int, *, limit: int | None = None) -> list[Neighbour]:
-        """The edges of a node, those that leave it first; of each kind the `limit` heaviest."""
+    def id_of(self, row: int) -> str:
+        """Return the id of a record."""
+        if row not in self._ids:
+            self._ids[row] = self.names.id_of(row)
+        return self._ids[row]
+
+    def order(self, node: Node) -> tuple[int, str, str]:
+        """Return the place of a node in the order of nodes: records by id, values, names of files."""
+        if isinstance(node, int):
+            return 0, self.id_of(node), ""
+        return (1, *node) if node.field else (2, *node)
+
+    def _first_by_id(self, rows: Rows, count: int) -> Rows:
+        return np.array(sorted(rows.tolist(), key=self.id_of)[:count], np.int64)
+
+    def label(self, node: Node, record: Callable[[int], str] | None = None) -> str:
+        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row, which is its id
+        by default."""
+        if isinstance(node, int):
+            return (record or self.id_of)(node)
+        if node.field:
+            return f"{node.field}:{self.shared[node.field].spelling(node.form)}"
+        if (declared := self.files.node_of(node.form)) is not None:
+            return self.files.aliases(declared)[0]
+        return next((self.files.name(number) for number in self._names_of(node)), node.form)
+
+    def find(self, label: str) -> Node:
+        """Return the node with a label, among the nodes that are no records. Raises: UsageError: no node has it."""
+        form = canonical(label)
+        for field, column in self.shared.items():
+            if form.startswith(f"{field.casefold()}:"):
+                value = canonical(label[len(field) + 1 :])
+                if len(column.rows_of(value)):
+                    return Entity(field, value)
+        for number in self.files.find(form):
+            for node in self.meant(number):
+                if isinstance(node, Entity):
+                    return node
+        labels: dict[str, str] = {}
+        for text in islice(self._labels(), _LABELS):
+            labels.setdefault(canonical(text), text)
+        near = nearest(form, labels)
+        hint = f"did you mean `{labels[near]}`?" if near else ""
+        raise UsageError(f"there is no node {quoted(label)} in the graph", hint=printable(hint))
+
+    def _labels(self) -> Iterator[str]:
+        for field, column in self.shared.items():
+            yield from (f"{field}:{text}" for text in column.texts())
+        yield from map(self.files.name, range(len(self.files)))
+
+    # ---------------------------------------------------------------------------------------------- names of files
+
+    def meant(self, number: int) -> list[Node]:
+        """Return the nodes that a name in a file means: a record, values, a declared node, or one that has no other
+        name; none for a name that several records have."""
+        if number not in self._meanings:
+            self._meanings[number] = self._meant(number)
+        return self._meanings[number]
+
+    def _meant(self, number: int) -> list[Node]:
+        name = self.files.name(number)
+        if (row := self.names.by_id(name)) != UNKNOWN:
+            return [row]
+        if (declared := self.files.node(number)) is not None:
+            return self._declared(declared)
+        if (row := self.names.row(name)) >= 0:
+            return [row]
+        form = canonical(name)
+        values: list[Node] = [*self._valued(form)]
+        for owner in self.files.owners(form):
+            own = Entity("", self.files.name(self.files.id_number(owner)))
+            values += [own] if self._declared(owner) == [own] else []
+        if not values and row == UNKNOWN:
+            return [Entity("", form)]
+        return values
+
+    def _declared(self, node: int) -> list[Node]:
+        """Return the nodes of a declared node: the values with one of its names, else itself."""
+        forms = map(canonical, self.files.aliases(node))
+        values: list[Node] = sorted({value for form in forms for value in self._valued(form)})
+        return values or [Entity("", self.files.name(self.files.id_number(node)))]
+
+    def _valued(self, form: str) -> Iterator[Entity]:
+        """Yield the values of a form, or of a form behind the name of its field."""
+        for field in sorted(self._entities):
+            column = self._all.column(field)
+            for value in (form, form.removeprefix(f"{field}:")) if form.startswith(f"{field}:") else (form,):
+                if column is not None and len(column.rows_of(value)):
+                    yield Entity(field, value)
+
+    def _names_of(self, node: Node) -> list[int]:
+        """Return the names in files that mean a node."""
+        files = self.files
+        if not len(files):
+            return []
+        if isinstance(node, int):
+            numbers = [number for form in self.names.forms_of(node) for number in files.find(form)]
+        else:
+            forms = [node.form, f"{node.field}:{node.form}"] if node.field else [canonical(node.form)]
+            declared = files.node_of(node.form) if not node.field else None
+            forms += [] if declared is None else map(canonical, files.aliases(declared))
+            owners = [owner for form in forms for owner in files.owners(form)]
+            numbers = [number for form in forms for number in files.find(form)]
+            numbers += [files.id_number(owner) for owner in owners]
+        return [number for number in sorted(set(numbers)) if node in self.meant(number)]
+
+    # ------------------------------------------------------------------------------------------------------ edges
+
+    def groups(self, node: Node, only: Collection[tuple[str, bool]] | None = None) -> Iterator[Group]:
+        """Yield the edges that leave a node, by kind, then those that reach it; only of some kinds and directions."""
+        names = self._names_of(node)
+        for forward in (True, False):
+            for kind in self.kinds:
+                if only is not None and (kind, forward) not in only:
+                    continue
+                rows, others = self._of_columns(node, kind, forward=forward)
+                more = self._add_stated(node, names, kind, others, forward=forward) if names else 0
+                if len(rows) or others or more:
+                    yield self._group(kind, rows, others, forward=forward, more=more)
+
+    def _group(self, kind: str, rows: Rows, others: dict[Node, float], *, forward: bool, more: int) -> Group:
+        """Return the edges to `rows`, all of weight 1, and to other nodes by their weight; `more` others have not been
+        looked up."""
+        among = {node for node in others if isinstance(node, int) and _contains(rows, node)}
+        weights = {node: max(1.0, weight) if node in among else weight for node, weight in others.items()}
+
+        def ends(limit: int) -> list[tuple[Node, float]]:
+            first = self._lowest(rows, limit).tolist() if len(rows) > limit else rows.tolist()
+            found = {**dict.fromkeys(first, 1.0), **weights}
+            return sorted(found.items(), key=lambda end: (-end[1], self.order(end[0])))[:limit]
+
+        return Group(kind, forward, len(rows) + len(others) - len(among) + more, ends)
+
+    def _of_columns(self, node: Node, kind: str, *, forward: bool) -> tuple[Rows, dict[Node, float]]:
+        """Return the records, ascending, and the values to which edges of the columns lead."""
+        if isinstance(node, Entity):
+            return (self.shared[kind].rows_of(node.form) if node.field == kind and not forward else _NO_ROWS), {}
+        found: list[Rows] = []
+        for name, column in self.references:
+            if name == kind:
+                found += self._named(node, column) if forward else self._naming(node, column)
+        rows = _NO_ROWS
+        if found:
+            rows = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+            rows = rows[rows != node]
+        values = self.shared[kind].values_of(node) if forward and kind in self.shared else []
+        return rows, {Entity(kind, canonical(value)): 1.0 for value in values}
+
+    def _named(self, record: int, column: Column) -> list[Rows]:
+        """Return the visible records that a record names in a field."""
+        meant = {row for name in column.values_of(record) for row in self.names.meant_by(record, name)}
+        rows = sorted(row for row in meant if row >= 0 and self.has(row))
+        return [np.array(rows, np.int64)] if rows else []
+
+    def _naming(self, record: int, column: Column) -> list[Rows]:
+        """Return the records that name a record in a field."""
         found = []
-        for kind, forward, adjacency, start, end in self.groups(node):
-            pairs = zip(*adjacency.edges(start, end if limit is None else min(end, start + limit)), strict=True)
-            found += [Neighbour(self.kinds[kind], other, weight, forward) for other, weight in pairs]
+        for form in self.names.forms_of(record):
+            for name, rows in column.rows_by_spelling(form).items():
+                if self.names.row(name) == record:
+                    found.append(rows)
+                else:
+                    tenants = self.names.tenants_of(record)
+                    own = [tenant for tenant in tenants if self.names.row_of_tenant(name, tenant) == record]
+                    found += [np.intersect1d(rows, self.names.rows_of_tenant(tenant)) for tenant in own]
         return found
 
-    def degree(self, node: int) -> dict[str, tuple[int, int]]:
-        """By kind, how many edges leave a node and how many reach it."""
+    def _add_stated(
+        self, node: Node, names: Sequence[int], kind: str, ends: dict[Node, float], *, forward: bool
+    ) -> int:
+        """Add the ends of the edges that files state; return the number of edges that were not looked up."""
+        more = 0
+        for name in names:
+            edges, count = self.files.edges(name, kind, forward=forward, limit=_MOST_RESOLVED)
+            more += count - len(edges)
+            for other, weight in edges:
+                for end in self.joined(node, name, other):
+                    if end != node and self.is_there(end):
+                        ends[end] = max(weight, ends.get(end, 0.0))
+        return more
+
+    def joined(self, node: Node, name: int, other: int) -> list[Node]:
+        """Return the nodes that an edge between two names joins with one of the nodes of the first: the pairs within
+        one field if there are any, else all pairs."""
+        ends = self.meant(other)
+        fields = {field_of(end) for end in ends}
+        if fields & {field_of(near) for near in self.meant(name)}:
+            return [end for end in ends if field_of(end) == field_of(node)]
+        return ends
+
+    def is_there(self, node: Node) -> bool:
+        """Return True for a visible record, for a value that one has, and for a node of a file."""
+        if isinstance(node, int):
+            return self.has(node)
+        return not node.field or (node.field in self.shared and len(self.shared[node.field].rows_of(node.form)) > 0)
+
+    def neighbours(self, node: Node, *, limit: int) -> list[Neighbour]:
+        """Return the edges of a node, those that leave it first; of each kind the `limit` heaviest."""
+        return [
+            Neighbour(group.kind, end, weight, group.forward)
+            for group in self.groups(node)
+            for end, weight in group.ends(limit)
+        ]
+
+    def degree(self, node: Node) -> dict[str, tuple[int, int]]:
+        """Return by kind how many edges leave a node and how many reach it."""
         counts: dict[str, tuple[int, int]] = {}
-        for kind, forward, _, start, end in self.groups(node):
-            leaving, reaching = counts.get(self.kinds[kind], (0, 0))
-            number = end - start
-            counts[self.kinds[kind]] = (leaving + number, reaching) if forward else (leaving, reaching + number)
+        for group in self.groups(node):
+            leaving, reaching = counts.get(group.kind, (0, 0))
+            number = group.total
+            counts[group.kind] = (leaving + number, reaching) if group.forward else (leaving, reaching + number)
         return counts
 
-    def edges_of(self, kinds: Sequence[str] | None = None) -> EdgeList:
-        """Return the edges of some kinds, or of all."""
-        edges = self.outward.edge_list
-        if kinds is None:
-            return edges
-        return edges.chosen(np.isin(edges.kinds, [number for number, kind in enumerate(self.kinds) if kind in kinds]))
-
-    def components(self, kinds: Sequence[str] | None = None) -> NDArray[np.int64]:
-        """(nodes,) the smallest node of each node's weakly connected component."""
-        edges, lowest = self.edges_of(kinds), np.arange(len(self))
-        while True:
-            sources, targets = lowest[edges.sources], lowest[edges.targets]
-            apart = sources != targets
-            if not apart.any():
-                return lowest
-            # Whole trees are hung below the lower of two roots, so that a long chain takes few rounds.
-            low, high = np.minimum(sources, targets)[apart], np.maximum(sources, targets)[apart]
-            np.minimum.at(lowest, high, low)
-            while not np.array_equal(above := lowest[lowest], lowest):
-                lowest = above
+    def needs(self, row: int, kinds: Collection[str]) -> list[int]:
+        """Return the visible records to which edges of some kinds lead from a record, in order of ids."""
+        only = {(kind, True) for kind in kinds}
+        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.total) if isinstance(end, int)}
+        return sorted(found, key=self.id_of)
 
 
-def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
-    """Return the stored texts. Raises: ValueError: their lengths do not fit."""
-    text, ends = stored["text"], stored["ends"]
-    if text.dtype.str != "|u1" or ends.dtype.str != "<i8" or int(ends[0]) != 0 or int(ends[-1]) != len(text):
-        raise ValueError("its texts do not have the length that is stored with them")
-    return Vocabulary(text, ends)
+def _contains(rows: Rows, row: int) -> bool:
+    """Return True if a row is among ascending rows."""
+    place = int(rows.searchsorted(row))
+    return place < len(rows) and int(rows[place]) == row
 
 
-_BLOCK = 1024
-"""Edges that are looked at together: a walk needs the first few of a hub that it may see."""
-
-
-class View:
-    """The part of a graph that a request sees if only some records exist for it.
-
-    Edges to other records are not there, and neither is a value that only other records have: nothing steps on them,
-    counts them or names them. The rest is the graph of the visible records, so that a walk finds the same as in an
-    index of these records alone.
-    """
-
-    def __init__(self, graph: Graph, visible: Mask) -> None:
-        """`visible` is (records,) bool."""
-        self._graph = graph
-        self._visible = visible
-        self._values: dict[int, tuple[str, str] | None] = {}
-        self._seen: dict[int, bool] = {}
-        self.records = int(np.count_nonzero(visible))
-        """Number of visible records."""
-
-    def has(self, node: int) -> bool:
-        """Return True for a visible record, for a value that one has, and for a node that a file declares."""
-        if node < self._graph.records:
-            return bool(self._visible[node])
-        if node not in self._seen:
-            found = self.value(node)
-            self._seen[node] = found is None or bool(self._visible[self._holders(node, found[0])].any())
-        return self._seen[node]
-
-    def value(self, node: int) -> tuple[str, str] | None:
-        """Return the field and the value of a value node; None for any other node."""
-        if node not in self._values:
-            label = "" if node < self._graph.records else self._graph.label(node)
-            kinds = (self._graph.kinds[kind] for kind, _, _ in self._graph.inward.groups(node))
-            fields = (kind for kind in kinds if label.startswith(f"{kind}:") and len(self._holders(node, kind)))
-            field = next(fields, None)
-            self._values[node] = None if field is None else (field, label.removeprefix(f"{field}:"))
-        return self._values[node]
-
-    def count(self, group: Group) -> int:
-        """Return the number of edges of a group that are there."""
-        return sum(len(ends) for ends, _ in self._blocks(group, group.end - group.start))
-
-    def edges(self, group: Group, limit: int) -> Iterator[tuple[int, float]]:
-        """Yield the ends and weights of the first `limit` edges of a group that are there."""
-        left = limit
-        for ends, weights in self._blocks(group, _BLOCK):
-            yield from zip(ends[:left].tolist(), weights[:left].tolist(), strict=True)
-            left -= len(ends)
-            if left <= 0:
-                return
-
-    @property
-    def nodes(self) -> Rows:
-        """The nodes that are there, ascending."""
-        others = range(self._graph.records, len(self._graph))
-        return np.array([*np.flatnonzero(self._visible).tolist(), *filter(self.has, others)], np.int64)
-
-    def _holders(self, node: int, field: str) -> Rows:
-        """The records with an edge of a kind to a node."""
-        groups = self._graph.inward.groups(node)
-        start, end = next((start, end) for kind, start, end in groups if self._graph.kinds[kind] == field)
-        ends, _ = self._graph.inward.arrays(start, end)
-        return ends[ends < self._graph.records]
-
-    def _blocks(self, group: Group, size: int) -> Iterator[tuple[Rows, Floats]]:
-        """The ends and weights of the edges that are there, so many edges looked at together."""
-        for start in range(group.start, group.end, size):
-            ends, weights = group.edges.arrays(start, min(group.end, start + size))
-            records = ends < self._graph.records
-            kept = np.zeros(len(ends), np.bool_)
-            kept[records] = self._visible[ends[records]]
-            kept[~records] = [self.has(node) for node in ends[~records].tolist()]
-            yield ends[kept], weights[kept]
+def field_of(node: Node) -> str | None:
+    """Return the field of a value, an empty one for a name of a file; None for a record."""
+    return None if isinstance(node, int) else node.field
 
 
 REQUIRES = ("requires",)
@@ -279,30 +387,26 @@ class Prerequisites(Frozen):
     """The transitive needs of some records."""
 
     order: tuple[int, ...]
-    """Rows, each after all that it needs, the asked ones not among them; equal ones by row."""
+    """Rows, each after all that it needs, the asked ones not among them; equal ones by id."""
     cycles: tuple[tuple[int, ...], ...] = ()
-    """Rows that need one another, ascending, the given rows included; in `order` they are adjacent, in order of
-    rows."""
+    """Rows that need one another, in order of ids, the given rows included; in `order` they are adjacent."""
 
 
-def prerequisites(
-    graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES, visible: Mask | None = None
-) -> Prerequisites:
+def prerequisites(graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES) -> Prerequisites:
     """Return the dependencies of `rows` by edges of some kinds, direct or not.
 
-    The order is by Kahn 1962, over the components of Tarjan 1972.
-
-    With `visible`, (records,) bool, invisible records are not needed, and neither are records that only they need.
+    The order is by Kahn 1962, over the components of Tarjan 1972. Invisible records are not needed, and neither are
+    records that only they need.
     """
-    needs = _closure(graph, rows, kinds, visible)
-    circles = _components(needs)
+    needs = _closure(graph, rows, kinds)
+    circles = [sorted(circle, key=graph.id_of) for circle in _components(needs)]
     circle_of = {row: number for number, circle in enumerate(circles) for row in circle}
     waiting = [{circle_of[need] for row in circle for need in needs[row]} - {at} for at, circle in enumerate(circles)]
     needed_by: list[list[int]] = [[] for _ in circles]
     for number, needed in enumerate(waiting):
         for other in needed:
             needed_by[other].append(number)
-    ready = [(circle[0], number) for number, circle in enumerate(circles) if not waiting[number]]
+    ready = [(graph.id_of(circle[0]), number) for number, circle in enumerate(circles) if not waiting[number]]
     heapq.heapify(ready)
     order: list[int] = []
     while ready:
@@ -311,32 +415,27 @@ def prerequisites(
         for other in needed_by[number]:
             waiting[other].discard(number)
             if not waiting[other]:
-                heapq.heappush(ready, (circles[other][0], other))
+                heapq.heappush(ready, (graph.id_of(circles[other][0]), other))
     asked = set(rows)
-    cycles = sorted(tuple(circle) for circle in circles if len(circle) > 1)
+    cycles = [tuple(circle) for circle in circles if len(circle) > 1]
+    cycles.sort(key=lambda circle: [graph.id_of(row) for row in circle])
     return Prerequisites(tuple(row for row in order if row not in asked), tuple(cycles))
 
 
-def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str], visible: Mask | None) -> dict[int, list[int]]:
+def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str]) -> dict[int, list[int]]:
     """The direct needs by row, for `rows` and everything that they need."""
-    wanted = {number for number, kind in enumerate(graph.kinds) if kind in kinds}
     needs: dict[int, list[int]] = {}
     left = list(rows)
     while left:
         row = left.pop()
-        if row in needs:
-            continue
-        found: set[int] = set()
-        for kind, start, end in graph.outward.groups(row):
-            if kind in wanted:
-                found.update(node for node in graph.outward.edges(start, end)[0] if node < graph.records)
-        needs[row] = sorted(found if visible is None else (node for node in found if visible[node]))
-        left += needs[row]
+        if row not in needs:
+            needs[row] = graph.needs(row, kinds)
+            left += needs[row]
     return needs
 
 
 def _components(needs: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """The strongly connected components, each ascending. Without recursion: a chain may be long."""
+    """The strongly connected components. Without recursion: a chain may be long."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -365,5 +464,5 @@ def _components(needs: Mapping[int, Sequence[int]]) -> list[list[int]]:
                 while circle[-1] != row:
                     circle.append(stack.pop())
                 open_rows.difference_update(circle)
-                circles.append(sorted(circle))
+                circles.append(circle)
     return circles

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from retrieve_cli.errors import printable
-from retrieve_cli.retrieval.graph.graph import Graph
+from retrieve_cli.retrieval.graph.graph import Graph, Node
 
 MOST_NODES = 200
 """Nodes of a flowchart; more cannot be read."""
@@ -25,7 +25,7 @@ class Flowchart(NamedTuple):
 
 
 def flowchart(
-    graph: Graph, node: int, *, radius: int = 1, record: Callable[[int], str] = str, max_nodes: int = MOST_NODES
+    graph: Graph, node: Node, *, radius: int = 1, record: Callable[[int], str] = str, max_nodes: int = MOST_NODES
 ) -> Flowchart:
     """Return the nodes within `radius` edges of a node, in either direction: records as boxes, all else rounded.
 
@@ -33,17 +33,18 @@ def flowchart(
     the number of omitted nodes.
     """
     near = [each for ring in rings(graph, node, radius, most=_COUNTED) for each in ring]
-    shown = set(near[:max_nodes])
+    shown = sorted(near[:max_nodes], key=graph.order)
+    numbers = {node: number for number, node in enumerate(shown)}
     lines = ["flowchart LR"]
     if len(near) > len(shown):
         lines.append(f"  %% {len(shown):,} of {len(near):,} nodes, the nearest")
-    for each in sorted(shown):
-        begin, end = ("[", "]") if each < graph.records else ("(", ")")
-        lines.append(f'  n{each}{begin}"{_escaped(graph.label(each, record))}"{end}')
-    lines.append(f"  style n{node} stroke-width:3px")
+    for end in shown:
+        opening, closing = ("[", "]") if isinstance(end, int) else ("(", ")")
+        lines.append(f'  n{numbers[end]}{opening}"{_escaped(graph.label(end, record))}"{closing}')
+    lines.append(f"  style n{numbers[node]} stroke-width:3px")
     for source, target, kind, weight in edges_among(graph, shown, most=max_nodes):
         weighed = "" if weight == 1 else f" {weight:g}"
-        lines.append(f'  n{source} -- "{_escaped(kind)}{weighed}" --> n{target}')
+        lines.append(f'  n{numbers[source]} -- "{_escaped(kind)}{weighed}" --> n{numbers[target]}')
     return Flowchart("\n".join(lines) + "\n", len(shown), len(near))
 
 
@@ -57,16 +58,16 @@ MOST = 40
 """Nodes that can still be read."""
 
 
-def rings(graph: Graph, node: int, radius: int, *, most: int = MOST) -> list[list[int]]:
+def rings(graph: Graph, node: Node, radius: int, *, most: int = MOST) -> list[list[Node]]:
     """Return the nodes at each distance, those with the heaviest edges first, at most so many in all."""
     found, shown = [[node]], {node}
     for _ in range(radius):
-        weights: dict[int, float] = {}
+        weights: dict[Node, float] = {}
         for end in found[-1]:
             for near in graph.neighbours(end, limit=most):
                 if near.node not in shown:
                     weights[near.node] = max(near.weight, weights.get(near.node, 0.0))
-        ring = sorted(weights, key=lambda other: (-weights[other], other))[: most - len(shown)]
+        ring = sorted(weights, key=lambda other: (-weights[other], graph.order(other)))[: most - len(shown)]
         if not ring:
             break
         shown.update(ring)
@@ -74,7 +75,7 @@ def rings(graph: Graph, node: int, radius: int, *, most: int = MOST) -> list[lis
     return found
 
 
-def edges_among(graph: Graph, shown: Collection[int], *, most: int = MOST) -> list[tuple[int, int, str, float]]:
+def edges_among(graph: Graph, shown: Collection[Node], *, most: int = MOST) -> list[tuple[Node, Node, str, float]]:
     """Return the edges among some nodes: source, target, kind and weight; of each node and kind the `most` heaviest,
     to which the other ends may add."""
     found = set()
@@ -83,4 +84,4 @@ def edges_among(graph: Graph, shown: Collection[int], *, most: int = MOST) -> li
             if near.node in shown:
                 ends = (node, near.node) if near.forward else (near.node, node)
                 found.add((*ends, near.kind, near.weight))
-    return sorted(found)
+    return sorted(found, key=lambda edge: (graph.order(edge[0]), graph.order(edge[1]), edge[2:]))

@@ -18,8 +18,8 @@ import numpy as np
 
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.retrieval.graph.adjacency import EdgeList
-from retrieve_cli.retrieval.graph.graph import Graph, View
+from retrieve_cli.retrieval.graph.edge_list import EdgeList
+from retrieve_cli.retrieval.graph.graph import Graph, Node
 
 
 class Walk(Frozen):
@@ -137,7 +137,7 @@ def damping(edges: int, records: int) -> float:
 class PathStep(Frozen):
     """One edge of a path, in the direction of the walk."""
 
-    node: int
+    node: Node
     """The node that it leads to."""
     kind: str
     weight: float
@@ -149,17 +149,17 @@ class PathStep(Frozen):
 class Path(Frozen):
     """Best path to a node: the node that it starts from, and each step."""
 
-    start: int
+    start: Node
     steps: tuple[PathStep, ...]
     score: float
     """Score of the start times the weights of the steps."""
 
     @property
-    def node(self) -> int:
+    def node(self) -> Node:
         """The node that it leads to."""
         return self.steps[-1].node
 
-    def rendered(self, label: Callable[[int], str]) -> str:
+    def rendered(self, label: Callable[[Node], str]) -> str:
         """For people: `scanpy_preprocess —requires→ scrublet (0.42)`."""
         text = label(self.start)
         for step in self.steps:
@@ -171,7 +171,8 @@ class Path(Frozen):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows
+    from retrieve_cli.contracts import Mask
+    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
     Floats = NDArray[np.float64]
 
@@ -179,22 +180,22 @@ if TYPE_CHECKING:
 class PageRank:
     """The transitions of a graph, made ready for any number of walks."""
 
-    def __init__(self, graph: Graph, walks: Mapping[str, Walk] | None = None, *, visible: Mask | None = None) -> None:
+    def __init__(
+        self, whole: WholeGraph, walks: Mapping[str, Walk] | None = None, *, visible: Mask | None = None
+    ) -> None:
         """`walks` are the directions that are walked, by name; None: all, in their own ways. With `visible`, (records,)
         bool, the walker knows no other records."""
-        edges, records = graph.edges_of(), graph.records
-        self._there: Rows | None = None
-        """The nodes that there are, if not all: they are numbered by their places here."""
-        self._all = self._nodes = len(graph)
-        if visible is not None:
-            view = View(graph, visible)
-            self._there, records = view.nodes, view.records
-            self._nodes = len(self._there)
-            places = np.full(len(graph), -1, np.int64)
-            places[self._there] = np.arange(self._nodes)
-            inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
-            edges = EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
-        edges = _walked(graph, edges, walks, records)
+        edges = whole.edges
+        self._all = len(whole)
+        self._there = whole.there(visible)
+        """The nodes that there are: they are numbered by their places here."""
+        self._nodes = len(self._there)
+        places = np.full(len(whole), -1, np.int64)
+        places[self._there] = np.arange(self._nodes)
+        inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
+        edges = EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
+        records = int(np.count_nonzero(self._there < whole.first))
+        edges = _walked(whole.graph, edges, walks, records)
         leaving = np.bincount(edges.sources, weights=edges.weights, minlength=self._nodes)
         self._sources, self._targets = edges.sources, edges.targets
         self._shares = edges.weights / leaving[edges.sources]
@@ -221,8 +222,6 @@ class PageRank:
         start = np.zeros(self._all)
         for node, score in seeds:
             start[node] += max(0.0, score)
-        if self._there is None:
-            return self._walk(start, alpha, tolerance, iterations)
         rank = np.zeros(self._all)
         rank[self._there] = self._walk(start[self._there], alpha, tolerance, iterations)
         return rank
@@ -264,7 +263,7 @@ def _weighed_rows(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], *
     """Edges with the weights that they have in one direction. For a kind that is always damped, all such edges of a
     node together have the weight of one edge."""
     known = [walk or Walk(0.0) for walk in walks]
-    share = np.array([walk.weight / max(1.0, largest) for walk, largest in zip(known, graph.largest, strict=True)])
+    share = np.array([walk.weight / graph.largest[kind] for walk, kind in zip(known, graph.kinds, strict=True)])
     weights = edges.weights * share[edges.kinds]
     leaving = edges.sources if forward else edges.targets
     for kind in (kind for kind, walk in enumerate(known) if walk.damped == "always"):

@@ -11,7 +11,6 @@ from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, l
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula
 from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
-from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
@@ -20,6 +19,7 @@ from retrieve_cli.storage.records.globs import path_glob
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows, Spelling
+    from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
     from retrieve_cli.storage.segment import Segment
@@ -78,6 +78,8 @@ class Bm25(Retriever[str]):
         return {**card, "facets": facets} if (facets := self._facets(building)) else card
 
     def writer(self, building: Building) -> IndexWriter:
+        from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer  # not needed for a query
+
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
         language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else lambda _: ENGLISH
         return _Writer(Bm25Writer(analyzer=analyzer, unit=unit), unit, facets=self._facets(building), language=language)
@@ -120,6 +122,8 @@ class Bm25(Retriever[str]):
         return key == "variant" or super().varies(key)
 
     def plain(self, generation: Generation, settings: Settings) -> Index[str] | None:
+        from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
+
         recipe = generation.manifest.recipe
         card = recipe.retrievers[self.name]
         with reading_cards():

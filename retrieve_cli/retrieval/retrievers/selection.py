@@ -29,8 +29,8 @@ class Lowest(Protocol):
 def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest | None) -> Rows:
     """Return the `depth` rows of `among` with the highest scores, best first.
 
-    Scores are rounded to 1e-6, and equal ones are in row order. `lowest` decides which of equal ones are in the list;
-    None: the first ones.
+    Scores are rounded to 1e-6; equal ones are in the order of `lowest`, which also decides which of them are in the
+    list. None: in row order.
     """
     values = scores[among]
     if depth < len(among):
@@ -39,11 +39,15 @@ def best(scores: Vectors, among: Rows, depth: int, *, unit: Unit, lowest: Lowest
         among, values = among[near], values[near]
     keys = -np.round(values.astype(np.float64), 6)
     order = np.lexsort((among, keys))
-    if lowest is not None and depth < len(order) and keys[order[depth - 1]] == keys[order[depth]]:
-        better = order[keys[order] < keys[order[depth]]]
-        equal = lowest(among[keys == keys[order[depth]]], depth - len(better), unit=unit)
-        return np.concatenate([among[better], np.sort(equal)]).astype(np.int64)
-    return among[order[:depth]].astype(np.int64)
+    among, keys = among[order].astype(np.int64), keys[order]
+    if lowest is None or not (keys[1:] == keys[:-1]).any() or np.isnan(keys).any():
+        return among[:depth]
+    last = keys[min(depth, len(keys)) - 1]
+    better = among[keys < last]
+    listed = np.concatenate([better, lowest(among[keys == last], depth - len(better), unit=unit)])
+    by_id = lowest(listed, len(listed), unit=unit)
+    keys = -np.round(scores[by_id].astype(np.float64), 6)
+    return by_id[np.argsort(keys, kind="stable")]
 
 
 def spread(values: Vectors, total: int) -> tuple[float, float]:

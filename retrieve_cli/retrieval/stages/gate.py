@@ -80,7 +80,7 @@ class GroupRouting(Described):
         narrow = [at for at, own in enumerate(groups) if len(own) > self.top_groups]
         masks = self._masks([(looked[at], groups[at]) for at in narrow])
         asked = [
-            replace(rankings[at], query=replace(rankings[at].query, records=mask, conditions=None))
+            replace(rankings[at], query=replace(rankings[at].query, records=mask, narrowed=True, conditions=None))
             for at, mask in zip(narrow, masks, strict=True)
         ]
         again = dict(zip(narrow, self.second(asked) if asked else [], strict=True))

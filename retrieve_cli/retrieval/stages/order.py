@@ -32,10 +32,12 @@ class Listed(Frozen, eq=False):
 
 
 class Enumerate(Described):
-    """Records (or chunks) that may be found, all of them, in the order of the index with a score of 0."""
+    """Records (or chunks) that may be found, all of them, in the order of their ids with a score of 0."""
 
-    apart: ClassVar = ("layout",)
+    apart: ClassVar = ("layout", "lowest")
     layout: ChunkLayout
+    lowest: Callable[..., Rows]
+    """Function that returns the rows that come first in the order of ids."""
     unit: Unit
     keep: int
     kind: ClassVar[Kind] = "retrieve"
@@ -54,7 +56,7 @@ class Enumerate(Described):
         if self.unit == "record":
             found, firsts = np.unique(self.layout.record_of(rows), return_index=True)
             rows = rows[firsts]
-        rows = rows[: self.keep]
+        rows = self.lowest(rows, self.keep, unit="chunk")
         listed = hits(self.layout, rows, [0.0] * len(rows), [()] * len(rows))
         return replace(Ranking.again(query, listed), matches=Listed(found))
 

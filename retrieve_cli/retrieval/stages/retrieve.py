@@ -248,7 +248,7 @@ class Retrieve(Frozen):
 
 def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Json]:
     """Return the trace of a ranking; with a filter, what that left of each retriever's candidates."""
-    if ranking.query.records is None:
+    if not ranking.query.narrowed:
         return ranking.trace
     counts = {
         name: {"candidates_before_filter": each.before, "candidates_after_filter": each.after}

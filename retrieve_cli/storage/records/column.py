@@ -158,20 +158,31 @@ class Column:
         """Return the rows with a value that is written exactly like this, ascending."""
         return self._rows(lambda field: field.spelled(text))
 
+    def rows_by_spelling(self, form: str) -> dict[str, Rows]:
+        """Return the rows with a value of a canonical form, ascending, by the value as written."""
+        found: dict[str, list[Rows]] = {}
+        for field, first in self.parts:
+            for value in field.find(form):
+                rows = first + field.rows(value, value + 1).astype(np.int64)
+                rows = rows if self._visible is None else rows[self._visible[rows]]
+                if len(rows):
+                    found.setdefault(field.text(value), []).append(rows)
+        return {text: rows[0] if len(rows) == 1 else np.concatenate(rows) for text, rows in found.items()}
+
     def records_with(self, value: str) -> list[int]:
         """Return the rows with a value in any spelling, ascending."""
         rows: list[int] = self.rows_of(canonical(value)).tolist()
         return rows
 
     def _rows(self, find: Callable[[StoredField], range]) -> Rows:
-        found = []
+        found: list[Rows] = []
         for field, first in self.parts:
             values = find(field)
             if values:
                 rows = field.rows(values.start, values.stop)
                 found.append(first + (rows if len(values) == 1 else np.unique(rows)).astype(np.int64))
-        rows = np.concatenate(found) if found else np.empty(0, np.int64)
-        return rows if self._visible is None else rows[self._visible[rows]]
+        every: Rows = np.concatenate(found) if found else np.empty(0, np.int64)
+        return every if self._visible is None else every[self._visible[every]]
 
     @cached_property
     def rows(self) -> Rows:
@@ -183,7 +194,12 @@ class Column:
 
     def values_of(self, row: int) -> list[str]:
         """Return the values of a row, in its order."""
-        return [text for _, text in self.pairs(range(row, row + 1))]
+        if self._visible is not None and not self._visible[row]:
+            return []
+        for field, first in self.parts:
+            if first <= row < first + field.length:
+                return [field.text(value) for value in field.values_of(row - first)]
+        return []
 
     def pairs(self, rows: range) -> Iterator[tuple[int, str]]:
         """Yield each value of some adjacent rows with its row, in order of rows."""
@@ -195,6 +211,14 @@ class Column:
                         yield first + row, field.text(value)
 
     # ------------------------------------------------------------------------------------------------- all values
+
+    def postings(self) -> Iterator[tuple[list[str], Rows, Terms]]:
+        """Yield for each segment its values as written, then each visible row, ascending, with the place of its value
+        among these."""
+        for field, first in self.parts:
+            rows, values = field.values_in(range(field.length))
+            shown = slice(None) if self._visible is None else self._visible[first + rows]
+            yield field.texts(0, len(field)), first + rows[shown].astype(np.int64), values[shown]
 
     def texts(self, start: str | None = None, *, descending: bool = False) -> Iterator[str]:
         """Yield the distinct values in order of canonical form and text, read as far as needed: from the
@@ -230,13 +254,7 @@ class Column:
 
     def spellings(self, form: str) -> dict[str, int]:
         """Return the values of a canonical form as written, each with the number of its rows."""
-        counts: Counter[str] = Counter()
-        for part in self.parts:
-            values = part.field.find(form)
-            if values:
-                rows = self._counts(part, values.start, values.stop).tolist()
-                counts.update(dict(zip(map(part.field.text, values), rows, strict=True)))
-        return {text: count for text, count in counts.items() if count}
+        return {text: len(rows) for text, rows in self.rows_by_spelling(form).items()}
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows with each value, most frequent first.
@@ -305,12 +323,9 @@ class Column:
         names = list(self.texts())
         numbers = {text: number for number, text in enumerate(names)}
         groups = np.full(self._length, -1, np.int32)
-        for field, first in self.parts:
-            own = np.array([numbers.get(text, -1) for text in field.texts(0, len(field))], np.int32)
-            rows, values = field.values_in(range(field.length))
-            groups[first + rows[::-1]] = own[values[::-1]]  # of several values, the first is written last
-        if self._visible is not None:
-            groups[~self._visible] = -1
+        for texts, rows, values in self.postings():
+            own = np.array([numbers.get(text, -1) for text in texts], np.int32)
+            groups[rows[::-1]] = own[values[::-1]]  # of several values, the first is written last
         return groups, names
 
 

@@ -54,7 +54,7 @@ class Columns:
         Fields and values of other rows only are not found, counted or suggested.
         """
         view = Columns(stored for stored, _ in self._segments)
-        view.visible = visible
+        view.visible = visible if self.visible is None else self.visible & visible
         return view
 
     def __len__(self) -> int:
@@ -104,23 +104,12 @@ class Columns:
         return marked
 
     def column(self, field: str) -> Column | None:
-        """Return a field by any of its names; None if no row has it, or may have it."""
-        try:
-            return self.find(field)
-        except UsageError:
-            return None
-
-    def find(self, field: str) -> Column | None:
-        """Return the column of a field by any of its names, also by the last part of its path if only one field ends
-        so; None for one that records may have and none of these has.
-
-        Raises:
-            UsageError: no record has, or may have, such a field.
-        """
+        """Return a field by any of its names, also by the last part of its path if only one field ends so; None if no
+        row has it."""
         name = known_as(field)
         inner = name.removeprefix("metadata.")
-        if name in FIELDS and not self._has(name):
-            return None
+        if name in FIELDS:
+            return self.stored(name) if self._has(name) else None
         for candidate in (name, inner) if known_as(inner) not in FIELDS else (name,):
             if candidate not in HIDDEN and self._has(candidate):
                 return self.stored(candidate)
@@ -128,14 +117,23 @@ class Columns:
         alike = [known for known in self._names if known.casefold() == folded and self._has(known)]
         ending = f".{folded}"
         alike = alike or [known for known in self._names if known.casefold().endswith(ending) and self._has(known)]
-        if len(alike) != 1:
+        return self.stored(alike[0]) if len(alike) == 1 else None
+
+    def find(self, field: str) -> Column | None:
+        """Return the column of a field as `column` does; None for one that records may have and none of these has.
+
+        Raises:
+            UsageError: no record has, or may have, such a field.
+        """
+        column, name = self.column(field), known_as(field)
+        if column is None and name not in FIELDS:
             names = self.fields
             near = nearest(name, names)
             more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
             listed = f"fields: {', '.join(names[:_LISTED])}{more}"
             hint = printable(f"did you mean `{near}`? {listed}" if near else listed)
             raise UsageError(f"no record has a field {quoted(field)}", hint=hint)
-        return self.stored(alike[0])
+        return column
 
     def same(self, field: str, other: str) -> bool:
         """Return True if two names name one field."""

@@ -67,7 +67,7 @@ class ColumnsWriter:
             name: _starts(field[of] for field in fields) for name, of in (("ends", "text"), ("row_starts", "rows"))
         }
         blocks: list[tuple[Later, NDArray[Any]]] = []
-        for name in ("text", "ends", "numbered", "numbers", "row_starts", "rows", "by_row"):
+        for name in ("text", "ends", "numbered", "numbers", "row_starts", "rows", "owners", "values"):
             parts = [field[name] for field in fields]
             if name in shifts:  # counted over all fields, with 0 before the first
                 shifted = (part + first for part, first in zip(parts, shifts[name][:-1], strict=True))
@@ -113,15 +113,14 @@ class _Field:
         encoded = [text.encode() for text in texts]
         numbers = {value: number for value, text in enumerate(texts) if (number := number_of(name, text)) is not None}
         values, rows = places[np.frombuffer(self._codes, np.intc)], np.frombuffer(self._rows, np.intc)
-        order = np.lexsort((rows, values))
-        postings = np.empty(len(order), np.int32)
-        postings[order] = np.arange(len(order), dtype=np.int32)
+        by_row = np.argsort(rows, kind="stable")
         return {
             "text": np.frombuffer(b"".join(encoded), np.uint8),
             "ends": np.cumsum([*map(len, encoded)], dtype=np.int64),
             "numbered": np.array([*numbers], np.int32),
             "numbers": np.array([*numbers.values()], np.float64),
             "row_starts": np.cumsum(np.bincount(values), dtype=np.int64),
-            "rows": rows[order],
-            "by_row": postings[np.argsort(rows, kind="stable")],
+            "rows": rows[np.lexsort((rows, values))],
+            "owners": rows[by_row],
+            "values": values[by_row].astype(np.int32),
         }

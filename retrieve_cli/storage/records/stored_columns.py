@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
 
 HINT = "retrieve inspect verify"
+_SMALL = 4096
+"""Values of a field, or values of all its rows, up to which they are kept in memory; of a larger one as many canonical
+forms are, because a bisection begins with the same ones every time."""
+_FEW = 32
+"""Numbers that are compared one by one: NumPy takes longer for so few."""
 DTYPES = {
     "names": "|u1",
     "name_ends": "<i8",
@@ -46,7 +51,8 @@ DTYPES = {
     "numbers": "<f8",
     "row_starts": "<i8",
     "rows": "<i4",
-    "by_row": "<i4",
+    "owners": "<i4",
+    "values": "<i4",
 }
 COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">=": np.greater_equal,
@@ -109,14 +115,17 @@ class StoredField:
         self.vocabulary = stored.vocabulary
         self.length = len(stored)
         """Number of rows of the segment."""
-        self._first, self._size = first, end - first
+        self._first: int = first
+        self._size: int = end - first
         self._starts: Rows = arrays["row_starts"][first : end + 1]
         self._low, self._high = int(self._starts[0]), int(self._starts[-1])
         if not 0 <= self._low <= self._high <= len(arrays["rows"]):
             raise self._damaged()
         self._rows: Terms = arrays["rows"][self._low : self._high]
-        self._by_row: Terms = arrays["by_row"][self._low : self._high]
+        self._owners: Terms = arrays["owners"][self._low : self._high]
+        self._values: Terms = arrays["values"][self._low : self._high]
         self._numbered: Terms = arrays["numbered"][low:high]
+        self._forms: dict[int, str] = {}
         self.numbers: NDArray[np.float64] = arrays["numbers"][low:high]
         """(m,) the values that are numbers, as numbers."""
 
@@ -137,7 +146,12 @@ class StoredField:
 
     def form(self, value: int) -> str:
         """Return the canonical form of a value."""
-        return canonical(self.text(value))
+        form = self._forms.get(value)
+        if form is None:
+            form = canonical(self.text(value))
+            if len(self._forms) < _SMALL:
+                self._forms[value] = form
+        return form
 
     def texts(self, first: int, end: int) -> list[str]:
         """Return the values from `first` up to but not `end` as written."""
@@ -155,10 +169,19 @@ class StoredField:
 
     def find(self, form: str) -> range:
         """Return the values of a canonical form: its spellings."""
+        if self._size <= _SMALL:
+            return self._forms_of_few.get(form, range(0))
         first = end = self.place(form)
         while end < self._size and self.form(end) == form:
             end += 1
         return range(first, end)
+
+    @cached_property
+    def _forms_of_few(self) -> dict[str, range]:
+        ends: dict[str, range] = {}
+        for value, form in enumerate(map(canonical, self.texts(0, self._size))):
+            ends[form] = range(ends[form].start if form in ends else value, value + 1)
+        return ends
 
     def spelled(self, text: str) -> range:
         """Return the value that is written exactly like this; an empty range if no value is."""
@@ -173,7 +196,8 @@ class StoredField:
         starts: Rows = self._starts[first : end + 1]
         if not (starts[0] >= self._low and starts[-1] <= self._high and (starts[1:] > starts[:-1]).all()):
             raise self._damaged()
-        return starts - starts[0]
+        counted: Rows = starts - starts[0]
+        return counted
 
     def rows(self, first: int, end: int) -> Terms:
         """Return the rows of the values from `first` up to but not `end`, ascending for each value.
@@ -181,39 +205,44 @@ class StoredField:
         Raises:
             IndexCorrupt: a row does not exist.
         """
-        if first == end:
-            return self._rows[:0]
-        count = int(self.starts(first, end)[-1])
-        low = int(self._starts[first]) - self._low
-        return self._checked(self._rows[low : low + count], self.length)
+        low, high = self._starts.item(first) - self._low, self._starts.item(end) - self._low
+        if not 0 <= low <= high <= len(self._rows):
+            raise self._damaged()
+        return self._checked(self._rows[low:high], self.length)
 
-    def values_in(self, rows: range) -> tuple[Terms, Rows]:
+    def values_in(self, rows: range) -> tuple[Terms, Terms]:
         """Return the values of some adjacent rows: the row of each, ascending, and its number, in the order of the row.
 
         Raises:
-            IndexCorrupt: the order of the rows is damaged.
+            IndexCorrupt: a row or a value does not exist.
         """
-        postings = len(self._rows)
+        part = slice(0, len(self._owners))
+        if rows != range(self.length):
+            low, high = np.int32(rows.start), np.int32(rows.stop)  # of another type, all rows would be copied
+            part = slice(int(self._owners.searchsorted(low)), int(self._owners.searchsorted(high)))
+        return self._checked(self._owners[part], self.length), self._checked(self._values[part], self._size)
 
-        def row_of(posting: int) -> int:
-            if not 0 <= posting < postings:
-                raise self._damaged()
-            return int(self._rows[posting])
+    def values_of(self, row: int) -> list[int]:
+        """Return the values of a row, in its order. Raises: IndexCorrupt: a value does not exist."""
+        if len(self._owners) <= _SMALL:
+            return self._values_of_few.get(row, [])
+        values: list[int] = self.values_in(range(row, row + 1))[1].tolist()
+        return values
 
-        if rows == range(self.length):
-            postings_in = self._by_row
-        else:
-            low = bisect_left(self._by_row, rows.start, key=row_of)
-            high = bisect_left(self._by_row, rows.stop, low, key=row_of)
-            postings_in = self._by_row[low:high]
-        checked = self._checked(postings_in, postings).astype(np.int64)
-        values = np.searchsorted(self._starts, checked + self._low, side="right") - 1
-        if len(values) and not (values.min() >= 0 and values.max() < self._size):
-            raise self._damaged()
-        return self._checked(self._rows[checked], self.length), values
+    @cached_property
+    def _values_of_few(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for row, value in zip(*(array.tolist() for array in self.values_in(range(self.length))), strict=True):
+            found.setdefault(row, []).append(value)
+        return found
 
     def _checked(self, numbers: Terms, limit: int) -> Terms:
-        if len(numbers) and not (int(numbers.min()) >= 0 and int(numbers.max()) < limit):
+        if len(numbers) > _FEW:
+            least, most = int(numbers.min()), int(numbers.max())
+        else:
+            listed = numbers.tolist()
+            least, most = min(listed, default=0), max(listed, default=0)
+        if least < 0 or (most >= limit and len(numbers)):
             raise self._damaged()
         return numbers
 
@@ -286,7 +315,7 @@ def ordered_texts(texts: Sequence[str]) -> tuple[list[str], Rows]:
     order = sorted(range(len(texts)), key=texts.__getitem__)
     order.sort(key=forms.__getitem__)  # stable: equal forms stay in order of the text
     ordered = [texts[code] for code in order]
-    is_first = [True, *(text != last for last, text in pairwise(ordered))]
+    is_first = [True, *(text != last for last, text in pairwise(ordered))][: len(texts)]
     places = np.empty(len(texts), np.int64)
     places[order] = np.cumsum(is_first) - 1
     return [text for text, first in zip(ordered, is_first, strict=True) if first], places
@@ -303,7 +332,7 @@ def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
         and _rises(arrays["number_starts"], len(arrays["numbered"]))
         and int(arrays["ends"][0]) == int(arrays["row_starts"][0]) == 0
         and int(arrays["ends"][-1]) == len(arrays["text"])
-        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["by_row"])
+        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["owners"]) == len(arrays["values"])
         and len(arrays["row_starts"]) == len(arrays["ends"])
         and len(arrays["numbered"]) == len(arrays["numbers"])
     )

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from models.encoders.vectors import TEXTS, cosines
-from waiting import PATIENCE_S
 
 from retrieve_cli.contracts import Encoder
-from retrieve_cli.errors import Exit, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
@@ -98,16 +94,6 @@ print(json.dumps([name for name in sys.modules if "telemetry" in name or name.st
     assert json.loads(run_python(program, tiny_bert.path, tiny_bert.path.parent / "cache")) == []
 
 
-@needs_openvino
-def test_a_graph_that_openvino_cannot_read_is_unavailable(tmp_path: Path) -> None:
-    from retrieve_cli.models.runtimes.bfloat16 import in_openvino
-
-    (tmp_path / "model.onnx").write_bytes(b"not a graph")
-    with pytest.raises(Unavailable, match=r"model\.onnx") as caught:
-        in_openvino(tmp_path / "model.onnx", 1, precision="float32")
-    assert caught.value.code == Exit.UNAVAILABLE
-
-
 def test_openvino_that_is_not_installed_is_named_with_its_install_line(
     tiny_bert: ModelFolder, onnx: MakeOnnx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,28 +101,3 @@ def test_openvino_that_is_not_installed_is_named_with_its_install_line(
     with pytest.raises(Unavailable, match="openvino") as caught:
         onnx(tiny_bert, runtime="openvino").encode_passages(["ct"])
     assert caught.value.hint == "pip install 'retrieve-cli[openvino]'"
-
-
-FIRST = """
-import faulthandler, sys, threading, time
-from pathlib import Path
-from retrieve_cli.models.runtimes.model_folder import read_folder
-from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
-
-def slow(frame, event, arg):  # as if the thread lost its turn while OpenVINO asks for NumPy's version
-    if frame.f_code.co_filename.endswith("_version.py"):
-        time.sleep(0.1)
-
-faulthandler.dump_traceback_later(float(sys.argv[3]), exit=True)
-threading.settrace(slow)
-folder, cache = map(Path, sys.argv[1:3])
-encoder = OnnxEncoder(read_folder(folder, name="tiny"), cache_dir=cache, threads=2, runtime="openvino")
-print(encoder.encode_passages([f"{word} " * count for word in ("lung", "heart") for count in range(1, 9)]).shape)
-"""
-
-
-@needs_openvino
-def test_the_first_two_batches_may_come_at_the_same_time(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", FIRST, str(tiny_bert.path), str(tmp_path), str(PATIENCE_S)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout.startswith("(16, ")) == (0, True), done.stderr

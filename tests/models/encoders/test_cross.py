@@ -7,24 +7,20 @@ import shutil
 import string
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cross_models import edit, make_bert, make_qwen, make_xlmr
-from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 from retrieve_cli.models.rerankers.cross_folder import QWEN3_RERANKER, CrossFolder, read_cross_folder
-from retrieve_cli.models.rerankers.pairs import stretches
 from retrieve_cli.models.rerankers.scorer import CrossScorer
 from retrieve_cli.models.runtimes.devices import why_no_gpu
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
-from retrieve_cli.models.runtimes.tensors import Digests, read, write
+from retrieve_cli.models.runtimes.tensors import read, write
 
-FillAbove = Callable[..., list[int]]
 Make = Callable[..., CrossFolder]
 
 QUERY = "segment lungs"
@@ -132,12 +128,6 @@ def test_chat_template_that_takes_query_and_document_is_kept(qwen: CrossFolder, 
     assert agree(scorer_of(changed), peer(changed))
 
 
-@pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"hidden_act": "gelu_new"}, {"hidden_act": "relu"}])
-def test_models_of_other_settings_score_as_sentence_transformers_does(make: Make, settings: dict[str, Any]) -> None:
-    own = make(**settings)
-    assert agree(scorer_of(own, kind="onnx"), peer(own))
-
-
 @pytest.mark.parametrize("tokenizer", ["BertTokenizer", "TokenizersBackend"])
 def test_the_two_texts_are_told_apart_where_the_models_tokenizer_does_so(make: Make, tokenizer: str | None) -> None:
     own = make(tokenizer)
@@ -194,9 +184,6 @@ def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(bert: Cro
         scorer_of(own, kind="onnx").score(QUERY, PASSAGES)
 
 
-# ----------------------------------------------------------------------------------------------- in other company
-
-
 # ------------------------------------------------------------------------------------------------- long passages
 
 
@@ -212,13 +199,6 @@ def test_long_passage_is_worth_its_best_window(bert: CrossFolder, kind: Any, str
     assert scorer.truncated == 0
 
 
-def test_fewer_tokens_that_the_user_sets_make_smaller_windows(bert: CrossFolder) -> None:
-    scorer = scorer_of(bert, max_tokens=14)
-    expected = predicted(peer(bert), "segment", by_hand(LETTERS.split(), 10, step=5))
-    assert np.isclose(scorer.score("segment", [LETTERS])[0], expected.max(), atol=1e-4)
-    assert scorer.card["max_tokens"] == 14
-
-
 @pytest.mark.parametrize("kind", ["onnx", "torch"])
 def test_long_query_leaves_half_of_the_room_to_the_passage_and_is_counted(bert: CrossFolder, kind: Any) -> None:
     scorer = scorer_of(bert, kind=kind)
@@ -229,15 +209,6 @@ def test_long_query_leaves_half_of_the_room_to_the_passage_and_is_counted(bert: 
     assert scorer.truncated == 1
 
 
-@given(count=st.integers(0, 300), room=st.integers(1, 50), stride=st.floats(0.01, 1))
-def test_windows_cover_every_token_and_are_all_as_long_as_there_is_room(count: int, room: int, stride: float) -> None:
-    found = list(stretches(count, room, stride=stride))
-    assert (found[0][0], found[-1][1]) == (0, count)
-    assert {end - start for start, end in found} == {min(count, room)}
-    for (start, end), (following, _) in pairwise(found):
-        assert start < following <= end
-
-
 # ------------------------------------------------------------------------------------------- the card, the choice
 
 
@@ -246,12 +217,6 @@ def test_card_says_what_decides_a_score(bert: CrossFolder) -> None:
     assert len(card.pop("revision")) == 40
     settings = {"max_tokens": 40, "stride": 0.5, "activation": "Sigmoid", "prompt": "", "precision": "float32"}
     assert card == {"name": "tiny-bert", **settings}
-
-
-def test_other_weights_and_other_tokenizer_settings_are_another_revision(bert: CrossFolder, make: Make) -> None:
-    digests = Digests(Path("cache"))
-    revisions = [bert.revision(digests), make("TokenizersBackend").revision(digests)]
-    assert len({*revisions, make(num_hidden_layers=1).revision(digests)}) == 3
 
 
 def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little(bert: CrossFolder) -> None:

@@ -61,12 +61,6 @@ def test_pooling_is_read_in_both_spellings(tmp_path: Path, config: dict[str, Any
     assert read_folder(make(tmp_path, USUAL | {"1_Pooling/config.json": config})).pooling == pooling
 
 
-def test_normalisation_is_a_module_at_the_end(tmp_path: Path) -> None:
-    assert not read_folder(make(tmp_path, USUAL)).normalize
-    steps = listed(("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
-    assert read_folder(make(tmp_path, USUAL | {"modules.json": steps})).normalize
-
-
 @pytest.mark.parametrize(
     ("files", "limit"),
     [
@@ -110,11 +104,6 @@ def test_transformer_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     folder = read_folder(make(tmp_path, files))
     assert folder.transformer == tmp_path / "0_Transformer"
     assert folder.weights == (tmp_path / "0_Transformer" / "model.safetensors",)
-
-
-def test_plain_transformers_folder_is_mean_pooled(tmp_path: Path) -> None:
-    folder = read_folder(make(tmp_path, {"config.json": BERT, "model.safetensors": ""}))
-    assert (folder.pooling, folder.normalize, folder.dim, folder.extras) == ("mean", False, 8, ())
 
 
 def test_weights_in_several_files_are_all_found(tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 from models.encoders.vectors import TEXTS, cosines
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, read_folder
-from retrieve_cli.models.runtimes.onnx_runner import same_length
 from retrieve_cli.models.runtimes.packages import require
 
 MakeOnnx = Callable[..., OnnxEncoder]
@@ -55,21 +53,6 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: OnnxEncoder) -> None:
     assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()
 
 
-@pytest.mark.parametrize("threads", [2])
-def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
-    default_model: ModelFolder, onnx: MakeOnnx, encoder: OnnxEncoder, threads: int
-) -> None:
-    random = np.random.default_rng(threads)
-    vocabulary = "lung segmentation of CT nnU-Net \U0001f600 registration tool \u05e9\u05dc\u05d5\u05dd".split()
-    texts = [" ".join(random.choice(vocabulary, size)) for size in [*range(1, 40, 4), *(7,) * 6, *(60,) * 3, 150]]
-    alone = np.concatenate([encoder.encode_passages([text]) for text in texts])
-    for batch_tokens in (64, 512, 4096):
-        other = onnx(default_model, threads=threads, batch_tokens=batch_tokens)
-        order = random.permutation(len(texts))
-        together = other.encode_passages([texts[place] for place in order])
-        assert np.array_equal(together, alone[order])
-
-
 def without_memory(encoder: OnnxEncoder) -> OnnxEncoder:
     """The encoder as one that has encoded no query yet."""
     encoder._recent = {}
@@ -83,26 +66,6 @@ def test_a_query_that_comes_again_is_not_encoded_again(encoder: OnnxEncoder, mon
     assert np.array_equal(encoder.encode_queries([texts[1], texts[0]]), first[::-1])
     with pytest.raises(TypeError):
         encoder.encode_queries(["another one"])
-
-
-def test_the_last_queries_are_kept_and_no_more(encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieve_cli.models.encoders.onnx_encoder._REMEMBERED", 3)
-    without_memory(encoder)
-    for number in range(5):
-        encoder.encode_queries([f"query {number}"])
-    assert len(encoder._recent) == 3
-    monkeypatch.setattr("retrieve_cli.models.encoders.onnx_encoder.hidden_states", None)
-    encoder.encode_queries(["query 2", "query 3", "query 4"])
-
-
-@given(lengths=st.lists(st.integers(0, 20), max_size=60), batch_tokens=st.integers(1, 100))
-def test_batches_hold_each_place_once_and_one_length_each(lengths: list[int], batch_tokens: int) -> None:
-    ids = [[1] * length for length in lengths]
-    batches = list(same_length(ids, range(len(ids)), batch_tokens=batch_tokens))
-    assert sorted(place for batch in batches for place in batch) == [n for n, length in enumerate(lengths) if length]
-    for batch in batches:
-        assert len({lengths[place] for place in batch}) == 1
-        assert len(batch) == 1 or sum(lengths[place] for place in batch) <= batch_tokens
 
 
 def assert_agrees(encoder: OnnxEncoder, model: Any) -> None:

@@ -24,7 +24,6 @@ from retrieve_cli.models.runtimes import onnx_runner
 from retrieve_cli.models.runtimes.devices import why_no_gpu
 from retrieve_cli.retrieval.retrievers.splade import RETRIEVER
 
-FillAbove = Callable[..., list[int]]
 RunPython = Callable[..., str]
 
 TEXTS = [
@@ -176,16 +175,6 @@ def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
     _, long = matrices(encoder_of(plain), texts)
     np.testing.assert_allclose(short, passages, atol=1e-4)
     np.testing.assert_allclose(long, passages, atol=1e-4)
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
-def test_neither_order_nor_size_of_batches_changes_a_passage(
-    encoder: SpladeEncoder, plain: Path, batch_size: int
-) -> None:
-    order = np.random.default_rng(batch_size).permutation(len(TEXTS))
-    expected, _ = matrices(encoder, TEXTS)
-    found, _ = matrices(encoder_of(plain, batch_size=batch_size), [TEXTS[place] for place in order])
-    np.testing.assert_allclose(found, expected[order], atol=1e-5)
 
 
 def test_no_text_and_lone_surrogates_are_taken(encoder: SpladeEncoder) -> None:
@@ -361,13 +350,6 @@ def test_what_changes_a_weight_changes_the_card_and_nothing_else_does(
 ) -> None:
     other = encoder_of(plain, **{"precision": "float32", setting: value})
     assert (other.card == encoder.card) is stays
-
-
-def test_other_token_weights_are_another_revision(
-    free: SpladeEncoder, tmp_path: Path, plain: Path, token_weights: Any
-) -> None:
-    other = save_listed(tmp_path / "free", router([static(token_weights + 1)], modules(plain)))
-    assert encoder_of(other).card["revision"] != free.card["revision"]
 
 
 def test_terms_have_the_names_of_the_vocabulary(free: SpladeEncoder) -> None:

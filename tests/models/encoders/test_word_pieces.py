@@ -110,16 +110,6 @@ def test_any_printable_ascii_has_the_ids_that_the_library_gives(both: Both, text
         assert any(name in text.upper() for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 
 
-@settings(max_examples=300)
-@given(data=st.data())
-def test_words_of_the_vocabulary_joined_at_will_have_the_ids_of_the_library(both: Both, data: st.DataObject) -> None:
-    pieces, full, words = both
-    chosen = data.draw(st.lists(st.sampled_from(words), max_size=12))
-    text = data.draw(st.sampled_from(["", " ", "-", "'s "])).join(chosen).title()
-    found = pieces.ids(text)
-    assert found is None or [*pieces.before, *found, *pieces.after] == full.ids([text], max_tokens=512).ids[0]
-
-
 @pytest.mark.parametrize("text", ["Lüngen", "a\tb", "a\nb", "\x7f", "x" * 2001, "see [mask] there"])
 def test_what_is_not_short_and_plain_is_left_to_the_library(both: Both, text: str) -> None:
     assert both[0].ids(text) is None

@@ -6,8 +6,6 @@ import socket
 import sys
 import threading
 import traceback
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -124,24 +122,6 @@ def test_a_server_that_is_not_there_is_unavailable(connect, pauses) -> None:
     error = refused(connect(f"http://127.0.0.1:{free_port()}/v1", retries=2), Unavailable)
     assert "refused" in error.message
     assert len(pauses) == 2
-
-
-def test_a_retry_after_is_waited_for(api: Api, connect, pauses) -> None:
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
-    for value in ("7", "1.5", later, "soon, -1 or nan", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"):
-        api.say(OVERLOADED, status=503 if value == "1.5" else 429, headers={"Retry-After": value})
-    ask(connect(retries=5, backoff_s=0))
-    assert pauses[:2] == [7, 1.5]
-    assert 30 < pauses[2] <= 50
-    assert pauses[3:] == [0, 0]
-
-
-def test_a_pause_that_is_too_long_is_said_and_not_waited_for(api: Api, connect, pauses) -> None:
-    api.say(OVERLOADED, status=429, headers={"Retry-After": "86400"})
-    error = refused(connect(retries=4), ServerUnavailable)
-    assert "a pause of 86400 s" in error.message
-    assert pauses == []
-    assert len(api.asked) == 1
 
 
 # ------------------------------------------------------------------------------------------- refusals
@@ -328,12 +308,6 @@ def test_the_key_is_never_shown_whatever_the_server_repeats(
     for each in SPELLINGS:
         assert each(key) not in shown
     assert key[:10] not in error.message + error.hint
-
-
-def test_the_key_is_in_no_error_of_a_connection_that_fails(api: Api, connect, key: str) -> None:
-    of_tls = api.url.replace("http://", "https://")
-    for url in (f"http://127.0.0.1:{free_port()}/v1", "http://" + "x" * 70 + ".invalid/v1", of_tls):
-        assert key not in told(refused(connect(url, api_key_env="MODEL_KEY", retries=1), RetrieveError))
 
 
 def test_a_signature_in_the_address_is_not_shown(api: Api, connect) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from models.remote.servers import Answer, Api, Asked, embedder, vector
+from models.remote.servers import Api, Asked, embedder, vector
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
@@ -157,44 +157,6 @@ def test_a_server_that_becomes_another_model_is_refused(api: Api, encoder) -> No
 
 
 # ---------------------------------------------------------------------------------------- bad answers
-
-
-def rows(*vectors: Any) -> list[dict[str, Any]]:
-    return [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
-
-
-GOOD = [0.5] * 8
-NAN = np.full(8, np.nan, "<f4").tobytes()
-BAD = {
-    "without a list of vectors": [{}, [], None, "text", {"data": None}, {"error": {"message": "no"}}],
-    "1 vectors for 2 texts": [{"data": rows(GOOD)}],
-    "3 vectors for 2 texts": [{"data": rows(GOOD, GOOD, GOOD)}],
-    "by `index`": [
-        {"data": [{"index": index, "embedding": GOOD}, {"index": 1, "embedding": GOOD}]}
-        for index in (1, 2, -1, None, "0", 0.0, True)
-    ]
-    + [{"data": [GOOD, GOOD]}, {"data": [{"embedding": GOOD}] * 2}],
-    "different lengths: 7 and 8": [{"data": rows(GOOD, GOOD[:7])}],
-    "not a list of numbers": [
-        {"data": rows(GOOD, bad)} for bad in (None, [], {}, ["1"] * 8, [True] * 8, [None] * 8, [GOOD] * 8)
-    ],
-    "not base64": [{"data": rows(GOOD, bad)} for bad in ("", "AAA", "AAAA", "????")],
-    "infinite": [{"data": rows(GOOD, [1e300] * 8)}, {"data": rows(GOOD, base64.b64encode(NAN).decode())}],
-    "not JSON": [Answer(b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}], "model": "qwen"}')],
-    "of zeros": [{"data": rows(GOOD, [0.0] * 8)}, {"data": rows(GOOD, [-0.0] * 8)}],
-}
-
-
-@pytest.mark.parametrize(("fault", "answer"), [(fault, answer) for fault, each in BAD.items() for answer in each])
-def test_what_is_not_one_vector_a_text_is_refused_by_what_is_wrong(api: Api, encoder, fault: str, answer: Any) -> None:
-    made = encoder(retries=3)
-    _ = made.card
-    api.respond = lambda _: answer
-    with pytest.raises(ServerFailed, match=fault) as caught:
-        made.encode_passages(["a", "b"])
-    assert f"{api.url}/embeddings" in caught.value.message
-    assert len(caught.value.message) < 500
-    assert len(api.asked) == 2
 
 
 def test_a_text_that_the_server_finds_too_long_says_what_to_do(api: Api, encoder) -> None:

@@ -107,31 +107,3 @@ def test_a_refusal_for_another_reason_is_no_question_of_form(api: Api, scorer) -
     with pytest.raises(Unavailable, match="who are you"):
         scorer().score("q", ["a"])
     assert len(api.asked) == 1
-
-
-def rows(*scores: Any, key: str = "relevance_score") -> list[dict[str, Any]]:
-    return [{"index": at, key: score} for at, score in enumerate(scores)]
-
-
-MISNUMBERED = [{"index": index, "relevance_score": 1.0} for index in (1, 2, -1, None, True)]
-BAD = {
-    "without a list of results": [{}, None, "text", {"results": None}, {"error": "no"}],
-    "1 scores for 2": [{"results": rows(1.0)}, rows(1.0, key="score")],
-    "3 scores for 2": [{"results": rows(1.0, 2.0, 3.0)}],
-    "by `index`": [*({"results": [row, *rows(1.0, 1.0)[1:]]} for row in MISNUMBERED), {"results": [1.0, 2.0]}],
-    "no number": [
-        *({"results": rows(1.0, score)} for score in (None, "1", True, [1], 1e300, -1e300)),
-        {"results": rows(1.0, 2.0, key="score")},
-        rows(1.0, 2.0),
-    ],
-    "not JSON": [Answer(b'{"results": [{"index": 0, "relevance_score": NaN}]}')],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("fault", "answer"), [(fault, answer) for fault, each in BAD.items() for answer in each])
-@pytest.mark.parametrize("form", ["auto", "jina"])
-def test_what_is_not_one_finite_score_a_passage_is_refused(api: Api, scorer, form: str, fault: str, answer) -> None:
-    api.respond = lambda _: answer
-    with pytest.raises(ServerFailed, match=fault):
-        scorer(form=form).score("q", ["a", "b"])
-    assert len(api.asked) == 1

@@ -1,9 +1,7 @@
 """A file that is not what it says is named in a warning, tells nothing wrong, and breaks nothing."""
 
-import contextlib
 import gzip
 import os
-import socket
 import struct
 import zipfile
 import zlib
@@ -60,15 +58,6 @@ def test_an_empty_file(tmp_path: Path) -> None:
 def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.dcm")
     assert "a pipe" in wrong(tmp_path / "a.dcm")
-
-
-def test_a_socket_a_device_and_a_circle_of_links(tmp_path: Path) -> None:
-    (tmp_path / "b.dcm").symlink_to("b.dcm")
-    with contextlib.chdir(tmp_path), socket.socket(socket.AF_UNIX) as server:
-        server.bind("a.dcm")
-    assert "a socket" in wrong(tmp_path / "a.dcm")
-    assert "a device" in wrong(Path("/dev/zero"))
-    assert "cannot be read" in wrong(tmp_path / "b.dcm")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -196,15 +185,6 @@ def test_a_sparse_tiff_of_two_gigabytes_is_only_looked_at(tmp_path: Path, head: 
         file.write(tail)
     read = bytes_read(lambda: wrong(path))
     assert read <= LIMIT
-
-
-def test_a_tiff_tag_that_claims_a_gigabyte_is_not_followed(tmp_path: Path) -> None:
-    path = tmp_path / "a.tif"
-    entry = struct.pack("<HHII", 273, 4, 2**28, 64)
-    path.write_bytes(b"II*\0\x08\0\0\0" + struct.pack("<H", 1) + entry + bytes(4))
-    os.truncate(path, 2**31)
-    assert bytes_read(lambda: read_file(path)) <= LIMIT
-    assert "longer than the first megabyte" in wrong(path, "TIFF")
 
 
 def test_a_png_that_claims_a_billion_pixels_is_not_followed(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
-from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, table_for, words_index
+from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, table_for
 
 from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.retrieval.stages.expand import Expand, LinkedRecord
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, Retrieve
 
 layouts = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(make_layout)
 
@@ -87,19 +87,6 @@ def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
         together = stage([asked, Ranking(Query("0")), asked])
         assert together[0] == ranking == together[2]
         assert together[1] == stage([Ranking(Query("0"))])[0]
-
-
-@pytest.mark.parametrize("depth", [1, 2, 50])
-def test_records_are_counted_by_the_words_of_their_allowed_chunks(depth: int) -> None:
-    index = words_index(["lung", "liver", "lung lung", "lung", "liver", "lung", "liver lung"])
-    layout = make_layout([2, 2, 2, 1])
-    retriever = IndexRetrieval("words", index, lambda texts: ["lung"] * len(texts), layout, "record", depth)
-    chunks = np.array([False, True, True, True, True, True, True])
-    records = np.ones(4, np.bool_)
-    (account,) = retriever.ask([Query("lung", records=records, chunks=chunks)])
-    found = account.candidates
-    assert found.rows.tolist() == [1, 2, 3][:depth]  # not record 0, whose words are in the chunk that is left out
-    assert (found.before, found.after) == (4, 3)
 
 
 def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:

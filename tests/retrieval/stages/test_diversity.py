@@ -59,23 +59,6 @@ def test_a_hit_is_handed_on_or_cut_for_a_reason_or_comes_after_enough(
         assert earlier.count(records[int(name)]) == sources
 
 
-def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> None:
-    said = {"gate": {"passes": 2}, "diversity": {"cut": [{"id": "x", "why": "per_query 1"}]}}
-    stage = Limit((per_source(2), per_group(2, GROUPS)), keep=10)
-    (after,) = stage([ranking([0, 1, 1, 5, 5, 5], trace=said)])
-    assert [hit.id for hit in after.hits] == ["00", "01", "03", "04"]
-    assert after.trace == {
-        "gate": {"passes": 2},
-        "diversity": {
-            "cut": [
-                {"id": "x", "why": "per_query 1"},
-                {"id": "02", "why": "per_group 2", "rank": 3},
-                {"id": "05", "why": "per_source 2", "rank": 6},
-            ]
-        },
-    }
-
-
 # ---------------------------------------------------------------------------------------------------- mmr
 
 
@@ -138,11 +121,3 @@ def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: Case, trade_
         assert tuple(others) == before.evidence
         assert (why.source, why.rank, why.score) == ("mmr", rank, before.score)
         assert hit.score == pytest.approx(before.score + why.weight * why.normalized, abs=1e-9)
-
-
-def test_a_copy_of_the_best_hit_gives_way_to_another_that_is_nearly_as_good() -> None:
-    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, -1]], np.float32)
-    hits = [Hit(f"{row:02}", row, row, score) for row, score in enumerate([1.0, 0.9, 0.8, 0.0])]
-    before = Ranking.of(Query("q"), hits)
-    (after,) = Mmr(lambda rows: vectors[rows], trade_off=0.5, keep=3)([before])
-    assert [(hit.row, pytest.approx(hit.score)) for hit in after.hits] == [(0, 1.0), (2, 0.8), (3, 0.0)]

@@ -53,21 +53,6 @@ def test_nothing_comes_in_that_the_filter_does_not_let_through(
     assert all(allowed[hit.record] for hit in expanded(before, found).hits)
 
 
-def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_why() -> None:
-    before = ranking({0: 3.0, 1: 2.0, 2: 1.0})
-    after = expanded(
-        before,
-        [
-            LinkedRecord(5, 0.7, lambda: "r0 —requires→ r5 (0.70)"),
-            LinkedRecord(2, 0.9, lambda: "r0 —requires→ r2 (0.90)"),
-        ],
-    )
-    assert [(hit.record, round(hit.score, 6)) for hit in after.hits] == [(0, 3.0), (2, 2.8), (5, 2.4), (1, 2.0)]
-    new = after.hits[2]
-    assert (new.path, new.evidence[-1].source, new.evidence[-1].score) == ("r0 —requires→ r5 (0.70)", "graph", 0.7)
-    assert after.trace["expansion"] == {"seeds": 3, "found": 2, "raised": 2}
-
-
 # ---------------------------------------------------------------------------------------- placed by their support
 
 MANY = 80

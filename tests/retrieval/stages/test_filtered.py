@@ -31,11 +31,6 @@ def mask_for(data: st.DataObject, layout: ChunkLayout) -> Any:
     return data.draw(hnp.arrays(np.bool_, len(layout.starts) - 1))
 
 
-def within(mask: Any, layout: ChunkLayout, unit: Unit, rows: Any) -> Any:
-    """Which of these records or chunks are of records in the mask."""
-    return mask[rows if unit == "record" else layout.record_of(rows)]
-
-
 def retrievers_for(data: st.DataObject, layout: ChunkLayout, unit: Unit) -> list[IndexRetrieval[Any]]:
     """Words, vectors of chunks and vectors of records, asked for all they have."""
     dense = make_retriever("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
@@ -51,48 +46,6 @@ def retrievers_for(data: st.DataObject, layout: ChunkLayout, unit: Unit) -> list
 
 def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-# -------------------------------------------------------------------------------------------------- one retriever
-
-
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("index_unit", UNITS)
-@given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
-def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
-    index_unit: Unit, unit: Unit, layout: ChunkLayout, data: st.DataObject, depth: int
-) -> None:
-    options = {"layout": layout, "unit": unit, "index_unit": index_unit}
-    table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
-    retriever, whole = (make_retriever("retriever", table, depth=each, **options) for each in (depth, 1000))
-
-    found = retriever.ask([Query("0", records=mask)])[0].candidates
-
-    free = whole.ask([Query("0")])[0].candidates
-    kept = within(mask, layout, unit, free.rows)
-    counted_as: Unit = "record" if "record" in (unit, index_unit) else "chunk"
-    counted = np.arange(rows_of(layout, counted_as))
-    assert found.rows.tolist() == free.rows[kept][:depth].tolist()
-    assert found.scores.tolist() == free.scores[kept][:depth].tolist()
-    assert (found.mean, found.deviation) == (free.mean, free.deviation)
-    assert (found.before, found.after) == (len(counted), within(mask, layout, counted_as, counted).sum())
-
-
-@given(
-    layout=layouts, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6)
-)
-def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
-    layout: ChunkLayout, unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
-) -> None:
-    table = table_for(data, rows_of(layout, index_unit), queries=2)
-    retriever = make_retriever("retriever", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
-    masks = {"a": mask_for(data, layout), "b": mask_for(data, layout), "-": None}
-    rankings = [Ranking(Query(str(at % 2), records=masks[name])) for at, name in enumerate(masked)]
-
-    for stage in (Retrieve(retriever, keep=3), Fuse((retriever, retriever), fusion=Fusion(), keep=3)):
-        together, alone = stage(rankings), [stage([ranking])[0] for ranking in rankings]
-        assert together == alone
-        assert [each.trace for each in together] == [each.trace for each in alone]
 
 
 # ------------------------------------------------------------------------------------------------ all stages
@@ -143,7 +96,8 @@ def test_a_filter_tells_by_retriever_how_many_candidates_it_left() -> None:
     table = make_retriever("dense", [[1, 2, 3, 4]], layout=words.layout)
     axis = table.prepare(["0"])
     dense = IndexRetrieval("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
-    ranking = Ranking(Query("lung", records=np.array([True, False, True, True])), trace={"rewritten": "lungs"})
+    query = Query("lung", records=np.array([True, False, True, True]), narrowed=True)
+    ranking = Ranking(query, trace={"rewritten": "lungs"})
     of_words = {"candidates_before_filter": 3, "candidates_after_filter": 2}
     of_dense = {"candidates_before_filter": 4, "candidates_after_filter": 3}
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
-from retrieval.stages.retrievers import ASKED, deaf_retriever, make_retriever, make_retrievers, words_retriever
+from retrieval.stages.retrievers import ASKED, make_retriever, make_retrievers
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.retrieval.stages.fuse import Fuse
-from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, weighted_sum, zscore
+from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieval, Retrieve
 
 FORMULAS = [("rrf", "zscore"), ("weighted", "zscore"), ("weighted", "zscore_candidates"), ("weighted", "minmax")]
@@ -148,29 +148,3 @@ def test_a_retriever_whose_scores_are_all_equal_has_no_say_in_the_order(
 
     assert [hit.row for hit in ranking.hits] == list(range(rows))[::-1]
     assert len({hit.evidence[0].normalized for hit in ranking.hits}) == 1
-
-
-def test_a_retriever_that_lists_one_row_says_more_for_it_than_for_those_it_does_not_list() -> None:
-    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.5, 0.5, 0.5])]
-
-    (ranking,) = fuse(retrievers, ("weighted", "minmax"))([Ranking(Query("liver"))])
-
-    assert ranking.hits[0].row == 1
-    assert ranking.hits[0].score > ranking.hits[1].score
-
-
-def test_the_formulas_do_what_their_names_say() -> None:
-    values = np.array([1.0, 2.0, 4.0])
-
-    assert minmax(values, low=1, high=3).tolist() == [0, 0.5, 1.5]
-    assert zscore(values, mean=2, deviation=0.5).tolist() == [-2, 0, 4]
-    assert zscore(values, mean=2, deviation=0).tolist() == [0, 0, 0]
-    assert weighted_sum(np.array([values, values]), np.array([1.0, -0.5])).tolist() == [0.5, 1, 2]
-
-
-@given(hnp.arrays(np.float64, st.integers(0, 12), elements=st.integers(-3, 3)), st.integers(1, 14))
-def test_the_highest_are_so_many_and_their_equals(values: Any, count: int) -> None:
-    least = sorted(values, reverse=True)[:count]
-    assert sorted(values[highest(values, count)], reverse=True) == sorted(
-        (value for value in values if not least or value >= least[-1]), reverse=True
-    )

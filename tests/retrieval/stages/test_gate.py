@@ -110,19 +110,6 @@ def test_each_retriever_is_asked_once_a_pass_for_the_whole_batch_whatever_the_nu
     assert [index.batches for index in corpus.indexes] == [[QUERIES]] * 4
 
 
-def test_the_second_pass_is_for_the_chosen_groups_alone_and_the_trace_says_for_how_many_records(
-    corpus: Corpus,
-) -> None:
-    for ranking in corpus.gate()(corpus.asked):
-        gate = ranking.trace["gate"]
-        chosen = {each["group"] for each in gate["chosen"]}
-        assert len(chosen) == TOP
-        assert {corpus.names[corpus.groups[hit.record]] for hit in ranking.hits} <= chosen
-        assert gate["searched"] == TOP * DOCUMENTS
-        assert (gate["passes"], gate["candidates"], gate["filled"]) == (2, 300, 0)
-        assert gate["left_out"] == gate["groups_seen"] - TOP > 0
-
-
 def test_the_second_pass_finds_what_the_first_had_no_room_for(corpus: Corpus) -> None:
     groups = {"groups": corpus.groups, "names": corpus.names, "candidates": 20, "top_groups": 2}
     gate = GroupRouting(corpus.stage(depth=20, keep=20), corpus.stage(depth=300, keep=100), **groups, keep=60)
@@ -180,22 +167,3 @@ def test_a_filter_holds_in_both_passes_and_in_what_is_filled_up(corpus: Corpus) 
         assert ranking.trace["gate"]["filled"] > 0
         assert all(allowed[hit.record] for hit in ranking.hits)
         assert ranking.query.records is allowed
-
-
-@pytest.mark.parametrize(("per_group", "least"), [(1, 0), (1, 20), (3, 28), (2, 50)])
-def test_quotas_hold_and_what_they_leave_open_is_filled_from_the_first_pass_below_the_rest(
-    corpus: Corpus, per_group: int, least: int
-) -> None:
-    for ranking in corpus.gate(per_group=per_group, keep=30, min_results=least)(corpus.asked):
-        groups = corpus.groups[[hit.record for hit in ranking.hits]]
-        gate = ranking.trace["gate"]
-        chosen = {each["group"] for each in gate["chosen"]}
-        own = len(ranking.hits) - gate["filled"]
-        assert np.bincount(groups).max() <= per_group
-        assert len(ranking.hits) >= min(least, 30)
-        assert own <= per_group * TOP
-        assert {corpus.names[at] for at in groups[:own]} <= chosen
-        assert chosen.isdisjoint({corpus.names[at] for at in groups[own:]})
-        scores = [hit.score for hit in ranking.hits]
-        assert scores == sorted(scores, reverse=True)
-        assert len({hit.id for hit in ranking.hits}) == len(ranking.hits)

@@ -29,21 +29,9 @@ def merged(rankings: Sequence[Ranking], **options: Any) -> Ranking:
     return merge(QUERY, rankings, **options)
 
 
-def shown(result: Ranking) -> list[tuple[str, float]]:
-    return [(hit.id, hit.score) for hit in result.hits]
-
-
 orders = st.lists(st.integers(0, 14), unique=True, max_size=12)
 several = st.lists(orders, min_size=1, max_size=4)
 named = several.map(lambda found: [ranking(f"text of {at}", order) for at, order in enumerate(found)])
-limits = st.one_of(st.none(), st.integers(1, 5))
-
-
-@given(named)
-def test_what_any_text_found_is_there_once_and_nothing_else(rankings: list[Ranking]) -> None:
-    ids = [hit.id for hit in merged(rankings).hits]
-    assert len(ids) == len(set(ids))
-    assert set(ids) == {hit.id for each in rankings for hit in each.hits}
 
 
 @given(named, st.floats(1, 100))
@@ -59,14 +47,6 @@ def test_scores_are_the_sums_of_reciprocal_ranks_and_equal_ones_stand_by_best_ra
         assert hit.score == pytest.approx(sum(1 / (rrf_k + rank) for rank in ranks[hit.id]))
     keys = [(-hit.score, min(ranks[hit.id]), hit.id) for hit in result]
     assert keys == sorted(keys)
-
-
-@given(named, st.integers(1, 12))
-def test_no_more_hits_are_passed_on_than_asked_for(rankings: list[Ranking], keep: int) -> None:
-    result = merged(rankings, keep=keep)
-    assert len(result.hits) == sum(each["given"] for each in result.trace["texts"]) <= keep
-    full = merged(rankings, keep=100)
-    assert [hit.id for hit in full.hits[:keep]] == [hit.id for hit in result.hits]
 
 
 def test_a_hit_says_which_texts_found_it_at_which_rank_and_that_adds_up() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 from retrieval.stages.retrievers import ASKED, make_layout, make_retriever, table_for
 
-from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.contracts import Hit, Query, Ranking
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
@@ -25,18 +25,6 @@ def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, floa
     keys = [(-round(hit.score, 6), hit.id) for hit in ranking.hits]
     assert keys == sorted(keys)
     assert Ranking.of(Query("q"), reversed(ranking.hits)) == ranking
-
-
-def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so() -> None:
-    stage = Retrieve(make_retriever("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
-
-    (ranking,) = stage(ASKED)
-
-    assert ranking.hits == (
-        Hit("01#0", 1, 1, 0.75, (Evidence("dense", 1, 0.75, 0.75, 1.0),)),
-        Hit("02#0", 2, 2, 0.5, (Evidence("dense", 2, 0.5, 0.5, 1.0),)),
-    )
-    assert str(stage) == "dense@2"
 
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())

@@ -1,0 +1,73 @@
+"""Writer of `graph.pkl`: the nodes and edges of files, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
+from retrieve_cli.retrieval.graph.edge_list import EdgeList
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
+from retrieve_cli.retrieval.graph.file_edges import DTYPES
+from retrieve_cli.storage.records.stored_columns import ordered_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_KINDS = 256
+
+
+def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
+    """Return the content of the file, the same for any order of the edges.
+
+    Raises:
+        UsageError: a weight is below 0 or no number, or there are too many kinds of edges.
+    """
+    stated: set[GraphNode] = set()
+    edges: list[GraphEdge] = []
+    for item in found:
+        if isinstance(item, GraphNode):
+            stated.add(item)
+        else:
+            checked(item.weight, f"{item.source} -> {item.target}")
+            edges.append(item)
+    declared: dict[str, dict[str, None]] = {}
+    for node in sorted(stated, key=lambda node: (node.id, node.names)):
+        declared.setdefault(node.id, {}).update(dict.fromkeys(node.names))
+    kinds = sorted({edge.kind for edge in edges})
+    if len(kinds) > MOST_KINDS:
+        raise UsageError(f"the graph has {len(kinds)} kinds of edges", hint=f"at most {MOST_KINDS} are possible")
+    texts = [name for node_id, names in declared.items() for name in (node_id, *names)]
+    texts += [name for edge in edges for name in (edge.source, edge.target)]
+    names, _ = ordered_texts(texts)
+    number = {name: place for place, name in enumerate(names)}
+    columns = [[number[edge.source], number[edge.target], kinds.index(edge.kind)] for edge in edges]
+    sources, targets, of_kind = np.array(columns, np.int64).reshape(-1, 3).T
+    simple = EdgeList.joined([EdgeList(sources, targets, of_kind, np.array([edge.weight for edge in edges]))]).simple()
+    ids = sorted(declared, key=number.__getitem__)
+    aliases = [[number[name] for name in dict.fromkeys((*declared[node_id], node_id))] for node_id in ids]
+    pairs = sorted((name, node) for node, named in enumerate(aliases) for name in named)
+    encoded = [name.encode() for name in names]
+    return {
+        "kinds": kinds,
+        "largest": [float(simple.weights[simple.kinds == kind].max(initial=0.0)) for kind in range(len(kinds))],
+        "names": np.frombuffer(b"".join(encoded), np.uint8),
+        "name_ends": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+        "nodes": np.array([number[node_id] for node_id in ids], np.int32),
+        "alias_starts": np.cumsum([0, *map(len, aliases)], dtype=np.int64),
+        "aliases": np.array([name for named in aliases for name in named], np.int32),
+        "named": np.array([name for name, _ in pairs], np.int32),
+        "owners": np.array([node for _, node in pairs], np.int32),
+        "outward": _ordered(simple),
+        "inward": _ordered(simple.reversed()),
+    }
+
+
+def _ordered(edges: EdgeList) -> dict[str, NDArray[Any]]:
+    """Return the arrays of edges in one direction, the same for every order of the edges."""
+    edges = edges.chosen(np.lexsort((edges.targets, -edges.weights, edges.kinds, edges.sources)))
+    columns = zip(DTYPES.items(), (edges.sources, edges.kinds, edges.targets, edges.weights), strict=True)
+    return {name: column.astype(dtype) for (name, dtype), column in columns}
