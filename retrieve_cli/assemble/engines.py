@@ -140,7 +140,8 @@ class RemoteIndexes:
         kind = TermEngineIndex if part.dim is None else EngineIndex
         collection = _Collection(lambda: self._open(name).collection(part.name))
         able = self._capabilities(name)
-        return kind(local, collection, capabilities=able, form=partial(retriever.engine_form, local))
+        form = partial(retriever.engine_form, local)
+        return kind(local, collection, capabilities=able, form=form, lowest=self._generation.lowest)
 
     def _capabilities(self, name: str) -> Capabilities:
         """Return the abilities of an engine; the minimum if it cannot be reached now, which its searches will

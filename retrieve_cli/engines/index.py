@@ -12,6 +12,8 @@ from retrieve_cli.contracts import Candidates, Index, Matching
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Collection, Within
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from retrieve_cli.contracts.engines import EngineQuery
     from retrieve_cli.contracts.values import Mask, Rows, Unit, Vectors
 
@@ -38,13 +40,16 @@ class EngineIndex(Generic[Q]):
         *,
         capabilities: Capabilities,
         form: Callable[[Q], EngineQuery],
+        lowest: Callable[..., Rows],
     ) -> None:
-        """`form` turns a query of the local index into one that the engine takes."""
+        """`form` turns a query of the local index into one that the engine takes; `lowest` puts rows in the order of
+        their ids."""
         self.local = local
         self.unit: Unit = local.unit
         self._collection = collection
         self._most_rows = capabilities.most_rows
         self._form = form
+        self._lowest = lowest
 
     def __len__(self) -> int:
         return len(self.local)
@@ -127,8 +132,18 @@ class EngineIndex(Generic[Q]):
         rows, scores = _grouped(rows, scores, starts)
         if allowed is not None:
             rows, scores = rows[allowed[rows]], scores[allowed[rows]]
-        order = np.lexsort((rows, -scores))[:depth]
+        rows, scores = self._by_id(rows, scores, unit=self.unit if starts is None else "record")
+        order = np.argsort(_rounded(scores), kind="stable")[:depth]
         return rows[order], scores[order]
+
+    def _by_id(self, rows: Rows, scores: Vectors, *, unit: Unit) -> tuple[Rows, Vectors]:
+        """Return rows and their scores in the order of their ids if some scores are equal, else in any order."""
+        keys = np.sort(_rounded(scores))
+        if not (keys[1:] == keys[:-1]).any():
+            return rows, scores
+        order = np.argsort(rows)
+        by_id = self._lowest(rows, len(rows), unit=unit)
+        return by_id, scores[order][np.searchsorted(rows[order], by_id)]
 
     def _within(self, starts: Rows | None, allowed: Mask, conditions: Sequence[AnyOf] | None) -> Within | None:
         """Return the allowed units as the engine takes them: by number if they are few, else by conditions; None if it
@@ -163,6 +178,12 @@ def _side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(calls))) as threads:
         return [done.result() for done in [threads.submit(call) for call in calls]]
+
+
+def _rounded(scores: Vectors) -> NDArray[np.float64]:
+    """Return keys by which rows are ordered, best first."""
+    keys: NDArray[np.float64] = -np.round(scores.astype(np.float64), 6)
+    return keys
 
 
 def _grouped(rows: Rows, scores: Vectors, starts: Rows | None) -> tuple[Rows, Vectors]:

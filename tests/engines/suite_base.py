@@ -46,6 +46,11 @@ def words(seed: int, count: int = 6) -> TermWeights:
     return TermWeights(drawn.terms[order], drawn.weights[order])
 
 
+def in_order(rows: Rows, count: int, *, unit: str) -> Rows:
+    """Return the first rows by their numbers, in place of their ids."""
+    return np.sort(rows)[:count]
+
+
 def told(method: str, url: str, body: object = None) -> Any:
     """Return the answer of a server to a request of the test itself."""
     content = None if body is None else json.dumps(body).encode()
@@ -98,7 +103,7 @@ class Base:
         self, engine: Engine, opened: EngineGeneration, made: Content
     ) -> list[tuple[EngineIndex[Any], Callable[[int], Any]]]:
         """Return the indexes over an engine, each with a function that makes queries."""
-        able = {"capabilities": engine.capabilities, "form": lambda query: query}
+        able = {"capabilities": engine.capabilities, "form": lambda query: query, "lowest": in_order}
         found: list[tuple[EngineIndex[Any], Callable[[int], Any]]] = []
         if self.has_vectors:
             found.append((EngineIndex(made.dense, opened.collection(VECTORS), **able), vector))  # type: ignore[arg-type]

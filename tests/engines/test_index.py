@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from engines.contents import Content, content
-from engines.suite_base import vector, words
+from engines.suite_base import in_order, vector, words
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Within
@@ -42,7 +42,7 @@ def made() -> Content:
 def index(local: Any, *, most_rows: int = 700, kind: Any = EngineIndex) -> tuple[EngineIndex[Any], Listing]:
     collection = Listing(local)
     able = Capabilities(most_rows)
-    return kind(local, collection, capabilities=able, form=lambda query: query), collection
+    return kind(local, collection, capabilities=able, form=lambda query: query, lowest=in_order), collection
 
 
 def test_conditions_that_are_ignored_let_no_row_through(made: Content) -> None:
