@@ -60,9 +60,6 @@ def merge(first: Stage, **options: Any) -> Merge:
     return Merge(first, **{"unit": "record", "rrf_k": 60.0, "keep": 10, **options})
 
 
-# ---------------------------------------------------------------------------------------------------- values
-
-
 # -------------------------------------------------------------------------------------------------- expressions
 
 
@@ -124,6 +121,3 @@ def test_what_asks_the_retrievers_is_exchanged_wherever_it_stands(wrapped: Calla
     assert str(alone) == str(pipeline).replace("fuse(bm25@200, dense@200)", "bm25@200")
     assert pipeline.retrieving(lambda first: first) == pipeline
     assert alone(ASKED) == rerank()(wrapped(Retrieve(BM25, keep=FUSED.keep))(ASKED))
-
-
-# ---------------------------------------------------------------------------------------------- names are to be read
