@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from retrieval.stages.retrievers import ASKED, make_retriever
 
-from retrieve_cli.contracts import Hit, Kind, Query, Stage
+from retrieve_cli.contracts import Hit, Query, Stage
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.diversity import Limit, Mmr
 from retrieve_cli.retrieval.stages.expand import Expand
@@ -61,20 +61,6 @@ def merge(first: Stage, **options: Any) -> Merge:
 
 
 # -------------------------------------------------------------------------------------------------- expressions
-
-
-KINDS: dict[str, tuple[Kind, bool]] = {
-    "retrieve": ("retrieve", False),
-    "fuse": ("fuse", False),
-    "gate": ("fuse", False),
-    "merge": ("merge", True),
-    "rerank": ("rerank", False),
-    "expand": ("expand", True),
-    "threshold": ("cut", False),
-    "limit": ("cut", False),
-    "mmr": ("cut", True),
-}
-"""By stage: its kind, and whether a score means something new after it. Reranking keeps retrieval's scale."""
 
 
 # ------------------------------------------------------------------------------------------------------ running
