@@ -49,8 +49,11 @@ def run_build(entries: Sequence[SourceSetting], settings: Settings, store: Store
     return build(read, parts, store, limits=limits, progress=progress)
 
 
-def sync_of(settings: Settings, store: Store, progress: Progress, *, fetched: Path | None = None) -> Sync:
-    """Return a sync of the sources that the configuration or the current generation names.
+def sync_of(
+    settings: Settings, store: Store, progress: Progress, *, fetched: Path | None = None, checked: bool = False
+) -> Sync:
+    """Return a sync of the sources that the configuration or the current generation names; `checked` reads every byte
+    of the current index first.
 
     Raises:
         SourceFailed: a source is missing.
@@ -62,7 +65,9 @@ def sync_of(settings: Settings, store: Store, progress: Progress, *, fetched: Pa
     named = present_entries(settings, store, progress.say)
     sources = sources_of(named, settings, fetched=fetched or store.fetched)
     limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress)
+    return Sync(
+        sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, checked=checked
+    )
 
 
 def present_entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Sequence[SourceSetting]:

@@ -139,7 +139,7 @@ def _run_and_verify(
 
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
-        sync = sync_of(settings, shared.store, progress)
+        sync = sync_of(settings, shared.store, progress, checked=True)
         report = sync.run(compact=compact)
         if report.status != "failed":
             try:

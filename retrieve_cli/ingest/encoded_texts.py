@@ -134,7 +134,7 @@ class Stretches:
 def _vectors_of(segment: Segment) -> Read:
     def read(rows: Rows) -> Entries:
         vectors = indexes.segment_vectors(segment, rows)
-        segment.file(VECTORS).release()
+        _release(segment, VECTORS, rows)
         return Entries(np.arange(len(rows) + 1), (vectors,))
 
     return read
@@ -142,6 +142,7 @@ def _vectors_of(segment: Segment) -> Read:
 
 def _tokens_of(segment: Segment) -> Read:
     table = TokenTable(pickles.load(segment.file(TOKENS)))
+    segment.expect(TOKENS, len(table))
 
     def read(rows: Rows) -> Entries:
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
@@ -150,10 +151,17 @@ def _tokens_of(segment: Segment) -> Read:
         ids = np.concatenate([stretch.tokens.ids for stretch in stretches])
         codes = np.concatenate([stretch.tokens.codes for stretch in stretches])
         sizes = np.concatenate([stretch.sizes for stretch in stretches])
-        segment.file(TOKENS).release()
+        _release(segment, TOKENS, rows)
         return Entries(np.append(0, np.cumsum(sizes)), (ids, codes))
 
     return read
+
+
+def _release(segment: Segment, file: str, rows: Rows) -> None:
+    """Free the memory of the mapped pages after many rows: the whole file may be copied. After a few, searches of this
+    process still use it."""
+    if len(rows) >= _TOKEN_BLOCK:
+        segment.file(file).release()
 
 
 def _weights_of(segment: Segment) -> Read:

@@ -40,8 +40,6 @@ _MOST_TEXT = 16 << 20
 """Characters that wait: about 16,000 chunks."""
 _SLOW_S = 120.0
 """Seconds of work that are reported in advance."""
-_BLOCK, _TOKEN_BLOCK = 16_384, 1024
-"""Texts whose vectors or weights, and whose tokens, are in memory at a time."""
 
 
 class _Form:

@@ -88,8 +88,11 @@ class Sync:
         *,
         limits: LossLimits,
         progress: Progress,
+        checked: bool = False,
     ) -> None:
-        """`parts` returns a new set at each call."""
+        """`parts` returns a new set at each call. With `checked`, every byte of the current index is read first, and a
+        damaged one is written again."""
+        self._checked = checked
         self._sources = sources
         self._new_parts = parts
         self._store = store
@@ -228,6 +231,9 @@ class Sync:
     def _current(self) -> Generation | None:
         """The current generation, None if it is missing or damaged."""
         try:
+            damage = self._store.verify()[1] if self._checked else {}
+            if damage:
+                raise IndexCorrupt(next(iter(damage.values())))
             with open_generation(self._store) as generation:
                 return generation
         except IndexMissing:

@@ -85,11 +85,11 @@ def opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds: 
 class JsonRows:
     """Rows of JSON of all segments, in order."""
 
-    def __init__(self, segments: Sequence[Segment], unit: Unit, moved: Callable[[Segment, int], int]) -> None:
-        """`moved` returns the line of a record of a segment now."""
+    def __init__(self, segments: Sequence[Segment], unit: Unit, remains: Mapping[str, Remains]) -> None:
+        """`remains` tells by the name of a segment how far its lines moved."""
         self._segments = segments
         self._unit = unit
-        self._moved = moved
+        self._remains = remains
         self._firsts = [segment.first(unit) for segment in segments]
         self._length = self._firsts[-1] + segments[-1].count(unit) if segments else 0
 
@@ -120,10 +120,41 @@ class JsonRows:
     def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
         """Return a row with its lines in the source, which move with every line that is inserted above."""
         if self._unit == "record":
-            return {**value, "line": self._moved(segment, row)}
+            return {**value, "line": self._line(segment, row)}
         record = int(np.searchsorted(segment.starts, row, side="right")) - 1
-        line = self._moved(segment, record)
+        line = self._line(segment, record)
         return {**value, "start_line": value["start_line"] + line, "end_line": value["end_line"] + line}
+
+    def _line(self, segment: Segment, record: int) -> int:
+        remains = self._remains.get(segment.name)
+        return int(segment.lines[record]) + (0 if remains is None else remains.shift_of(record))
+
+
+class IdOrder:
+    """The order of the ids of rows; chunks of a record are in the order of their numbers."""
+
+    def __init__(self, segments: Sequence[Segment], starts: Rows) -> None:
+        self._segments, self._starts = segments, starts
+
+    def __call__(self, rows: Rows, count: int, *, unit: Unit) -> Rows:
+        """Return the `count` rows that come first in the order of ids, in this order; chunks of a record by number."""
+        if count <= 0:
+            return rows[:0]
+        records = rows if unit == "record" else np.searchsorted(self._starts, rows, side="right") - 1
+        chosen: list[tuple[str, int]] = []
+        for segment in self._segments:
+            end = segment.first_record + segment.record_count
+            mine = np.flatnonzero((records >= segment.first_record) & (records < end))
+            ranks = segment.ranks[records[mine] - segment.first_record]
+            if count < len(mine):
+                near = ranks <= np.partition(ranks, count - 1)[count - 1]
+                mine, ranks = mine[near], ranks[near]
+            first = mine[np.lexsort((rows[mine], ranks))[:count]]
+            if len(self._segments) == 1:
+                return rows[first]
+            own = records[first] - segment.first_record
+            chosen += [(segment.ids[record], row) for record, row in zip(own, rows[first].tolist(), strict=True)]
+        return np.array([row for _, row in sorted(chosen)[:count]], np.int64)
 
 
 class Generation:
@@ -146,8 +177,8 @@ class Generation:
         self.remains = remains
         self._made: dict[object, Any] = {}
         self._making = RLock()
-        self.records = JsonRows(self.segments, "record", self._line)
-        self.chunks = JsonRows(self.segments, "chunk", self._line)
+        self.records = JsonRows(self.segments, "record", remains)
+        self.chunks = JsonRows(self.segments, "chunk", remains)
 
     @cached_property
     def live(self) -> Mask | None:
@@ -219,10 +250,6 @@ class Generation:
             for segment in self.segments
         ]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-
-    def _line(self, segment: Segment, record: int) -> int:
-        remains = self.remains.get(segment.name)
-        return int(segment.lines[record]) + (0 if remains is None else remains.shift_of(record))
 
     @cached_property
     def id(self) -> str:
@@ -304,25 +331,10 @@ class Generation:
         record = int(np.searchsorted(segment.starts, row, side="right")) - 1
         return f"{segment.ids[record]}#{row - int(segment.starts[record])}"
 
-    def lowest(self, rows: Rows, count: int, *, unit: Unit) -> Rows:
-        """Return the `count` rows that come first in the order of ids, in this order; chunks of a record by number."""
-        if count <= 0:
-            return rows[:0]
-        records = rows if unit == "record" else np.searchsorted(self.starts, rows, side="right") - 1
-        chosen: list[tuple[str, int]] = []
-        for segment in self.segments:
-            end = segment.first_record + segment.record_count
-            mine = np.flatnonzero((records >= segment.first_record) & (records < end))
-            ranks = segment.ranks[records[mine] - segment.first_record]
-            if count < len(mine):
-                near = ranks <= np.partition(ranks, count - 1)[count - 1]
-                mine, ranks = mine[near], ranks[near]
-            first = mine[np.lexsort((rows[mine], ranks))[:count]]
-            if len(self.segments) == 1:
-                return rows[first]
-            own = records[first] - segment.first_record
-            chosen += [(segment.ids[record], row) for record, row in zip(own, rows[first].tolist(), strict=True)]
-        return np.array([row for _, row in sorted(chosen)[:count]], np.int64)
+    @cached_property
+    def lowest(self) -> IdOrder:
+        """The order of ids, which does not keep the generation in memory."""
+        return IdOrder(self.segments, self.starts)
 
     def in_order(self, among: Mask | None = None) -> Sequence[int]:
         """Return the records that are there, of those in `among`, in the order of their sources."""
@@ -334,15 +346,6 @@ class Generation:
         """True if it has the rows of a fresh build: one segment that it added, in the order of the sources."""
         alone = len(self.segments) == 1 and not self.manifest.segments and not self.remains
         return alone and self.in_order() == list(range(len(self.records)))
-
-    def chunk_texts(self) -> Iterator[str]:
-        """Yield the text of each chunk that is there, with its header."""
-        return map(self.chunk_text, live_rows(self.live_chunks, len(self.chunks)))
-
-    def chunk_text(self, row: int) -> str:
-        """Return the text of a chunk with its header."""
-        chunk = self.chunks[row]
-        return f"{chunk['header']}{chunk['text']}"
 
     def record_texts(self) -> Iterator[str]:
         """Yield the text of each record that is there, assembled from its chunks, which may overlap."""

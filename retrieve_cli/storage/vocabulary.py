@@ -32,7 +32,7 @@ class Vocabulary:
         """`ends` has one entry more than there are texts; the first is 0."""
         self.text = text
         self.ends = ends
-        self._bytes = memoryview(text)
+        self._bytes = text.data
 
     def __len__(self) -> int:
         return len(self.ends) - 1
@@ -57,14 +57,8 @@ class Vocabulary:
         """Return a text in its canonical form, for comparison."""
         return canonical(self[number])
 
-    def all_folded(self, span: range | Rows) -> list[str]:
-        """Return the texts of `span` in canonical form."""
-        return list(map(canonical, self.texts(span)))
-
-    def texts(self, span: range | Rows) -> list[str]:
-        """Return the texts of `span`; a range is decoded at once."""
-        if not isinstance(span, range):
-            return [self[number] for number in span.tolist()]
+    def texts(self, span: range) -> list[str]:
+        """Return the texts of `span`, decoded at once."""
         ends = self._checked_ends(span).tolist()
         text = self.text[ends[0] : ends[-1]].tobytes()
         try:
@@ -122,15 +116,15 @@ class Vocabulary:
                 found[raw] = place
         return {raw.decode(): place for raw, place in found.items()}
 
-    def beginning_with(self, text: str, lengths: range) -> dict[int, str]:
-        """Return the sorted texts that begin with the first eight bytes of a text and have so many bytes, by place."""
+    def beginning_with(self, text: str, lengths: range) -> list[str]:
+        """Return the sorted texts that begin with the first eight bytes of a text and have so many bytes."""
         head = text.encode()[:_HEAD]
         least, most = (int.from_bytes(head.ljust(_HEAD, fill), "big") for fill in (b"\0", b"\xff"))
         low = int(np.searchsorted(self.heads, np.uint64(least)))
         high = int(np.searchsorted(self.heads, np.uint64(most), "right"))
         sizes = np.diff(self.ends[low : high + 1])
         places = low + np.flatnonzero((sizes >= lengths.start) & (sizes < lengths.stop))
-        return {place: self[place] for place in places.tolist()}
+        return [self[place] for place in places.tolist()]
 
 
 _HEAD = 8

@@ -134,6 +134,9 @@ def edited(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 DROP = "<drop>"
 
 
+IDENTITY = ("recipe", "sources", "files", "segments", "own_sources", "schema_version")
+
+
 def forge(artifacts: Path, edits: tuple[tuple[tuple[Any, ...], Any], ...]) -> None:
     """Give the current generation an altered manifest that agrees with its files and carries its own id."""
     try:
@@ -147,7 +150,7 @@ def forge(artifacts: Path, edits: tuple[tuple[tuple[Any, ...], Any], ...]) -> No
     for path, new in edits:
         value = edited(value, path, new)
     if isinstance(value, dict):
-        identity = {key: value[key] for key in ("recipe", "sources", "files", "schema_version") if key in value}
+        identity = {key: value[key] for key in IDENTITY if key in value}
         with suppress(ValueError):  # an infinity has no canonical form
             value |= {"generation": sha1(identity)[:12], BUILT_SHA1: sha1(value.get("built"))}
         if not isinstance(value.get("generation"), str):

@@ -218,7 +218,7 @@ def test_a_flipped_bit_or_a_file_that_is_gone_is_found_and_a_sync_mends_it(
         flip(live(index) / name, flipped_at)
     finding = doctor.only("index", "fail")
     assert name in finding["message"]
-    assert finding["fix"] == "retrieve sync"
+    assert finding["fix"] == "retrieve sync --verify"
     doctor.follow(finding["fix"])
     assert doctor.after(doctor.only("disk", "warn")["fix"]) == {}
 

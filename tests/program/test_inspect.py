@@ -80,12 +80,12 @@ def test_status_counts_what_was_rejected_and_says_where_it_is_listed(tmp_path: P
 
 @pytest.mark.usefixtures("index")
 def test_diff_names_records_recipe_and_moves_in_plain_lines(retrieve: Program, configure: Configure) -> None:
-    configure("bm25", b=0.5)
+    configure("bm25", unit="chunk")
     assert retrieve("build", "--catalog", write_catalog(Path("tools.jsonl"), TOOLS[1:])).code == 0
     shown = retrieve("inspect", "diff", "--query", "lungs in CT").out.splitlines()
     assert shown[0].endswith(": 0 added, 0 changed, 1 removed, 4 unchanged records")
     assert shown[1] == "removed  lungs"
-    assert "recipe   bm25.b: 0.75 → 0.5" in shown
+    assert "recipe   bm25.unit: record → chunk" in shown
     assert "queries  1 of 1 query answered differently, mean overlap of the top 10 is 80%" in shown
     assert "    − lungs (rank 1)" in shown
 

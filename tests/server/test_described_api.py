@@ -113,7 +113,8 @@ def answers(app: ASGIApp, description: Any) -> dict[str, httpx.Response]:
         id_ = {"get_task": lambda: found["add_documents"].json()["task"], "remove_document": lambda: "mytool"}
         path = path.replace("{id}", id_.get(name, lambda: "lungs")()).replace("{name}", "default")
         body = {"json": REQUESTS[name]} if name in REQUESTS else {}
-        (found[name],) = sent(app, (method, path, {**body, "params": PARAMETERS.get(name)}))
+        options = {"params": PARAMETERS.get(name), "headers": {"Prefer": "wait=30"}}  # tasks have ended
+        (found[name],) = sent(app, (method, path, {**body, **options}))
     return found
 
 

@@ -77,14 +77,28 @@ def test_a_server_without_an_index_begins_one_with_the_first_document(tmp_path: 
         assert Door(server, "").search("outlines ears") == ["ears"]
 
 
-def test_a_sync_that_fails_is_told_and_loses_nothing(catalog: Path, index: Path) -> None:
+def test_a_document_needs_no_other_source_and_a_sync_that_fails_loses_nothing(catalog: Path, index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        kept = catalog.read_bytes()
+        catalog.unlink()
+        added = Door(server, "").add({"id": "ears", "text": "Outlines ears."})
+        assert (added["status"], added["documents"][0]["status"]) == ("succeeded", "processed")
+        synced = Door(server, "").change("POST", "/index", {"action": "sync"})
+        assert synced["status"] == "failed"
+        assert server.get(f"/tasks/{synced['task']}").json()["error"]["kind"] == "source_failed"
+        assert Door(server, "").search("outlines ears")[0] == "ears"
+        catalog.write_bytes(kept)
+        assert Door(server, "").change("POST", "/index", {"action": "sync"})["status"] == "succeeded"
+        assert Door(server, "").search("outlines ears")[0] == "ears"
+
+
+def test_a_document_that_only_a_sync_can_publish_waits_for_it_and_for_its_sources(catalog: Path, index: Path) -> None:
+    (index.parent / "config.yaml").write_text("chunking: {size: 40}\n")
     with started(index, cwd=index.parent) as server:
         kept = catalog.read_bytes()
         catalog.unlink()
         told = Door(server, "").add({"id": "ears", "text": "Outlines ears."})
         assert (told["status"], told["documents"][0]["status"]) == ("failed", "queued")
-        error = server.get(f"/tasks/{told['task']}").json()["error"]
-        assert error["kind"] == "source_failed"
         catalog.write_bytes(kept)
         assert Door(server, "").change("POST", "/index", {"action": "sync"})["status"] == "succeeded"
         assert Door(server, "").search("outlines ears")[0] == "ears"

@@ -105,6 +105,25 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
+def test_a_sync_encodes_only_what_is_new_and_equals_a_fresh_build(
+    source: Path, fresh: Fresh, retrieve: Program
+) -> None:
+    before = tools(30)
+    assert retrieve("build", "--catalog", write_catalog(source, before)).code == 0
+    renamed = [{**tool, "id": f"new-{tool['id']}"} for tool in before]
+    several = [{**renamed[7], "id": f"again{number}"} for number in range(3)]
+    edited = [{**renamed[20], "description": "denoise brains"}]
+    mixed = edited + renamed[5:20] + renamed[21:] + several
+    for catalog, new in ((renamed[::-1], 0), (mixed, 1), (several + before, 0)):
+        write_catalog(source, catalog)
+        done = retrieve("sync", "-v")
+        assert done.code == 0, done.err
+        assert weighed(done.err)[0] == new
+        assert retrieve("sync", "--verify").code == 0
+    assert retrieve("sync", "--compact").code == 0
+    assert contents(Path("artifacts")) == contents(fresh())
+
+
 def test_weights_are_used_again_for_the_same_card_alone(
     source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

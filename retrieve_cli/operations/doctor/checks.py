@@ -34,7 +34,7 @@ from retrieve_cli.operations.doctor.remote_checks import engine, web
 from retrieve_cli.operations.doctor.subject import Check, Subject, fail, ok, shell, warn
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.beside import beside
-from retrieve_cli.storage.generation import RECORDS, open_generation
+from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.version import __version__
 
 
@@ -73,12 +73,12 @@ def _index(subject: Subject) -> Check:
         return _damaged(subject, error.message, subject.rebuild())
     files = subject.manifest.files if subject.manifest else {}
     parts = {"generation", *files}
-    faults = {name: fault for name, fault in report["faults"].items() if name in parts}
+    faults = {name: fault for name, fault in report["faults"].items() if name in parts or "/" in name}
     if not faults:
-        records = (RECORDS in files and files[RECORDS].rows) or 0
+        records = sum(source.records for source in subject.manifest.sources) if subject.manifest else 0
         return ok(f"generation {report['generation']} is intact ({count(records, 'record')})")
     # If every byte is as written and the parts still disagree, a sync would find nothing to do.
-    fix = subject.build() if faults.keys() == {"generation"} else subject.rebuild()
+    fix = subject.build() if faults.keys() == {"generation"} else subject.mend()
     return _damaged(subject, "; ".join(faults.values()), fix)
 
 
@@ -292,8 +292,11 @@ def _source(subject: Subject, entry: SourceSetting, *, built: bool) -> Check:
             return ok(f"{entry.name} is not built yet{fetched}")
         if not built:
             return warn(f"{entry.name} is not in the index yet{fetched}", sync)
-        with open_generation(subject.store) as generation:
-            same = is_current(source, generation)
+        try:
+            with open_generation(subject.store) as generation:
+                same = is_current(source, generation)
+        except IndexCorrupt:
+            return ok(f"{entry.name} can be read{fetched}")  # `index` tells
     except UsageError as error:
         flags = ("--docs-dir", "DIR") if entry.kind == "docs" else ("--catalog", "FILE")
         moved = f"restore it, or build from its new place: {subject.command('build', *flags)}"

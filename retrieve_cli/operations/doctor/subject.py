@@ -94,6 +94,10 @@ class Subject:
         listed = self.settings.sources.list and self.has_sources
         return self.command("build", *(() if listed else ("--catalog", "FILE")))
 
+    def mend(self) -> str:
+        """Return the command that writes damaged files again."""
+        return self.command("sync", "--verify") if self.has_sources else self.build()
+
     def rebuild(self) -> str:
         """Return the command that replaces the index: sync, or build without its sources."""
         return self.command("sync") if self.has_sources else self.build()

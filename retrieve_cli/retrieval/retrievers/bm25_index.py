@@ -109,8 +109,7 @@ class Bm25Index(ScoringIndex[str]):
 
     def beginning_with(self, text: str, lengths: range) -> list[str]:
         """Return the terms that begin with the first eight bytes of a text and have so many bytes, in order."""
-        found = (part.vocabulary.beginning_with(text, lengths).values() for part in self._parts)
-        return sorted({term for terms in found for term in terms})
+        return sorted({term for part in self._parts for term in part.vocabulary.beginning_with(text, lengths)})
 
     def _idf(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         weights = idf(self.formula.variant, self._size, frequencies)
