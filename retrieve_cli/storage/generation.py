@@ -351,6 +351,11 @@ class Generation:
         """Yield the text of each record that is there, assembled from its chunks, which may overlap."""
         return (self.record_text(row) for row in live_rows(self.live, len(self.records)))
 
+    def chunk_text(self, row: int) -> str:
+        """Return the text of a chunk with its header."""
+        chunk = self.chunks[row]
+        return f"{chunk['header']}{chunk['text']}"
+
     def record_text(self, row: int) -> str:
         """Return the text of a record, assembled from its chunks."""
         return _joined(self.chunks.rows(int(self.starts[row]), int(self.starts[row + 1])))
