@@ -120,7 +120,8 @@ class JsonRows:
     def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
         """Return a row with its lines in the source, which move with every line that is inserted above."""
         if self._unit == "record":
-            return {**value, "line": self._line(segment, row)}
+            sha1 = value.pop("sha1")
+            return {**value, "line": self._line(segment, row), "sha1": sha1}
         record = int(np.searchsorted(segment.starts, row, side="right")) - 1
         line = self._line(segment, record)
         return {**value, "start_line": value["start_line"] + line, "end_line": value["end_line"] + line}
