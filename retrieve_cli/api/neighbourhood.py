@@ -45,4 +45,4 @@ def links_of(index: Index, record_id: str, *, tenant: str | None) -> tuple[list[
             for group in groups
             for end, _ in group.ends(_LISTED)
         ]
-        return links, sum(group.count for group in groups)
+        return links, sum(group.total for group in groups)

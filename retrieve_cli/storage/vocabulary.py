@@ -32,7 +32,7 @@ class Vocabulary:
         """`ends` has one entry more than there are texts; the first is 0."""
         self.text = text
         self.ends = ends
-        self._bytes = memoryview(text)
+        self._bytes = text.data
 
     def __len__(self) -> int:
         return len(self.ends) - 1

@@ -168,7 +168,7 @@ def test_a_file_without_one_of_its_parts_is_corrupt(part: str) -> None:
         FileEdges(value)
 
 
-@pytest.mark.parametrize("part", ["node_starts", "group_kinds", "edge_starts", "ends", "weights"])
+@pytest.mark.parametrize("part", ["names", "kinds", "ends", "weights"])
 def test_edges_that_do_not_fit_are_corrupt(part: str) -> None:
     value = packed(STATED)
     value["outward"][part] = value["outward"][part][:-1]
@@ -186,7 +186,7 @@ def test_names_that_do_not_fit_are_corrupt(part: str) -> None:
                 FileEdges({**value, part: damaged})
 
 
-@pytest.mark.parametrize(("part", "number"), [("ends", -1), ("ends", 99), ("group_kinds", 7)])
+@pytest.mark.parametrize(("part", "number"), [("ends", -1), ("ends", 99)])
 def test_an_edge_of_no_kind_or_to_no_name_is_corrupt(part: str, number: int) -> None:
     value = packed(STATED)
     value["outward"][part][:] = number

@@ -159,7 +159,7 @@ def _cursors(
 def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: WalkLimits) -> float:
     """The share of a score that is kept on the way to the ends of a group of edges, their weights aside."""
     to_holders = not group.forward and field_of(label.node) == group.kind
-    if to_holders and group.count > walk.most * graph.records:
+    if to_holders and group.total > walk.most * graph.records:
         return 0.0
     factor = 1.0
     if isinstance(label.node, int):
@@ -167,7 +167,7 @@ def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: WalkLimi
     elif not to_holders and not walk.once:
         factor = walk.weight
     is_damped = walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
-    return factor * float(damping(group.count, graph.records) ** reach.damping) if is_damped else factor
+    return factor * float(damping(group.total, graph.records) ** reach.damping) if is_damped else factor
 
 
 def _steps(graph: Graph, group: Group, factor: float, limit: int) -> Iterator[tuple[Node, float]]:

@@ -5,7 +5,7 @@ them, so that the file does not depend on the records.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.retrieval.graph.adjacency import Adjacency, EdgeList, pack
 from retrieve_cli.storage.vocabulary import Vocabulary, rises
 
 if TYPE_CHECKING:
@@ -22,18 +21,21 @@ if TYPE_CHECKING:
 _HINT = "build again: retrieve build"
 
 
+DTYPES = {"names": "<i4", "kinds": "|u1", "ends": "<i4", "weights": "<f4"}
+"""Arrays of the edges in one direction, in order of the name that they leave, kind, falling weight, and end."""
+
+
 class FileEdges:
     """The file, opened: names are numbered from 0, in order of canonical form and text."""
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
-        """`stored` is the result of `packed`. Raises: IndexCorrupt: parts are missing or disagree."""
+        """`stored` is the content of the file. Raises: IndexCorrupt: parts are missing or disagree."""
         try:
             self.kinds: list[str] = [str(kind) for kind in stored["kinds"]]
             self.largest = [float(weight) for weight in stored["largest"]]
             """By kind the largest weight of an edge."""
             self._names = Vocabulary(stored["names"], stored["name_ends"])
-            self.outward = Adjacency(stored["outward"], len(self._names))
-            self.inward = Adjacency(stored["inward"], len(self._names))
+            self._edges = {forward: stored[side] for forward, side in ((True, "outward"), (False, "inward"))}
             self._nodes: Terms = stored["nodes"]
             self._alias_starts: Rows = stored["alias_starts"]
             self._aliases: Terms = stored["aliases"]
@@ -43,7 +45,7 @@ class FileEdges:
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
         if not is_sound:
-            raise IndexCorrupt("the parts of graph.pkl do not match", hint=_HINT)
+            raise _damaged()
 
     @classmethod
     def none(cls) -> FileEdges:
@@ -54,7 +56,7 @@ class FileEdges:
             "name_ends": np.zeros(1, np.int64),
             "alias_starts": np.zeros(1, np.int64),
         }
-        edges = pack(EdgeList.joined([]), 0)
+        edges = {name: np.empty(0, dtype) for name, dtype in DTYPES.items()}
         return cls({"kinds": [], "largest": [], **names, **bare, "outward": edges, "inward": edges})
 
     def _is_sound(self) -> bool:
@@ -71,8 +73,17 @@ class FileEdges:
             and all(_within(array, names) for array in (self._nodes, self._aliases, self._named))
             and _within(self._owners, nodes)
             and len(self.kinds) == len(self.largest)
-            and len(self.outward) == len(self.inward)
+            and all(
+                arrays[name].dtype.str == dtype and arrays[name].shape == (self.count,)
+                for arrays in self._edges.values()
+                for name, dtype in DTYPES.items()
+            )
         )
+
+    @property
+    def count(self) -> int:
+        """Number of edges."""
+        return len(self._edges[True]["ends"])
 
     def __len__(self) -> int:
         """Number of names."""
@@ -115,11 +126,33 @@ class FileEdges:
         start, end = np.searchsorted(self._named, bounds).tolist()
         return sorted({*self._owners[start:end].tolist()})
 
-    def kind(self, number: int) -> str:
-        """Return the name of a kind. Raises: IndexCorrupt: it has no name."""
-        if number >= len(self.kinds):
-            raise IndexCorrupt("graph.pkl has an edge without a kind", hint=_HINT)
-        return self.kinds[number]
+    def edges(self, name: int, kind: str, *, forward: bool, limit: int) -> tuple[list[tuple[int, float]], int]:
+        """Return the names at the other ends of the heaviest edges of a kind, with their weights, and the number of
+        all. Raises: IndexCorrupt: an edge leads to no name."""
+        arrays = self._edges[forward]
+        if kind not in self.kinds:
+            return [], 0
+        start, end = (int(arrays["names"].searchsorted(np.int32(bound))) for bound in (name, name + 1))
+        bounds = np.array([self.kinds.index(kind), self.kinds.index(kind) + 1])
+        low, high = (start + np.searchsorted(arrays["kinds"][start:end], bounds)).tolist()
+        stop = min(high, low + limit)
+        ends = arrays["ends"][low:stop]
+        if not _within(ends, len(self)):
+            raise _damaged()
+        return list(zip(ends.tolist(), arrays["weights"][low:stop].tolist(), strict=True)), high - low
+
+    def __iter__(self) -> Iterator[tuple[int, int, str, float]]:
+        """Yield each edge: its names, its kind, its weight. Raises: IndexCorrupt: a name or kind does not exist."""
+        arrays = self._edges[True]
+        columns = [arrays[name] for name in ("names", "ends", "kinds", "weights")]
+        if not all(_within(column, len(self)) for column in columns[:2]) or not _within(columns[2], len(self.kinds)):
+            raise _damaged()
+        for source, target, kind, weight in zip(*(column.tolist() for column in columns), strict=True):
+            yield source, target, self.kinds[kind], weight
+
+
+def _damaged() -> IndexCorrupt:
+    return IndexCorrupt("the parts of graph.pkl do not match", hint=_HINT)
 
 
 def _within(numbers: Terms, limit: int) -> bool:

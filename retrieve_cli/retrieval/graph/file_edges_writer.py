@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.graph.adjacency import MOST_KINDS, EdgeList, pack
+from retrieve_cli.retrieval.graph.edge_list import EdgeList
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
+from retrieve_cli.retrieval.graph.file_edges import DTYPES
 from retrieve_cli.storage.records.stored_columns import ordered_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_KINDS = 256
 
 
 def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
@@ -54,6 +61,13 @@ def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
         "aliases": np.array([name for named in aliases for name in named], np.int32),
         "named": np.array([name for name, _ in pairs], np.int32),
         "owners": np.array([node for _, node in pairs], np.int32),
-        "outward": pack(simple, len(names)),
-        "inward": pack(simple.reversed(), len(names)),
+        "outward": _ordered(simple),
+        "inward": _ordered(simple.reversed()),
     }
+
+
+def _ordered(edges: EdgeList) -> dict[str, NDArray[Any]]:
+    """Return the arrays of edges in one direction, the same for every order of the edges."""
+    edges = edges.chosen(np.lexsort((edges.targets, -edges.weights, edges.kinds, edges.sources)))
+    columns = zip(DTYPES.items(), (edges.sources, edges.kinds, edges.targets, edges.weights), strict=True)
+    return {name: column.astype(dtype) for (name, dtype), column in columns}

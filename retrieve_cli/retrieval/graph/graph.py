@@ -65,7 +65,7 @@ class Group(NamedTuple):
 
     kind: str
     forward: bool
-    count: int
+    total: int
     ends: Callable[[int], list[tuple[Node, float]]]
     """Returns the first ends with their weights, heaviest first, of equal ones the first in order of ids."""
 
@@ -137,7 +137,7 @@ class Graph:
     def stated(self) -> int:
         """Number of edges that records and files state, also of those that lead nowhere."""
         columns = [*(column for _, column in self.references), *self.shared.values()]
-        return sum(int(column.counts_by_value.sum()) for column in columns) + len(self.files.outward)
+        return sum(int(column.counts_by_value.sum()) for column in columns) + self.files.count
 
     @cached_property
     def records(self) -> int:
@@ -321,28 +321,14 @@ class Graph:
     ) -> int:
         """Add the ends of the edges that files state; return the number of edges that were not looked up."""
         more = 0
-        for name, other, weight, skipped in self._stated(names, kind, forward=forward):
-            more += skipped
-            for end in self.joined(node, name, other):
-                if end != node and self.is_there(end):
-                    ends[end] = max(weight, ends.get(end, 0.0))
-        return more
-
-    def _stated(self, names: Sequence[int], kind: str, *, forward: bool) -> Iterator[tuple[int, int, float, int]]:
-        """Yield name, name at the other end and weight of the stated edges of a kind, the heaviest of each name; with
-        the first one the number of the edges of this name that are not among them."""
-        files = self.files
-        if kind not in files.kinds:
-            return
-        adjacency = files.outward if forward else files.inward
         for name in names:
-            for number, start, end in adjacency.groups(name):
-                if files.kind(number) == kind:
-                    stop = min(end, start + _MOST_RESOLVED)
-                    skipped = end - stop
-                    for other, weight in zip(*adjacency.edges(start, stop), strict=True):
-                        yield name, other, weight, skipped
-                        skipped = 0
+            edges, count = self.files.edges(name, kind, forward=forward, limit=_MOST_RESOLVED)
+            more += count - len(edges)
+            for other, weight in edges:
+                for end in self.joined(node, name, other):
+                    if end != node and self.is_there(end):
+                        ends[end] = max(weight, ends.get(end, 0.0))
+        return more
 
     def joined(self, node: Node, name: int, other: int) -> list[Node]:
         """Return the nodes that an edge between two names joins with one of the nodes of the first: the pairs within
@@ -372,14 +358,14 @@ class Graph:
         counts: dict[str, tuple[int, int]] = {}
         for group in self.groups(node):
             leaving, reaching = counts.get(group.kind, (0, 0))
-            number = group.count
+            number = group.total
             counts[group.kind] = (leaving + number, reaching) if group.forward else (leaving, reaching + number)
         return counts
 
     def needs(self, row: int, kinds: Collection[str]) -> list[int]:
         """Return the visible records to which edges of some kinds lead from a record, in order of ids."""
         only = {(kind, True) for kind in kinds}
-        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.count) if isinstance(end, int)}
+        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.total) if isinstance(end, int)}
         return sorted(found, key=self.id_of)
 
 

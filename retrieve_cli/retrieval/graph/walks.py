@@ -18,7 +18,7 @@ import numpy as np
 
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.retrieval.graph.adjacency import EdgeList
+from retrieve_cli.retrieval.graph.edge_list import EdgeList
 from retrieve_cli.retrieval.graph.graph import Graph, Node
 
 

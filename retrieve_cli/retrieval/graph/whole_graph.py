@@ -10,8 +10,8 @@ import numpy as np
 
 from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.adjacency import EdgeList
 from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, Lookalikes
+from retrieve_cli.retrieval.graph.edge_list import EdgeList
 from retrieve_cli.retrieval.graph.graph import Entity, Graph, Node
 
 if TYPE_CHECKING:
@@ -87,18 +87,14 @@ class WholeGraph:
         """Return the edges that files state, between all nodes that their names mean."""
         graph, files = self.graph, self.graph.files
         rows: list[tuple[int, int, int, float]] = []
-        for name in range(len(files)):
-            for number, start, end in files.outward.groups(name):
-                kind = files.kind(number)
-                for other, weight in zip(*files.outward.edges(start, end), strict=True):
-                    for source in graph.meant(name):
-                        ends = graph.joined(source, name, other)
-                        rows += [
-                            (self._number(source), self._number(end), self.kinds.index(kind), weight) for end in ends
-                        ]
-                    for named in (name, other):
-                        if not graph.meant(named) or self._is_misspelt(named):
-                            self._dangling.add((-1, kind, files.name(named), not graph.meant(named)))
+        for name, other, kind, weight in files:
+            number = self.kinds.index(kind)
+            for source in graph.meant(name):
+                ends = graph.joined(source, name, other)
+                rows += [(self._number(source), self._number(end), number, weight) for end in ends]
+            for named in (name, other):
+                if not graph.meant(named) or self._is_misspelt(named):
+                    self._dangling.add((-1, kind, files.name(named), not graph.meant(named)))
         sources, targets, kinds = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
         return EdgeList(sources, targets, kinds, np.array([row[3] for row in rows], np.float64))
 
@@ -121,7 +117,10 @@ class WholeGraph:
             record, kind, name, _ = entry
             return "" if record < 0 else self.graph.id_of(record), kind, name
 
-        return [Dangling(None if row < 0 else row, *rest) for row, *rest in sorted(self._dangling, key=order)]
+        return [
+            Dangling(None if record < 0 else record, kind, name, ambiguous)
+            for record, kind, name, ambiguous in sorted(self._dangling, key=order)
+        ]
 
     def why(self, entry: Dangling) -> str:
         """Return the reason for a dangling edge, in words."""

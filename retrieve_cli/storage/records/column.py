@@ -175,14 +175,14 @@ class Column:
         return rows
 
     def _rows(self, find: Callable[[StoredField], range]) -> Rows:
-        found = []
+        found: list[Rows] = []
         for field, first in self.parts:
             values = find(field)
             if values:
                 rows = field.rows(values.start, values.stop)
                 found.append(first + (rows if len(values) == 1 else np.unique(rows)).astype(np.int64))
-        rows = np.concatenate(found) if found else np.empty(0, np.int64)
-        return rows if self._visible is None else rows[self._visible[rows]]
+        every: Rows = np.concatenate(found) if found else np.empty(0, np.int64)
+        return every if self._visible is None else every[self._visible[every]]
 
     @cached_property
     def rows(self) -> Rows:

@@ -43,6 +43,7 @@ _SPELLINGS = {
     "dim": "dimension",
     "formats": "format",
 }
+_PLAIN = (str, int, float, type(None))
 _NOTES = frozenset({"md", "markdown"})
 _METADATA = "metadata."
 """In front of the name of a field in metadata that is called like one of `FIELDS`."""
@@ -77,20 +78,25 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     metadata = list(_leaves(columns_in(row["metadata"]), "", DEEPEST))
     omitted |= dict.fromkeys(name[:LONGEST_NAME] for name, _ in metadata[MOST_FIELDS : 2 * MOST_FIELDS])
     for name, value in (*limited, *metadata[:MOST_FIELDS]):
+        if value is None or value == []:
+            continue
         texts, complete = _texts(value)
         if not complete or len(name) > LONGEST_NAME:
             omitted[name[:LONGEST_NAME]] = None
         if texts and len(name) <= LONGEST_NAME:
             fields[name] = fields[name] + texts if name in fields else texts
-    for name in [name for name in fields if name.startswith(_METADATA)]:
-        if (shadowing := known_as(name.removeprefix(_METADATA))) in FIELDS:
-            fields.setdefault(shadowing, fields[name])
+    for name, _ in metadata:
+        if name.startswith(_METADATA) and name in fields:
+            shadowing = known_as(name.removeprefix(_METADATA))
+            if shadowing in FIELDS:
+                fields.setdefault(shadowing, fields[name])
     # A record has the tenants that every key names: with keys that disagree, none.
     named = [fields[key] for key in KEYS if key in fields]
     fields.pop(TENANT, None)
     shared = [text for text in named[0] if all(text in others for others in named)] if named else []
-    fields |= {TENANT: shared} if shared else {}
-    values = {name: _distinct(texts) for name, texts in fields.items() if texts[0]}
+    if shared:
+        fields[TENANT] = shared
+    values = {name: texts if len(texts) == 1 else _distinct(texts) for name, texts in fields.items() if texts[0]}
     path, _, suffix = row["id"].rpartition(".")
     if path and suffix in _NOTES:
         values[NOTE] = _distinct([path, path.rpartition("/")[2] or path])
@@ -107,11 +113,14 @@ def _leaves(value: Mapping[str, Json], prefix: str, levels: int) -> Iterator[tup
             yield from _leaves(inner, name + ".", levels - 1)
         left = part if levels == 1 else others
         if left is not None:
-            yield (name if name and name.casefold() not in _SPELLINGS else _METADATA + name), left
+            is_own = name in HIDDEN or name.casefold() in _SPELLINGS
+            yield (_METADATA + name if is_own else name), left
 
 
 def _apart(value: Json) -> tuple[Sequence[Mapping[str, Json]], Json]:
     """Return the objects of a value, which may be a list, and what else is in it; None without anything else."""
+    if isinstance(value, _PLAIN):
+        return [], value
     if isinstance(value, Mapping):
         return [value], None
     if not isinstance(value, list | tuple) or not any(isinstance(part, Mapping) for part in value):
@@ -140,8 +149,6 @@ def _text(value: Json) -> str | None:
 
 
 def _distinct(texts: list[str]) -> list[str]:
-    if len(texts) == 1:
-        return texts
     first: dict[str, str] = {}
     for text in texts:
         first.setdefault(canonical(text), text)

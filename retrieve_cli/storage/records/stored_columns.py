@@ -115,7 +115,8 @@ class StoredField:
         self.vocabulary = stored.vocabulary
         self.length = len(stored)
         """Number of rows of the segment."""
-        self._first, self._size = first, end - first
+        self._first: int = first
+        self._size: int = end - first
         self._starts: Rows = arrays["row_starts"][first : end + 1]
         self._low, self._high = int(self._starts[0]), int(self._starts[-1])
         if not 0 <= self._low <= self._high <= len(arrays["rows"]):
@@ -195,7 +196,8 @@ class StoredField:
         starts: Rows = self._starts[first : end + 1]
         if not (starts[0] >= self._low and starts[-1] <= self._high and (starts[1:] > starts[:-1]).all()):
             raise self._damaged()
-        return starts - starts[0]
+        counted: Rows = starts - starts[0]
+        return counted
 
     def rows(self, first: int, end: int) -> Terms:
         """Return the rows of the values from `first` up to but not `end`, ascending for each value.
@@ -224,7 +226,8 @@ class StoredField:
         """Return the values of a row, in its order. Raises: IndexCorrupt: a value does not exist."""
         if len(self._owners) <= _SMALL:
             return self._values_of_few.get(row, [])
-        return self.values_in(range(row, row + 1))[1].tolist()
+        values: list[int] = self.values_in(range(row, row + 1))[1].tolist()
+        return values
 
     @cached_property
     def _values_of_few(self) -> dict[int, list[int]]:

@@ -59,7 +59,8 @@ def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | N
     if near is None:
         return None
     column, text = texts[near]
-    return min(column.rows_spelled(text).tolist(), key=lambda row: columns.values("id", row))
+    rows: list[int] = column.rows_spelled(text).tolist()
+    return min(rows, key=lambda row: columns.values("id", row))
 
 
 def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
