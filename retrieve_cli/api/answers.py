@@ -145,8 +145,8 @@ class IndexAnswer(Answer):
 
     @property
     def _heading(self) -> str:
-        matches = f"{'more than ' * self.more_match}{self.total_matches:,}"
-        return f"Answer to {_short(self.query.text)!r}: {len(self.results):,} of {matches} matches"
+        found = f"{len(self.results):,} of {self.total_matches:,} matches"
+        return f"Answer to {_short(self.query.text)!r}: {found}"
 
     @property
     def _notes(self) -> list[str]:

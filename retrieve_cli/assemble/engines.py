@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from functools import cache, partial
 from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index
-    from retrieve_cli.contracts.engines import Engine, EngineGeneration
+    from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.contracts.engines import Collection, Engine, EngineGeneration, Within
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
 
@@ -65,10 +65,10 @@ def lost(chosen: Engine, entry: Entry, generation: str) -> str:
         if not complete:
             said = "it no longer holds generation {}" if complete is None else "generation {} is not complete"
             return said.format(generation)
-        with closing(chosen.open(generation)) as opened:
-            for part in entry.parts:
-                if (rows := opened.count(part.name)) != part.rows:
-                    return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
+        opened = chosen.open(generation)
+        for part in entry.parts:
+            if (rows := opened.count(part.name)) != part.rows:
+                return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
     except IndexCorrupt as error:
         return error.message
     return ""
@@ -112,7 +112,8 @@ def places(settings: Settings, names: Iterable[str]) -> dict[str, str]:
 class RemoteIndexes:
     """Indexes of a generation that live in engines. Threads may share one; an engine is asked at the first use."""
 
-    def __init__(self, generation: Generation, settings: Settings) -> None:
+    def __init__(self, local: Mapping[str, Index[Any]], generation: Generation, settings: Settings) -> None:
+        self._local = local
         self._generation = generation
         self._settings = settings
         self.places: Mapping[str, str] = places(settings, generation.manifest.recipe.retrievers)
@@ -127,7 +128,7 @@ class RemoteIndexes:
         Raises:
             IndexCorrupt: the generation was not sent to the engine.
         """
-        from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
+        from retrieve_cli.engines.index import EngineIndex, TermEngineIndex
 
         retriever = registry.retriever(retriever_name)
         name = self.places[retriever_name]
@@ -135,14 +136,12 @@ class RemoteIndexes:
             raise IndexCorrupt(f"generation {self._generation.id} was not sent to {name}", hint=_PUSH)
         if (part := entry.part(retriever.name)) is None:
             raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
+        local = self._local[retriever_name]
+        kind = TermEngineIndex if part.dim is None else EngineIndex
+        collection = _Collection(lambda: self._open(name).collection(part.name))
         able = self._capabilities(name)
-        if part.dim is None:
-            terms: Any = _Collection(lambda: self._open(name).terms(part.name))
-            index: Any = TermEngineIndex(terms, part=part, capabilities=able)
-        else:
-            vectors: Any = _Collection(lambda: self._open(name).vectors(part.name))
-            index = VectorEngineIndex(vectors, part=part, capabilities=able)
-        return retriever.remote(index, self._generation, self._settings)
+        form = partial(retriever.engine_form, local)
+        return kind(local, collection, capabilities=able, form=form, lowest=self._generation.lowest)
 
     def _capabilities(self, name: str) -> Capabilities:
         """Return the abilities of an engine; the minimum if it cannot be reached now, which its searches will
@@ -164,11 +163,9 @@ class _Collection:
     """A collection that is opened at its first use, so that an engine that cannot be reached fails as a step of a
     query, which the other retrievers then answer."""
 
-    def __init__(self, open_it: Callable[[], Any]) -> None:
-        self._open = open_it
-        self._opened: Any = None
+    def __init__(self, open_it: Callable[[], Collection]) -> None:
+        self._open = cache(open_it)
 
-    def __getattr__(self, name: str) -> Any:
-        if self._opened is None:
-            self._opened = self._open()
-        return getattr(self._opened, name)
+    def nearest(self, query: Any, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
+        """Return rows with the highest scores, and these."""
+        return self._open().nearest(query, limit, within=within)

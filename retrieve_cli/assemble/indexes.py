@@ -60,7 +60,7 @@ class Indexes(Mapping[str, Index[Any]]):
     def analyzer_of(self, own: Mask | None, starts: Rows) -> Analyzer:
         """Return the analyzer for the languages of some records, (records,) bool; None: all. `starts` has the first
         chunk of each. Raises as `analyzer` does."""
-        for index in (getattr(self[name], "words", self[name]) for name in self if own is not None):
+        for index in (getattr(self[name], "local", self[name]) for name in self if own is not None):
             if hasattr(index, "analyzer_of"):
                 rows = own if own is None or index.unit == "record" else np.repeat(own, np.diff(starts))
                 analyzer: Analyzer = index.analyzer_of(rows)
@@ -94,7 +94,7 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
         return local
     from retrieve_cli.assemble.engines import RemoteIndexes
 
-    remote = RemoteIndexes(generation, settings)
+    remote = RemoteIndexes(local, generation, settings)
     makers = {name: remote.index if name in remote.places else local.__getitem__ for name in local}
     return Indexes({name: partial(make, name) for name, make in makers.items()})
 
@@ -143,6 +143,7 @@ def vectors_of(generation: Generation, indexes: Indexes) -> Callable[[Any], Any]
     def vectors(rows: Any) -> Any:
         names = similar_names(generation)
         index: Any = indexes[names[0]] if names else None
+        index = getattr(index, "local", index)
         return index.vectors(rows) if hasattr(index, "vectors") else stored_vectors(generation, rows)
 
     return vectors

@@ -99,25 +99,6 @@ def drop(
     shared.show({"dropped": dropped}, lines)
 
 
-@app.command()
-@shared("text", "json")
-def snapshot(
-    place: Annotated[str, argument("[PLACE]", "A repository of OpenSearch; Qdrant uses its own place.")] = "",
-    engine: Name = None,
-    *,
-    shared: Shared,
-) -> None:
-    """Let the engines write snapshots of the current generation, each by its own means."""
-    from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.storage.generation import open_generation
-
-    settings = _configured(shared)
-    with open_generation(shared.store) as generation:
-        found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
-    lines = (f"{name}: {described}" for name, described in found.items())
-    shared.show({"generation": generation.id, "snapshots": found}, lines)
-
-
 def _configured(shared: Shared) -> Settings:
     """The settings. Raises: UsageError: every index is in local files."""
     from retrieve_cli.assemble.engines import expect_some

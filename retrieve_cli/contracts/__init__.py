@@ -70,7 +70,6 @@ from retrieve_cli.contracts.searching import (
     Query as Query,
     Question as Question,
     Ranking as Ranking,
-    Relation as Relation,
     RemoteIndex as RemoteIndex,
     Request as Request,
     Reranked as Reranked,

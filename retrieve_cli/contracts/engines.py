@@ -1,20 +1,22 @@
 """Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
 
-An engine holds complete generations side by side. Rows of a retriever's index are called a part; a part has vectors or
-term weights. The program asks an engine for the best rows of a part and for their scores. The data that one query
-sends and receives is bounded: it does not grow with the number of rows.
+An engine holds complete generations side by side. Rows of a retriever's index are called a part, with vectors or with
+term weights. The program asks an engine for a bounded number of the best rows of a part, with their scores; all else is
+read from the files of the index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Card, Unit
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Rows, Terms, Vectors
+    from retrieve_cli.contracts.values import Rows, Vectors
+
+    EngineQuery: TypeAlias = Vectors | TermWeights
 
 
 class Part(NamedTuple):
@@ -82,9 +84,6 @@ class Capabilities(NamedTuple):
     """True if it can hold parts with vectors."""
     terms: bool = True
     """True if it can hold parts with term weights."""
-    copies: bool = False
-    """True if it can copy rows of another generation by itself."""
-    snapshots: bool = False
 
 
 class Staged(NamedTuple):
@@ -97,63 +96,33 @@ class Staged(NamedTuple):
     """True if it is the one that was published last."""
 
 
-class VectorCollection(Protocol):
-    """A part with vectors, in an engine. Scores are inner products, with an error of at most 1e-6 of the product of
-    both norms."""
+class Collection(Protocol):
+    """The rows of a part in an engine."""
 
-    def nearest(
-        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
-    ) -> tuple[Rows, Vectors]:
-        """Return rows with the highest scores, and these, best first.
+    def nearest(self, query: EngineQuery, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
+        """Return rows with the highest scores, and these, best first; there may be fewer than `limit`, and some may not
+        be the best.
 
-        There may be fewer than `limit`, and unless `exact` some may not be the best.
+        The score of a vector is the inner product; of term weights, the sum over shared terms of both weights' product,
+        of rows that share a term. The engine computes it by its own means, in its own precision.
         """
-
-    def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        """Return the score of each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
-
-    def vectors(self, rows: Rows) -> Vectors:
-        """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
-
-
-class TermCollection(Protocol):
-    """A part with term weights, in an engine. The score of a row is the sum over shared terms of both weights'
-    product, with an error of at most 1e-6 of the sum of their sizes."""
-
-    def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
-        """Return rows that share a term with the query, with the highest scores, and these, best first."""
-
-    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
-        """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
-
-    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
-        """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
-
-    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
-        """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
 
 
 class EngineGeneration(Protocol):
-    """A complete generation in an engine, open for queries from any thread."""
+    """A complete generation in an engine, open for queries from any thread. Connections belong to the engine."""
 
     def count(self, part: str) -> int:
         """Return the number of rows that a part has now, counted by the server. Raises: IndexCorrupt: it is gone."""
 
-    def vectors(self, part: str) -> VectorCollection: ...
-
-    def terms(self, part: str) -> TermCollection: ...
-
-    def close(self) -> None: ...
+    def collection(self, part: str) -> Collection:
+        """Return the rows of a part. Raises: IndexCorrupt: it has no part with this name."""
 
 
 class Staging(Protocol):
     """A generation on its way into an engine. Nothing of it is visible to queries before `Engine.publish`."""
 
     def put(self, part: str, batch: Batch) -> None:
-        """Store rows. A row that is there already is replaced, so that a batch may be sent again."""
-
-    def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
-        """Store rows with the vectors or weights that rows of another generation have; only if the engine copies."""
+        """Store rows, each of them once."""
 
     def finish(self) -> None:
         """Build the engine's indexes, count the rows, and mark the generation as complete.
@@ -161,9 +130,6 @@ class Staging(Protocol):
         Raises:
             IndexCorrupt: rows are missing.
         """
-
-    def close(self) -> None:
-        """Close connections; stored data stays, for the next attempt or for `drop`."""
 
 
 class Engine(Protocol):
@@ -185,11 +151,7 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def stage(self, generation: str, parts: Sequence[Part]) -> Staging:
-        """Begin to store a generation, or continue an incomplete one.
-
-        `generation` is an id of 12 hex digits. Rows of it that the engine has stay, even if it is complete, unless it
-        was made with another card or other parts: then it is dropped first.
-        """
+        """Begin to store a generation, an id of 12 hex digits. What the engine has of it is dropped first."""
 
     def publish(self, generation: str) -> None:
         """Let the engine's alias, by which others find the current generation, name this one; in one step.
@@ -213,13 +175,6 @@ class Engine(Protocol):
 
         Raises:
             IndexCorrupt: there is no complete generation of that id.
-        """
-
-    def snapshot(self, generation: str, place: str) -> str:
-        """Let the server write a snapshot of a generation to a place that it knows, and return a description of it.
-
-        Raises:
-            UsageError: the engine makes none, or not to such a place.
         """
 
     def describe(self) -> Mapping[str, str]:

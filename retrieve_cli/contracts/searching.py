@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
 from retrieve_cli.contracts.wording import Correction
@@ -83,7 +83,6 @@ class Query(Described):
         "narrowed",
         "chunks",
         "conditions",
-        "seen",
         "visible",
         "own",
     )
@@ -111,8 +110,6 @@ class Query(Described):
     conditions: Callable[[], Sequence[AnyOf] | None] | None = None
     """Function that expresses `records` as conditions on stored values, for an engine; the function or its result is
     None if that is not possible. Remove it whenever `records` is replaced."""
-    seen: Callable[[], Sequence[AnyOf] | None] | None = None
-    """Function that expresses `own` in the same way."""
     visible: Mask | None = None
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
@@ -162,10 +159,6 @@ class Question(Frozen):
         return " ".join([self.clean, *self.appended]).strip()
 
 
-Relation: TypeAlias = Literal["eq", "gte"]
-"""Relation of a true number to the one that is given: equal to it, or greater than or equal to it."""
-
-
 class Candidates(Frozen, eq=False):
     """Hits of one retriever for one query: rows, best first, and mean and deviation of scores."""
 
@@ -181,8 +174,6 @@ class Candidates(Frozen, eq=False):
     """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
     """Number of them that pass the filter; the same number without a filter."""
-    relation: Relation | None = None
-    """Relation of the true numbers to these, if an engine counted them; None: they are exact."""
 
 
 class Index(Protocol[Q_contra]):
@@ -233,10 +224,8 @@ class RemoteIndex(Protocol[Q_contra]):
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
-        seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
-        """Search like `Index.search`; `conditions` express `allowed`, and `seen` expresses `visible`, as conditions
-        that an engine evaluates."""
+        """Search like `Index.search`; `conditions` express `allowed` as conditions that an engine evaluates."""
 
 
 @runtime_checkable
@@ -244,8 +233,7 @@ class Matching(Protocol[Q_contra]):
     """An index whose rows either match a query, by a shared term, or do not. Vectors in contrast are always near."""
 
     def matching(self, query: Q_contra, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones. Of an index in an
-        engine they are at most 10,000."""
+        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones."""
 
 
 VARIANT = "text "
@@ -331,10 +319,6 @@ class Matches(Protocol):
 
     def matched(self) -> int:
         """Return the number of records (chunks, if these are ranked) that any retriever matched."""
-
-    @property
-    def relation(self) -> Relation | None:
-        """Relation of the true number to that one, if an engine counted; None: it is exact."""
 
     def rows(self) -> Rows:
         """Return the different rows of these, in order."""

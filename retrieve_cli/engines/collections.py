@@ -12,15 +12,11 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from retrieve_cli.contracts.engines import Staged
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Card
-
 
 _GENERATION = re.compile(r"[0-9a-f]{12}")
 _PART = re.compile(r"[a-z0-9_]{1,80}")
@@ -75,13 +71,10 @@ class CollectionLifeCycle(LifeCycle):
     """Life cycle in a server without transactions over several collections."""
 
     def begin(self, wanted: GenerationRecord) -> None:
-        """Create the missing collections of a generation, after dropping one that was made with other settings."""
-        before = self.record(wanted.generation)
-        if before is None or not self.alike(before, wanted):
-            # Parts without a record are what a crash left, of any shape.
-            self.drop(wanted.generation)
-            self.create_home(wanted.generation)
-            self.put_record(wanted)
+        """Create the collections of a generation, after dropping what there is of it."""
+        self.drop(wanted.generation)
+        self.create_home(wanted.generation)
+        self.put_record(wanted)
         self.create_parts(wanted)
 
     def generations(self) -> Sequence[Staged]:
@@ -104,14 +97,6 @@ class CollectionLifeCycle(LifeCycle):
         for collection in collections:
             self.drop_collection(collection)
 
-    def alike(self, stored: GenerationRecord, wanted: GenerationRecord) -> bool:
-        """Return True if rows stored with one record can be kept under the other."""
-
-        def kept(card: Card) -> dict[str, Any]:
-            return {key: value for key, value in card.items() if key not in self.per_query}
-
-        return kept(stored.card) == kept(wanted.card) and list(stored.parts) == list(wanted.parts)
-
     @abstractmethod
     def collections(self) -> Mapping[str, Sequence[str]]:
         """Return collections by generation, ascending, the home of each first."""
@@ -122,7 +107,7 @@ class CollectionLifeCycle(LifeCycle):
 
     @abstractmethod
     def create_parts(self, record: GenerationRecord) -> None:
-        """Create the collections of parts that are missing."""
+        """Create the collections of parts."""
 
     @abstractmethod
     def drop_collection(self, collection: str) -> None:

@@ -1,119 +1,196 @@
-"""Indexes over the parts of a generation in an engine, which computes lists, scores and numbers of matches, all of
-them bounded."""
+"""Indexes whose lists come from an engine. Counts, and scores of other rows, come from the local files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Relation, TermWeights
-from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
-from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Units, distinct, side_by_side, spread
+from retrieve_cli.contracts import Candidates, Index, Matching
+from retrieve_cli.contracts.engines import AnyOf, Capabilities, Collection, Within
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Mask, Rows, Vectors
+    from numpy.typing import NDArray
 
-COUNTED = 10_000
-"""Number up to which matches are counted; beyond it, only a lower bound is reported."""
-_GROUPED = 2_000
-"""Matching rows that are read, at most, to count the records that they are of."""
+    from retrieve_cli.contracts.engines import EngineQuery
+    from retrieve_cli.contracts.values import Mask, Rows, Unit, Vectors
 
+Q = TypeVar("Q")
+T = TypeVar("T")
 
-class VectorEngineIndex(EngineIndex["Vectors"]):
-    """Index of vectors in an engine: scores are inner products of the stored vectors."""
-
-    def __init__(self, collection: VectorCollection, *, part: Part, capabilities: Capabilities) -> None:
-        super().__init__(part=part, capabilities=capabilities)
-        self._collection = collection
-
-    def ask_scores(self, query: Vectors, rows: Rows) -> Vectors:
-        """Return the inner product with each of some rows, (m,) float32."""
-        return self._collection.scores(query, rows)
-
-    def vectors(self, rows: Rows) -> Vectors:
-        """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
-        return self._collection.vectors(rows)
-
-    def _find(self, query: Vectors, wanted: ListRequest) -> Candidates:
-        before, after = wanted.units.total(wanted.visible), wanted.units.total(wanted.allowed)
-        rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
-        if min(wanted.depth, after):
-            ask = Ask(partial(self._collection.nearest, query), Units.worth)
-            rows, scores = self.listed(wanted, self.scope(wanted.units, wanted.allowed, wanted.conditions), ask)
-        return Candidates(rows, scores, *spread(scores), before, after)
+_AT_ONCE = 16
+"""Requests of a batch that wait for the engine at the same time."""
+NAMED = 512
+"""Rows up to which a search names the rows that it may find."""
+_SLACK = 32
+"""Rows beyond the depth in a list, since some of them may not be listed."""
+_LONGEST = 10_000
+"""Length of the longest list that is requested from an engine."""
 
 
-class TermEngineIndex(EngineIndex[TermWeights]):
-    """Index of term weights in an engine: a score is the sum over shared terms of both weights' product. Rows that
-    share no term are not listed, nor those whose sum is 0."""
+class EngineIndex(Generic[Q]):
+    """A `contracts.RemoteIndex` over a part in an engine. Failures of the engine pass through unchanged."""
 
-    def __init__(self, collection: TermCollection, *, part: Part, capabilities: Capabilities) -> None:
-        super().__init__(part=part, capabilities=capabilities)
-        self._collection = collection
-
-    def ask_scores(self, query: TermWeights, rows: Rows) -> Vectors:
-        """Return the score of each of some rows, (m,) float32, 0 if no term of the query occurs."""
-        used = _used(query)
-        return self._collection.scores(used, rows) if len(used.terms) else np.zeros(len(rows), np.float32)
-
-    def matching(
+    def __init__(
         self,
-        query: TermWeights,
+        local: Index[Q],
+        collection: Collection,
         *,
+        capabilities: Capabilities,
+        form: Callable[[Q], EngineQuery],
+        lowest: Callable[..., Rows],
+    ) -> None:
+        """`form` turns a query of the local index into one that the engine takes; `lowest` puts rows in the order of
+        their ids."""
+        self.local = local
+        self.unit: Unit = local.unit
+        self._collection = collection
+        self._most_rows = capabilities.most_rows
+        self._form = form
+        self._lowest = lowest
+
+    def __len__(self) -> int:
+        return len(self.local)
+
+    @property
+    def takes_conditions(self) -> bool:
+        """True: it is a `RemoteIndex`."""
+        return True
+
+    def search(
+        self,
+        queries: Sequence[Q],
+        *,
+        depth: int,
         starts: Rows | None = None,
-        allowed: Mask | None = None,
-        conditions: Sequence[AnyOf] | None = None,
-    ) -> Rows:
-        """Return rows (or groups of rows) with a term of the query, in ascending order: all of them, or the groups of
-        the first 10,000 rows."""
-        used, units = _used(query), Units(len(self), starts)
-        if not len(used.terms):
-            return np.empty(0, np.int64)
-        scope = self.scope(units, allowed, conditions)
-        rows = self._collection.matching(used.terms, COUNTED, within=scope.within)
-        return distinct(units.of(rows[scope.places(rows)]))[0]
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+    ) -> list[Candidates]:
+        """Return the best rows, or groups. Each query is sent on its own, so its answer ignores the batch.
 
-    def _find(self, query: TermWeights, wanted: ListRequest) -> Candidates:
-        used, units = _used(query), wanted.units
-        if not len(used.terms) or not wanted.depth:
-            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), 0.0, 0.0, 0, 0, "eq")
-        scope = self.scope(units, wanted.allowed, wanted.conditions)
+        `conditions` express `allowed` in values that an engine compares; None: only the mask does.
+        """
+        none = [None] * len(queries)
+        masks = zip(allowed or none, visible or none, conditions or none, strict=True)
+        return _side_by_side(
+            [partial(self._find, query, depth, starts, *limits) for query, limits in zip(queries, masks, strict=True)]
+        )
 
-        def nearest(limit: int, *, within: Within | None, exact: bool) -> tuple[Rows, Vectors]:  # noqa: ARG001
-            return self._collection.nearest(used, limit, within=within)  # lists of terms are exact
+    def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the local score of each of `rows`, or groups."""
+        return self.local.score(query, rows, starts=starts)
 
-        ask = Ask(nearest, _worth)
-        calls: list[Callable[[], Any]] = [partial(self.listed, wanted, scope, ask)]
-        calls.append(partial(self._count, used, units, scope))
-        if wanted.allowed is not None:
-            calls.append(partial(self._count, used, units, self.scope(units, wanted.visible, wanted.seen)))
-        answers = side_by_side(calls)
-        (rows, scores), (after, relation), (before, more) = answers[0], answers[1], answers[-1]
-        return Candidates(rows, scores, *spread(scores), before, after, more if relation == "eq" else relation)
+    def _find(
+        self,
+        query: Q,
+        depth: int,
+        starts: Rows | None,
+        allowed: Mask | None,
+        visible: Mask | None,
+        conditions: Sequence[AnyOf] | None,
+    ) -> Candidates:
+        rows, scores = self._best(query, depth, starts, allowed, conditions)
+        mean, deviation = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
+        before, after = self._counts(query, starts, allowed, visible)
+        return Candidates(rows, scores, mean, deviation, before, after)
 
-    def _count(self, query: TermWeights, units: Units, scope: Scope) -> tuple[int, Relation]:
-        """Return the number of units of a scope that share a term with a query, or one that it exceeds."""
-        if not scope.size:
-            return 0, "eq"
-        if scope.sent and not units.grouped:
-            found = self._collection.count(query.terms, COUNTED + 1, within=scope.within)
-            return min(found, COUNTED), "gte" if found > COUNTED else "eq"
-        rows = self._collection.matching(query.terms, _GROUPED + 1, within=scope.within)
-        return len(distinct(units.of(rows[scope.places(rows)]))[0]), "gte" if len(rows) > _GROUPED else "eq"
+    def _counts(
+        self,
+        query: Q,  # noqa: ARG002
+        starts: Rows | None,
+        allowed: Mask | None,
+        visible: Mask | None,
+    ) -> tuple[int, int]:
+        """Return the number of visible and of allowed units that could be listed: here, all."""
+        total = len(self) if starts is None else len(starts) - 1
+        before = total if visible is None else int(visible.sum())
+        return before, total if allowed is None else int(allowed.sum())
+
+    def _best(
+        self,
+        query: Q,
+        depth: int,
+        starts: Rows | None,
+        allowed: Mask | None,
+        conditions: Sequence[AnyOf] | None,
+    ) -> tuple[Rows, Vectors]:
+        """Return the best units of the engine's list, and their scores."""
+        total = len(self) if starts is None else len(starts) - 1
+        passing = total if allowed is None else int(allowed.sum())
+        if not depth or not passing:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        within = None if allowed is None else self._within(starts, allowed, conditions)
+        length = depth * -(-len(self) // total) + _SLACK  # as many rows as that many units have on average
+        if within is None:
+            length = length * total // passing
+        elif within.rows is not None and len(within.rows) <= NAMED:
+            length = len(within.rows)
+        rows, scores = self._collection.nearest(self._form(query), min(length, _LONGEST), within=within)
+        rows, scores = _grouped(rows, scores, starts)
+        if allowed is not None:
+            rows, scores = rows[allowed[rows]], scores[allowed[rows]]
+        rows, scores = self._by_id(rows, scores, unit=self.unit if starts is None else "record")
+        order = np.argsort(_rounded(scores), kind="stable")[:depth]
+        return rows[order], scores[order]
+
+    def _by_id(self, rows: Rows, scores: Vectors, *, unit: Unit) -> tuple[Rows, Vectors]:
+        """Return rows and their scores in the order of their ids if some scores are equal, else in any order."""
+        keys = np.sort(_rounded(scores))
+        if not (keys[1:] == keys[:-1]).any():
+            return rows, scores
+        order = np.argsort(rows)
+        by_id = self._lowest(rows, len(rows), unit=unit)
+        return by_id, scores[order][np.searchsorted(rows[order], by_id)]
+
+    def _within(self, starts: Rows | None, allowed: Mask, conditions: Sequence[AnyOf] | None) -> Within | None:
+        """Return the allowed units as the engine takes them: by number if they are few, else by conditions; None if it
+        takes neither."""
+        if conditions is not None and int(allowed.sum()) > NAMED:
+            return Within(conditions=conditions)
+        rows = np.flatnonzero(allowed if starts is None else np.repeat(allowed, np.diff(starts)))
+        if len(rows) <= self._most_rows:
+            return Within(rows=rows)
+        return None if conditions is None else Within(conditions=conditions)
 
 
-def _worth(units: Units, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
-    """Return the units that some rows are of, and their scores, without those whose score is 0."""
-    listed, worth = units.worth(rows, scores)
-    counts = np.bincount(np.searchsorted(listed, units.of(rows)), minlength=len(listed))
-    worth = np.where(counts < units.sizes(listed), np.maximum(worth, 0), worth)  # its other rows score 0
-    return listed[worth != 0], worth[worth != 0]
+class TermEngineIndex(EngineIndex[Q]):
+    """An index of terms: only rows that share one with the query are listed and counted."""
+
+    local: Matching[Q]  # type: ignore[assignment]
+
+    def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
+        """Return the rows (or groups) with a term of the query, in ascending order."""
+        return self.local.matching(query, starts=starts, allowed=allowed)
+
+    def _counts(self, query: Q, starts: Rows | None, allowed: Mask | None, visible: Mask | None) -> tuple[int, int]:
+        rows = self.local.matching(query, starts=starts, allowed=visible)
+        return len(rows), len(rows) if allowed is None else int(allowed[rows].sum())
 
 
-def _used(query: TermWeights) -> TermWeights:
-    """Return the terms of a query that have a weight, in its order."""
-    kept = query.weights != 0
-    return query if kept.all() else TermWeights(query.terms[kept], query.weights[kept])
+def _side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Return the results of calls that wait for a server, in their order."""
+    if len(calls) < 2:
+        return [call() for call in calls]
+    from concurrent.futures import ThreadPoolExecutor  # not needed for a single call
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(calls))) as threads:
+        return [done.result() for done in [threads.submit(call) for call in calls]]
+
+
+def _rounded(scores: Vectors) -> NDArray[np.float64]:
+    """Return keys by which rows are ordered, best first."""
+    keys: NDArray[np.float64] = -np.round(scores.astype(np.float64), 6)
+    return keys
+
+
+def _grouped(rows: Rows, scores: Vectors, starts: Rows | None) -> tuple[Rows, Vectors]:
+    """Return the groups that some rows are of, ascending, and the best score of each."""
+    if starts is None or not len(rows):
+        return rows, scores
+    order = np.argsort(rows, kind="stable")
+    groups = np.searchsorted(starts, rows[order], side="right") - 1
+    first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    return groups[first], np.maximum.reduceat(scores[order], first)

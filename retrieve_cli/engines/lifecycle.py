@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
+from retrieve_cli.contracts.engines import Batch, Capabilities, Part, Staged
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.engines import TermCollection, VectorCollection
-    from retrieve_cli.contracts.values import Card, Rows
+    from retrieve_cli.contracts.engines import Collection
+    from retrieve_cli.contracts.values import Card
 
 PUSH = "run: retrieve engines push"
 
@@ -27,8 +27,6 @@ class GenerationRecord(NamedTuple):
     card: Card
     parts: Sequence[Part]
     complete: bool = False
-    notes: Mapping[str, Any] = {}
-    """Counts of rows that the driver needs for its searches."""
 
 
 class LifeCycle(ABC):
@@ -38,8 +36,6 @@ class LifeCycle(ABC):
     """Name in the configuration."""
     product: ClassVar[str]
     """Name of the server for people."""
-    per_query: ClassVar[Sequence[str]] = ()
-    """Keys of the card that may change without sending the rows again."""
 
     @property
     @abstractmethod
@@ -52,14 +48,14 @@ class LifeCycle(ABC):
         """Abilities of the engine."""
 
     def stage(self, generation: str, parts: Sequence[Part]) -> LifeStaging:
-        """Begin to store a generation, or go on with one that is there, unless it was made in another way."""
+        """Begin to store a generation; one that is there is dropped first."""
         wanted = GenerationRecord(generation, dict(self.card), list(parts))
         self.begin(wanted)
         return LifeStaging(self, wanted)
 
     @abstractmethod
     def begin(self, wanted: GenerationRecord) -> None:
-        """Create the missing parts of a generation, after dropping one that was made with other settings."""
+        """Create a generation without rows, after dropping one of its id."""
 
     def publish(self, generation: str) -> None:
         """Let the alias name this generation, in one step. Raises: IndexCorrupt: there is no complete one."""
@@ -80,10 +76,6 @@ class LifeCycle(ABC):
     def open(self, generation: str) -> OpenGeneration:
         """Open a generation for queries. Raises: IndexCorrupt: there is no complete one."""
         return OpenGeneration(self, self.complete(generation))
-
-    def snapshot(self, generation: str, place: str) -> str:
-        """Let the server write a snapshot. Raises: UsageError: it makes none, or not to such a place."""
-        raise UsageError(f"{self.product} makes no snapshots of {generation} to {quoted(place)}")
 
     @abstractmethod
     def describe(self) -> Mapping[str, str]:
@@ -129,17 +121,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
-        """Store rows of a part; those that are there are replaced."""
-
-    def copy_rows(
-        self,
-        record: GenerationRecord,  # noqa: ARG002
-        part: Part,  # noqa: ARG002
-        older: str,  # noqa: ARG002
-        rows: tuple[Rows, Rows, Sequence[Label]],  # noqa: ARG002
-    ) -> None:
-        """Store rows with the contents of another generation's rows. Raises: UsageError: the engine cannot."""
-        raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
+        """Store rows of a part."""
 
     @abstractmethod
     def settle(self, record: GenerationRecord) -> None:
@@ -149,17 +131,9 @@ class LifeCycle(ABC):
     def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
-    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return what searches must know of the rows, counted when all are there."""
-        return {}
-
     @abstractmethod
-    def vectors(self, record: GenerationRecord, part: Part) -> VectorCollection:
-        """Return the nearest rows and stored vectors of a part with vectors."""
-
-    def terms(self, record: GenerationRecord, part: Part) -> TermCollection:
-        """Return the nearest rows of a part with term weights. Raises: UsageError: the engine holds none."""
-        raise UsageError(f"{self.product} holds no term weights ({part.name} of {record.generation})")
+    def collection(self, record: GenerationRecord, part: Part) -> Collection:
+        """Return the rows of a part, for searches."""
 
 
 class LifeStaging:
@@ -170,12 +144,8 @@ class LifeStaging:
         self._parts = {part.name: part for part in record.parts}
 
     def put(self, part: str, batch: Batch) -> None:
-        """Store rows; a row that is there already is replaced."""
+        """Store rows."""
         self._engine.put_rows(self._record, self._part(part), batch)
-
-    def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
-        """Store rows with the contents of another generation's rows, if the engine copies."""
-        self._engine.copy_rows(self._record, self._part(part), older, (rows, older_rows, labels))
 
     def finish(self) -> None:
         """Wait for indexes, count the rows, and mark the generation as complete.
@@ -188,11 +158,8 @@ class LifeStaging:
         for part in record.parts:
             if (count := engine.count(record, part)) != part.rows:
                 message = f"{engine.product} has {count:,} rows of {part.name}, not {part.rows:,}"
-                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends the missing rows")
-        engine.put_record(record._replace(complete=True, notes=engine.notes(record)))
-
-    def close(self) -> None:
-        """Do nothing: the connections belong to the engine."""
+                raise IndexCorrupt(message, hint="send all rows again: retrieve engines push")
+        engine.put_record(record._replace(complete=True))
 
     def _part(self, name: str) -> Part:
         if name not in self._parts:
@@ -211,21 +178,12 @@ class OpenGeneration:
         """Return the number of rows of a part, counted now."""
         return self._engine.count(self._record, self._part(part))
 
-    def vectors(self, part: str) -> VectorCollection:
-        """Return a part with vectors. Raises: IndexCorrupt: it has no part with this name."""
-        return self._engine.vectors(self._record, self._part(part, with_vectors=True))
+    def collection(self, part: str) -> Collection:
+        """Return the rows of a part. Raises: IndexCorrupt: it has no part with this name."""
+        return self._engine.collection(self._record, self._part(part))
 
-    def terms(self, part: str) -> TermCollection:
-        """Return a part with term weights. Raises: IndexCorrupt: it has no part with this name."""
-        return self._engine.terms(self._record, self._part(part, with_vectors=False))
-
-    def close(self) -> None:
-        """Do nothing: the connections belong to the engine."""
-
-    def _part(self, name: str, *, with_vectors: bool | None = None) -> Part:
-        part = self._parts.get(name)
-        if part is None or with_vectors not in (None, part.dim is not None):
-            kind = "rows" if part is None else "vectors" if with_vectors else "term weights"
-            message = f"generation {self._generation} in {self._engine.product} has no {kind} of {name}"
+    def _part(self, name: str) -> Part:
+        if name not in self._parts:
+            message = f"generation {self._generation} in {self._engine.product} has no rows of {name}"
             raise IndexCorrupt(message, hint=PUSH)
-        return part
+        return self._parts[name]

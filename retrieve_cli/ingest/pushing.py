@@ -2,9 +2,9 @@
 
     Push(...).stage(generation)  ->  record(folder)  ->  publish()  ->  `current` is replaced  ->  tidy(store)
 
-A crash before `publish` leaves a generation in an engine that no reader asks for: the next push goes on with it, or
-drops it. A crash after it leaves an alias that names the new generation while `current` names the older one, whose
-rows are still there: readers ask for the generation that `current` names, and never through the alias.
+A crash before `publish` leaves a generation in an engine that no reader asks for: the next push drops it. A crash after
+it leaves an alias that names the new generation while `current` names the older one, whose rows are still there:
+readers ask for the generation that `current` names, and never through the alias.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class Push:
         for name in self._settings.engines.in_use:
             engines.engine(name, self._settings).live()
 
-    def before_publication(
-        self, scratch: Path, manifest: Manifest, store: Store, *, older: Generation | None = None
-    ) -> None:
+    def before_publication(self, scratch: Path, manifest: Manifest, store: Store) -> None:
         """Send a sealed generation that is not published yet, and let the engines' aliases name it.
 
         Raises:
@@ -73,7 +71,7 @@ class Push:
         known = engine_record.read(folder) if folder.is_dir() else {}
         if known:
             engine_record.write(scratch, known)
-        self.stage(open_unpublished(scratch, manifest), older)
+        self.stage(open_unpublished(scratch, manifest))
         self.record(scratch)
         if folder.is_dir():  # the same generation was built before: its folder stays
             self.record(folder)
@@ -89,15 +87,16 @@ class Push:
         self.record(generation.folder)
         self.publish()
 
-    def stage(self, generation: Generation, older: Generation | None = None, *, whole: bool = False) -> None:
-        """Send a generation to every engine that shall hold a part of it and does not; rows that an engine can copy
-        from `older` are not sent.
+    def stage(self, generation: Generation, *, whole: bool = False) -> None:
+        """Send a generation to every engine that shall hold a part of it and does not.
 
         Raises:
             Unavailable: an engine cannot be reached, or rejects the rows.
             IndexCorrupt: it lost rows.
-            UsageError: an index is of a kind that engines cannot hold.
+            UsageError: an index is of a kind that engines cannot hold, or the generation has several segments.
         """
+        if len(generation.segments) > 1 or generation.live is not None:
+            raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
         self._generation = generation
         known = {}
         with suppress(IndexCorrupt):  # a damaged record is written again
@@ -109,13 +108,11 @@ class Push:
             if entry is not None and not whole and holds(share, entry, generation.id):
                 self._entries[name] = entry
                 continue
-            if whole or entry is not None:  # sent before, and something of it is lost or changed
-                share.engine.drop(generation.id)
-                self._aliases = True
+            self._aliases |= entry is not None  # something that was sent before is lost or changed
             note, sent = f"{name} {generation.id}", generation.folder.parents[1] / SENT
             if note not in (notes := _lines(sent)):
                 durable.replace(sent, "".join(f"{each}\n" for each in [*notes, note][-_NOTED:]))
-            self._entries[name] = send(share, generation, older, say=self._say)
+            self._entries[name] = send(share, generation, say=self._say)
 
     def record(self, folder: Path) -> None:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Batch, Label
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.tenants import TENANT
-from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.postings import Exported
 from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows, Unit
-    from retrieve_cli.contracts.engines import Engine, Staging
+    from retrieve_cli.contracts import Unit
+    from retrieve_cli.contracts.engines import Engine
     from retrieve_cli.storage.generation import Generation
 
 _ROWS = 1000
@@ -43,9 +39,8 @@ def holds(share: EngineShare, entry: Entry, generation: str) -> bool:
     return not lost(share.engine, entry, generation)
 
 
-def send(share: EngineShare, generation: Generation, older: Generation | None, *, say: Callable[[str], None]) -> Entry:
-    """Send the share of an engine; return the rows that it holds then. Rows that the engine can copy from `older` are
-    not sent.
+def send(share: EngineShare, generation: Generation, *, say: Callable[[str], None]) -> Entry:
+    """Send the share of an engine; return the rows that it holds then.
 
     Raises:
         Unavailable: the engine cannot be reached, or rejects the rows.
@@ -54,40 +49,15 @@ def send(share: EngineShare, generation: Generation, older: Generation | None, *
     engine = share.engine
     labels = RowLabels(generation)
     staging = engine.stage(generation.id, [exported.part for exported in share.parts])
-    with closing(staging):
-        for exported in share.parts:
-            copies = _copies(engine, exported, generation, older, say=say)
-            with task(f"sending {exported.part.name} to {engine.name}", "rows", exported.part.rows) as progress:
-                for batch in batches(exported, labels):
-                    _store(staging, exported.part.name, batch, copies)
-                    progress.advance(len(batch.rows))
-        staging.finish()
+    for exported in share.parts:
+        part = exported.part
+        say(f"{engine.name}: sending {part.rows:,} rows of {part.name}")
+        with task(f"sending {part.name} to {engine.name}", "rows", part.rows) as progress:
+            for batch in batches(exported, labels):
+                staging.put(part.name, batch)
+                progress.advance(len(batch.rows))
+    staging.finish()
     return Entry(engine.card, [exported.part for exported in share.parts])
-
-
-def _copies(
-    engine: Engine, exported: Exported, generation: Generation, older: Generation | None, *, say: Callable[[str], None]
-) -> tuple[str, Rows] | None:
-    """The older generation whose rows the engine can copy, and by row of the new one its row there, -1 if none."""
-    name, rows = exported.part.name, exported.part.rows
-    sent = f"{engine.name}: sending all {rows:,} rows of {name}"
-    if older is None or older.id == generation.id:
-        say(sent)
-        return None
-    retriever, before, after = registry.retriever(name), older.manifest.recipe, generation.manifest.recipe
-    same = before.encoder == after.encoder and before.retrievers.get(name) == after.retrievers.get(name)
-    there = {staged.generation for staged in engine.generations() if staged.complete}
-    held = engine_record.read(older.folder).get(engine.name)
-    if not (engine.capabilities.copies and retriever.by_text and same and older.id in there):
-        why = "its rows change with every sync" if not retriever.by_text else "it cannot copy a generation"
-        say(f"{sent}: {why}" if older.id in there else sent)
-        return None
-    if held is None or held.part(name) is None or held.card != engine.card:
-        say(sent)
-        return None
-    found = KeyRows(as_keys(older.texts)).find(as_keys(generation.texts))
-    say(f"{engine.name}: sending {int(np.count_nonzero(found < 0)):,} of {rows:,} rows of {name}")
-    return older.id, found
 
 
 def batches(exported: Exported, labels: RowLabels) -> Iterator[Batch]:
@@ -103,23 +73,6 @@ def batches(exported: Exported, labels: RowLabels) -> Iterator[Batch]:
             else:
                 yield Batch(np.array(rows), described, vectors=some)
         start += len(block)
-
-
-def _store(staging: Staging, part: str, batch: Batch, copies: tuple[str, Rows] | None) -> None:
-    """Store a batch; rows that the engine has in an older generation are copied."""
-    if copies is None:
-        staging.put(part, batch)
-        return
-    older, places = copies
-    known = places[batch.rows] >= 0
-    if known.any():
-        labels = [batch.labels[place] for place in np.flatnonzero(known).tolist()]
-        staging.copy(part, older, batch.rows[known], places[batch.rows[known]], labels)
-    if not known.all():
-        new = np.flatnonzero(~known)
-        vectors = None if batch.vectors is None else batch.vectors[new]
-        weights = [batch.weights[place] for place in new.tolist()] if batch.weights else ()
-        staging.put(part, Batch(batch.rows[new], [batch.labels[place] for place in new.tolist()], vectors, weights))
 
 
 class RowLabels:

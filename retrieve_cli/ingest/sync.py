@@ -126,9 +126,10 @@ class Sync:
             SourceFailed: a source cannot be read, or lost more than `max_shrink` of its records.
             Unavailable, RetrieveError: from the encoder and the store.
         """
-        begun = time.monotonic()
+        begun, now = time.monotonic(), self._current
+        if now is not None and self._parts.remote is not None:  # an engine holds one segment
+            compact = compact or len(now.segments) > 1 or now.live is not None
         surveys = self._surveyed(compact=compact)
-        now = self._current
         if surveys == [] and now is not None:
             report = self._unchanged(now)
         else:

@@ -36,7 +36,6 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
     matched: they share a term with the query, or are among the nearest by their vectors, up to the retrieval depth.
     Filters, tenants and exclusions apply; records that are only reached over edges are not counted.
-    `total_relation` is `gte` if there are more: an engine counts up to 10,000.
     `candidates_considered` are the hits on the retrievers' lists, from which the results were made.
 
     Of a result, `score` is the score of the ranking, by which results are ordered; `retrieval_score` is the reranker's
@@ -70,7 +69,6 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "related": [_related_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
         "total_results": len(answer.results),
         "total_matches": answer.total_matches,
-        **({"total_relation": "gte"} if answer.more_match else {}),
         "strategies_used": list(answer.strategies_used),
         "strategies_skipped": dict(answer.strategies_skipped),
         "fusion_method": answer.fusion_method,

@@ -302,11 +302,6 @@ class Answer(Frozen):
         return len(self.results) if self.found is None else self.found.matched()
 
     @property
-    def more_match(self) -> bool:
-        """True if more match than `total_matches`: an engine counts up to a limit."""
-        return self.found is not None and self.found.relation == "gte"
-
-    @property
     def candidates_considered(self) -> int:
         """Number of different ones on the lists of the retrievers, each as long as its depth."""
         return len(self.results) if self.found is None else self.found.considered()

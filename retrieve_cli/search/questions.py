@@ -113,7 +113,6 @@ class RequestReader:
                 chunks=chunks,
                 conditions=self._stated(request, tagged, access, selected),
                 visible=access.visible.rows,
-                seen=self._said(request, Access(access.own, access.own)),
                 own=access.own.rows,
                 examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
@@ -271,32 +270,24 @@ class RequestReader:
     def _stated(
         self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
     ) -> Callable[[], Sequence[AnyOf] | None] | None:
-        """Return as `_said` does the records that pass all filters and are selected; None also if words decide."""
-        if tagged.phrases or tagged.without:
-            return None
-        named = None if request.doc_ids is None else self._rows(request.doc_ids, request, access)
-        ids = [None if rows is None else self._ids(rows) for rows in (named, selected)]
-        filters = (*request.filters, *tagged.filters)
-        return self._said(request, access, filters=filters, ids=[each for each in ids if each is not None])
-
-    def _said(
-        self, request: Request, access: Access, *, filters: Sequence[str] = (), ids: Sequence[Sequence[str]] = ()
-    ) -> Callable[[], Sequence[AnyOf] | None] | None:
-        """Return a function that expresses the records that exist for a request, or the subset that passes filters and
-        have one id of each list, as conditions on stored values; None without engines."""
-        if self._settings is None or not self._settings.engines.in_use:
+        """Return a function that expresses the records that pass all filters and are selected as conditions on stored
+        values; None without engines, or if words decide."""
+        if tagged.phrases or tagged.without or self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.retrieval.queries.filters import parse
 
-        said = partial(
+        named = None if request.doc_ids is None else self._rows(request.doc_ids, request, access)
+        ids = [None if rows is None else self._ids(rows) for rows in (named, selected)]
+        filters = (*request.filters, *tagged.filters)
+        stated = partial(
             conditions_on,
             access.visible,
             [parse(text) for text in filters],
             tenant=request.tenant,
-            ids=ids,
+            ids=[each for each in ids if each is not None],
             excluded=self._ids(access.excluded),
         )
-        return cache(said)  # each retriever asks
+        return cache(stated)  # each retriever asks
 
     def _ids(self, rows: Sequence[int]) -> list[str]:
         return [self._generation.record_id(row) for row in rows]

@@ -153,9 +153,6 @@ class Searcher:
         reader = self._reading(question)
         mute = silent(opened, question.query, ranked.retrievers, reader=reader)
         doubts = weak_matches(opened, question.query, ranked.retrievers, mute=mute, ranking=ranking, shown=shown)
-        lacking = []
-        if facets and ranking.matches is not None and ranking.matches.relation == "gte":
-            lacking.append("facets may count a part of the records that match: an engine lists up to 10,000 rows")
         return Answer(
             question=question,
             results=shown.results,
@@ -185,7 +182,7 @@ class Searcher:
             brief=options.related == "brief",
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
-            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts, *lacking))),
+            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts))),
             stale=changed,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )

@@ -96,7 +96,7 @@ class WordSearch:
     def _rows(self, view: RecordView) -> tuple[Any, Mask | None]:
         """Return the index of words, the local one of an engine, and its rows that a view has, (n,) bool; None: all."""
         index: Any = self._indexes[str(self._name)]
-        index = getattr(index, "words", index)
+        index = getattr(index, "local", index)
         return index, view.rows_by(index.unit)
 
     def having(self, words: str, view: RecordView, among: Mask | None = None) -> Having:

@@ -13,6 +13,7 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Engine, Label, Part, Staging
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, FlatVectors
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
@@ -63,6 +64,11 @@ class Content:
     def admitted(self, conditions: Sequence[AnyOf]) -> Mask:
         """Return the rows that satisfy all conditions, as a mask."""
         return np.array([admits(conditions, label) for label in self.labels], np.bool_)
+
+    @cached_property
+    def dense(self) -> DenseIndex:
+        """The local index of the vectors."""
+        return DenseIndex([FlatVectors(self.vectors)])
 
     @cached_property
     def sparse(self) -> SparseIndex:
@@ -138,10 +144,7 @@ def send(
 ) -> None:
     """Store a generation and finish it."""
     staging = engine.stage(generation, parts)
-    try:
-        for part in parts:
-            for start in range(0, len(made), step):
-                put(staging, made, [part], np.arange(start, min(start + step, len(made))))
-        staging.finish()
-    finally:
-        staging.close()
+    for part in parts:
+        for start in range(0, len(made), step):
+            put(staging, made, [part], np.arange(start, min(start + step, len(made))))
+    staging.finish()

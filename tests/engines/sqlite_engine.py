@@ -17,10 +17,10 @@ import numpy as np
 from engines.sqlite_collections import SqliteTerms, SqliteVectors
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 _TABLES = """
-CREATE TABLE generations (id TEXT PRIMARY KEY, card TEXT, parts TEXT, complete INTEGER);
+CREATE TABLE generations (id TEXT PRIMARY KEY, parts TEXT, complete INTEGER);
 CREATE TABLE alias (place INTEGER PRIMARY KEY, generation TEXT REFERENCES generations ON DELETE CASCADE);
 CREATE TABLE rows (generation TEXT REFERENCES generations ON DELETE CASCADE, part TEXT, row INTEGER,
   id TEXT, doc_id TEXT, title TEXT, text TEXT, section TEXT, tenant TEXT, vector BLOB,
@@ -67,15 +67,13 @@ class SqliteEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(most_rows=self._most_rows, copies=True)
+        return Capabilities(most_rows=self._most_rows)
 
     def stage(self, generation: str, parts: Sequence[Part]) -> SqliteStaging:
-        made = json.dumps(dict(self.card), sort_keys=True), json.dumps([tuple(part) for part in parts])
+        dims = {part.name: part.dim for part in parts}
         with self.opened() as database:
-            stored = database.execute("SELECT card, parts FROM generations WHERE id = ?", (generation,)).fetchone()
-            if stored is not None and stored != made:
-                database.execute("DELETE FROM generations WHERE id = ?", (generation,))
-            database.execute("INSERT OR IGNORE INTO generations VALUES (?, ?, ?, 0)", (generation, *made))
+            database.execute("DELETE FROM generations WHERE id = ?", (generation,))
+            database.execute("INSERT INTO generations VALUES (?, ?, 0)", (generation, json.dumps(dims)))
         return SqliteStaging(self.opened, generation, parts)
 
     def publish(self, generation: str) -> None:
@@ -102,9 +100,6 @@ class SqliteEngine:
         with self.opened("BEGIN") as database:
             expect_complete(database, generation)
         return SqliteGeneration(self.opened, generation)
-
-    def snapshot(self, generation: str, place: str) -> str:
-        raise UsageError("the engine sqlite makes no snapshots", hint="copy its file")
 
     def describe(self) -> Mapping[str, str]:
         return {"version": sqlite3.sqlite_version, "file": self._path.name}
@@ -166,23 +161,8 @@ class SqliteStaging:
                     values = [(self._generation, part, term, row, weight) for term, weight in pairs]
                     database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?)", values)
 
-    def copy(self, part: str, older: str, rows: Any, older_rows: Any, labels: Sequence[Label]) -> None:
-        with self._opened() as database:
-            expect_complete(database, older)
-            for row, origin, label in zip(rows.tolist(), older_rows.tolist(), labels, strict=True):
-                there = (older, part, origin)
-                sql = "SELECT vector FROM rows WHERE (generation, part, row) = (?, ?, ?)"
-                if (stored := database.execute(sql, there).fetchone()) is None:
-                    raise IndexCorrupt(f"sqlite has no row {origin} of {part} in {older}", hint="retrieve engines push")
-                key = (self._generation, part, row)
-                self._put_row(database, key, label, stored[0])
-                sql = """INSERT INTO weights SELECT ?, ?, term, ?, weight FROM weights
-                         WHERE (generation, part, row) = (?, ?, ?)"""
-                database.execute(sql, (*key, *there))
-
     @staticmethod
     def _put_row(database: sqlite3.Connection, key: tuple[str, str, int], label: Label, vector: bytes | None) -> None:
-        database.execute("DELETE FROM rows WHERE (generation, part, row) = (?, ?, ?)", key)
         described = (label.id, label.doc_id, label.title, label.text, label.section, label.tenant)
         database.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *described, vector))
         values = [(*key, field, value) for field, values in label.fields.items() for value in values]
@@ -197,9 +177,6 @@ class SqliteStaging:
                     message = f"sqlite has {count} of the {part.rows} rows of {part.name}"
                     raise IndexCorrupt(message, hint="retrieve engines push")
             database.execute("UPDATE generations SET complete = 1 WHERE id = ?", (self._generation,))
-
-    def close(self) -> None:
-        """Do nothing: there is no connection between two calls."""
 
 
 class SqliteGeneration:
@@ -220,11 +197,8 @@ class SqliteGeneration:
         with self._opened() as database:
             return int(database.execute(sql, (self._generation, part)).fetchone()[0])
 
-    def vectors(self, part: str) -> SqliteVectors:
-        return SqliteVectors(self._opened, self._generation, part)
-
-    def terms(self, part: str) -> SqliteTerms:
-        return SqliteTerms(self._opened, self._generation, part)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection between two calls."""
+    def collection(self, part: str) -> SqliteVectors | SqliteTerms:
+        with self._opened() as database:
+            sql = "SELECT parts FROM generations WHERE id = ?"
+            dims = json.loads(database.execute(sql, (self._generation,)).fetchone()[0])
+        return (SqliteTerms if dims[part] is None else SqliteVectors)(self._opened, self._generation, part)

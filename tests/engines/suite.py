@@ -51,9 +51,9 @@ class EngineSuite(GenerationSuite, ContentSuite):
             try:
                 while True:
                     if self.has_vectors:
-                        opened.vectors(VECTORS).nearest(vector(1), 10)
+                        opened.collection(VECTORS).nearest(vector(1), 10)
                     if self.has_terms:
-                        opened.terms(TERMS).nearest(words(1), 10)
+                        opened.collection(TERMS).nearest(words(1), 10)
                     started.set()
             except BaseException as error:  # noqa: BLE001  the test looks at what it is
                 errors.append(error)

@@ -9,24 +9,13 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from engines.contents import (
-    DIM,
-    GENERATION,
-    ODD,
-    TERMS,
-    VECTORS,
-    Content,
-    content,
-    parts_of,
-    send,
-    terms,
-)
+from engines.contents import DIM, GENERATION, ODD, TERMS, VECTORS, Content, content, parts_of, send, terms
 from hypothesis import HealthCheck, given, settings, strategies as st
 from profiles import examples
 
-from retrieve_cli.contracts import Candidates, TermWeights
+from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Engine, EngineGeneration, Part, Within
-from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
+from retrieve_cli.engines.index import EngineIndex, TermEngineIndex
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Vectors
@@ -57,21 +46,9 @@ def words(seed: int, count: int = 6) -> TermWeights:
     return TermWeights(drawn.terms[order], drawn.weights[order])
 
 
-ERROR = 1e-5
-"""Largest difference of a score from that of a local index: the promise of 1e-6 times norms and sums of up to 10."""
-
-
-def same(found: Candidates, wanted: Candidates) -> bool:
-    """True if two lists and counts are the same, but for the last bits of scores and the order of rows that these bits
-    decide. A number that an engine does not count to the end is not above the true one."""
-    pairs = (found.before, wanted.before), (found.after, wanted.after)
-    if not all(mine <= true if found.relation == "gte" else mine == true for mine, true in pairs):
-        return False
-    if len(found.rows) != len(wanted.rows) or not np.allclose(found.scores, wanted.scores, rtol=ERROR, atol=ERROR):
-        return False
-    end = wanted.scores[-1:] + 2 * ERROR * (1 + np.abs(wanted.scores[-1:]))
-    surely = {int(row) for row, score in zip(wanted.rows, wanted.scores, strict=True) if score > end}
-    return surely <= set(found.rows.tolist()) and len(set(found.rows.tolist())) == len(found.rows)
+def in_order(rows: Rows, count: int, *, unit: str) -> Rows:
+    """Return the first rows by their numbers, in place of their ids."""
+    return np.sort(rows)[:count]
 
 
 def told(method: str, url: str, body: object = None) -> Any:
@@ -88,6 +65,8 @@ class Base:
     has_terms: ClassVar[bool] = True
     share: ClassVar[float] = 0.5
     """Number of examples of a law, as a share of those of the profile."""
+    precision: ClassVar[float] = 1e-5
+    """Largest difference of a score from that of a local index, as a share of its size."""
     kill_server: ClassVar[Callable[..., None] | None] = None
     """Method that kills the server; `new_engine` starts it again for the next test."""
     unreachable: ClassVar[Callable[..., Engine] | None] = None
@@ -120,29 +99,38 @@ class Base:
         limits = settings(max_examples=examples(self.share), suppress_health_check=list(HealthCheck), deadline=None)
         return lambda law: limits(given(*strategies)(law))
 
-    def vector_index(self, engine: Engine, opened: EngineGeneration, made: Content) -> VectorEngineIndex:
-        part, limits = Part(VECTORS, "chunk", len(made), DIM), engine.capabilities
-        return VectorEngineIndex(opened.vectors(VECTORS), part=part, capabilities=limits)
-
-    def term_index(self, engine: Engine, opened: EngineGeneration, made: Content) -> TermEngineIndex:
-        part, limits = Part(TERMS, "chunk", len(made)), engine.capabilities
-        return TermEngineIndex(opened.terms(TERMS), part=part, capabilities=limits)
-
-    def needs(self, name: str) -> None:
-        """Skip a test of what the engine does not have."""
-        if not getattr(self, name):
-            pytest.skip(f"the engine says that it has not: {name}")
-
-    def expect(self, opened: EngineGeneration, made: Content, conditions: Sequence[AnyOf]) -> None:
-        """Compare what satisfies conditions with all rows looked at one by one."""
-        admitted, within = made.admitted(conditions), Within(conditions=conditions)
-        lists: list[tuple[Rows, Rows]] = []
+    def indexes(
+        self, engine: Engine, opened: EngineGeneration, made: Content
+    ) -> list[tuple[EngineIndex[Any], Callable[[int], Any]]]:
+        """Return the indexes over an engine, each with a function that makes queries."""
+        able = {"capabilities": engine.capabilities, "form": lambda query: query, "lowest": in_order}
+        found: list[tuple[EngineIndex[Any], Callable[[int], Any]]] = []
         if self.has_vectors:
-            rows, _ = opened.vectors(VECTORS).nearest(vector(1), len(made), within=within, exact=True)
-            lists.append((rows, np.flatnonzero(admitted)))
+            found.append((EngineIndex(made.dense, opened.collection(VECTORS), **able), vector))  # type: ignore[arg-type]
         if self.has_terms:
-            matching = made.sparse.matching(words(2), allowed=admitted)
-            lists.append((opened.terms(TERMS).matching(np.sort(words(2).terms), len(made), within=within), matching))
-            lists.append((opened.terms(TERMS).nearest(words(2), len(made), within=within)[0], matching))
-        for rows, wanted in lists:
-            assert sorted(rows.tolist()) == wanted.tolist(), conditions
+            found.append((TermEngineIndex(made.sparse, opened.collection(TERMS), **able), words))  # type: ignore[arg-type]
+        return found
+
+    def expect(self, opened: EngineGeneration, made: Content, within: Within, admitted: Rows) -> None:
+        """Compare what is found among some rows with all rows looked at one by one."""
+        mask = np.isin(np.arange(len(made)), admitted)
+        if self.has_vectors:
+            rows, scores = opened.collection(VECTORS).nearest(vector(1), len(made), within=within)
+            assert sorted(rows.tolist()) == admitted.tolist()
+            self.expect_scores(scores, made.vectors[rows] @ vector(1))
+        if self.has_terms:
+            rows, scores = opened.collection(TERMS).nearest(words(2), len(made), within=within)
+            assert sorted(rows.tolist()) == made.sparse.matching(words(2), allowed=mask).tolist()
+            self.expect_scores(scores, made.sparse.score(words(2), rows))
+
+    def expect_scores(self, scores: Vectors, wanted: Vectors) -> None:
+        assert np.allclose(scores, wanted, rtol=self.precision, atol=1e-4)
+        assert bool((np.diff(scores) <= 0).all())
+
+    def expect_all(self, opened: EngineGeneration, made: Content) -> None:
+        """Compare all rows of an engine."""
+        self.expect(opened, made, Within(), np.arange(len(made)))
+
+    def expect_conditions(self, opened: EngineGeneration, made: Content, conditions: Sequence[AnyOf]) -> None:
+        """Compare what satisfies conditions with all rows looked at one by one."""
+        self.expect(opened, made, Within(conditions=conditions), np.flatnonzero(made.admitted(conditions)))

@@ -104,8 +104,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         inject(patch.setattr)
-        patch.setattr("retrieve_cli.engines.listing.FEW", 0)  # no search is exact
-        patch.setattr(SqliteEngine, "capabilities", Capabilities(most_rows=0, copies=True))
+        patch.setattr("retrieve_cli.engines.index.NAMED", 0)  # conditions are sent
+        patch.setattr(SqliteEngine, "capabilities", Capabilities(most_rows=0))
         for name, value in {**common, **servers.environment()}.items():
             patch.setenv(name, value)
         assert main(["build", "--catalog", "tools.jsonl", "--quiet"]) == 0
@@ -195,9 +195,9 @@ def test_searches_reach_the_engine_with_conditions(world: World, monkeypatch: py
     seen: list[Within | None] = []
     nearest = SqliteVectors.nearest
 
-    def watched(self: Any, query: Any, limit: int, *, within: Within | None = None, exact: bool = False) -> Any:
+    def watched(self: Any, query: Any, limit: int, *, within: Within | None = None) -> Any:
         seen.append(within)
-        return nearest(self, query, limit, within=within, exact=exact)
+        return nearest(self, query, limit, within=within)
 
     monkeypatch.setattr(SqliteVectors, "nearest", watched)
     world.remote.search_many([Request(text="open cell", filters=("license=MIT",), tenant="acme")])

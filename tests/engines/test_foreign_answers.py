@@ -12,7 +12,7 @@ from told_servers import NONSENSE
 
 from retrieve_cli.config.index_settings import OpensearchSettings, QdrantSettings
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import Engine, Part, TermCollection, VectorCollection
+from retrieve_cli.contracts.engines import Collection, Engine, Part
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
 from retrieve_cli.engines.opensearch.server import OpensearchServer
@@ -25,11 +25,10 @@ STATUSES = (200, 400, 404, 429, 500)
 WAITS = ("-1e400", "nonsense", "9" * 400)
 GENERATION = "0123456789ab"
 VECTORS, TERMS = Part("dense", "record", 3, 4), Part("bm25", "record", 3, None)
-ROWS, QUERY = np.arange(3), np.ones(4, np.float32)
+QUERY = np.ones(4, np.float32)
 WEIGHTS = TermWeights(np.array([1, 2], np.int32), np.array([1.0, 0.5], np.float32))
 ARGUMENTS: dict[str, Any] = {
-    "parts": [VECTORS, TERMS], "generation": GENERATION, "place": "", "query": QUERY, "limit": 3, "rows": ROWS,
-    "terms": WEIGHTS.terms,
+    "parts": [VECTORS, TERMS], "generation": GENERATION, "query": QUERY, "limit": 3,
 }  # fmt: skip
 
 
@@ -46,16 +45,16 @@ def calls(made: object, promise: type) -> Iterator[tuple[str, Callable[[], objec
 def qdrant(url: str) -> Iterator[tuple[object, type]]:
     server = QdrantServer(url, api_key=None, timeout_s=5)
     yield QdrantEngine(QdrantSettings(url=url, timeout_s=5), api_key=None), Engine
-    yield VectorPart(server, "c", dim=4, ef=1), VectorCollection
-    yield TermPart(server, "c"), TermCollection
+    yield VectorPart(server, "c", ef=1), Collection
+    yield TermPart(server, "c"), Collection
 
 
 def opensearch(url: str) -> Iterator[tuple[object, type]]:
     settings = OpensearchSettings(url=url, timeout_s=5)
     reader = IndexReader(OpensearchServer(settings, user=None, password=None), "i")
     yield OpensearchEngine(settings, user=None, password=None), Engine
-    yield OpensearchVectors(reader, VECTORS, ef_search=1), VectorCollection
-    yield OpensearchTerms(reader, TERMS, lowered=False), TermCollection
+    yield OpensearchVectors(reader, VECTORS, ef_search=1), Collection
+    yield OpensearchTerms(reader, TERMS), Collection
 
 
 def said_by(call: Callable[[], object]) -> str:
@@ -77,7 +76,7 @@ def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
     kind = "Content-Type: application/json"
     with serving(lambda talk: talk.answer(said[0], kind, f"Retry-After: {next(waits)}", status=status)) as server:
         asked = [one for thing, promise in made(server.url) for one in calls(thing, promise)]
-        assert {"live", "generations", "open", "nearest", "vectors", "stage"} <= {name for name, _ in asked}
+        assert {"live", "generations", "open", "nearest", "stage"} <= {name for name, _ in asked}
         for body in NONSENSE:
             said[0] = body
             for _, call in asked:

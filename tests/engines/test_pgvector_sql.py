@@ -141,7 +141,7 @@ def test_vectors_of_other_lengths_are_ranked_by_inner_product(new_engine: NewEng
     made = Content(longer, made.weights, made.labels, made.starts)
     pushed(engine, made)
     assert "vector_ip_ops" in definition(ask)
-    found, _ = engine.open(GENERATION).vectors(VECTORS).nearest(vector(3), TOP)
+    found, _ = engine.open(GENERATION).collection(VECTORS).nearest(vector(3), TOP)
     assert found.tolist() == best(made.vectors @ vector(3))
     assert len(ask(EVERYWHERE, **values(3))) == TOP
 
@@ -158,7 +158,7 @@ def test_own_searches_use_the_index_that_is_there(
     # So few rows are scanned otherwise.
     postgres.run(f"ALTER DATABASE {database} SET enable_seqscan = off", database=database)
     engine = new_engine()
-    found, _ = engine.open(GENERATION).vectors(VECTORS).nearest(vector(4), TOP)
+    found, _ = engine.open(GENERATION).collection(VECTORS).nearest(vector(4), TOP)
     assert found.tolist() == best(made.vectors @ vector(4))
     engine.close()  # counts are written when a connection ends
     used = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = %(name)s AND idx_scan > 0"

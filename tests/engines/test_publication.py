@@ -1,4 +1,4 @@
-"""Generations on their way into engines: what is sent, copied, kept, dropped and refused."""
+"""Generations on their way into engines: what is sent, kept, dropped and refused."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def next_version(source: Path, retrieve: Program, version: int, changed: int = S
 
 
 def sent(servers: Servers, name: str) -> Counter[tuple[str, str]]:
-    """The rows that an engine was sent and that it copied, by part."""
+    """The rows that an engine was sent, by part."""
     count: Counter[tuple[str, str]] = Counter()
     for call, *facts in servers.calls(name):
-        if call in ("put", "copy"):
+        if call == "put":
             count[call, facts[0]] += facts[1]
     return count
 
@@ -67,26 +67,27 @@ def test_the_id_is_that_of_an_index_without_engines(
     assert live(Path("other")) == built
 
 
-def test_a_sync_copies_rows_whose_texts_are_the_same_and_sends_the_others(
-    servers: Servers, built: str, source: Path, retrieve: Program
-) -> None:
+def test_a_sync_sends_all_rows_as_one_segment(servers: Servers, built: str, source: Path, retrieve: Program) -> None:
     for name in ("qdrant", "opensearch"):
         servers.calls(name)
     done = next_version(source, retrieve, 2, changed=5)
-    assert sent(servers, "qdrant") == {("put", "dense"): 5, ("copy", "dense"): SIZE - 5}
-    assert sent(servers, "opensearch") == {("put", "bm25"): SIZE}
-    assert f"qdrant: sending 5 of {SIZE} rows of dense" in done.err
-    assert f"opensearch: sending all {SIZE} rows of bm25: its rows change with every sync" in done.err
-
-
-def test_an_engine_that_cannot_copy_is_sent_all_rows_and_the_program_says_so(
-    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOES_NOT_COPY", "qdrant")
-    servers.calls("qdrant")
-    done = next_version(source, retrieve, 2, changed=5)
     assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
-    assert f"qdrant: sending all {SIZE} rows of dense: it cannot copy a generation" in done.err
+    assert sent(servers, "opensearch") == {("put", "bm25"): SIZE}
+    assert f"qdrant: sending {SIZE} rows of dense" in done.err
+    assert len(list(Path("artifacts/generations").joinpath(live(Path("artifacts"))).glob("records.jsonl"))) == 1
+
+
+def test_an_index_of_several_segments_is_merged_by_the_next_sync(
+    servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as local:
+        search_in("local", local)
+        succeeds(retrieve("build", "--catalog", source))
+        next_version(source, retrieve, 2, changed=2)
+    fails(retrieve("engines", "push"), 2, "an index of one segment", "retrieve sync --compact")
+    succeeds(retrieve("sync"))
+    assert servers.engine("qdrant").live() == live(Path("artifacts"))
+    assert succeeds(retrieve("query", "lungs", "--json")).json["strategies_used"] == ["bm25", "dense"]
 
 
 def test_engines_keep_two_generations(servers: Servers, built: str, source: Path, retrieve: Program) -> None:

@@ -1,6 +1,5 @@
 """The engine for Qdrant, over Qdrant's core behind a substitute for its REST interface."""
 
-import json
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -20,8 +19,8 @@ from told_servers import Answer, Asked, free_port, serving
 from retrieve_cli.config.index_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
-from retrieve_cli.engines.qdrant.engine import INDEXED_FROM, QdrantEngine, excess
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.engines.qdrant.engine import INDEXED_FROM, QdrantEngine
+from retrieve_cli.errors import Unavailable
 
 qdrant = qdrant_server.qdrant
 OLD, NEW = "0123456789ab", "ba9876543210"
@@ -106,11 +105,6 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
     staging.finish()
 
 
-def test_a_row_is_found_by_terms_whose_weights_cancel_or_are_0(engine: QdrantEngine) -> None:
-    push(engine)
-    assert engine.open(OLD).terms("words").matching(np.array([1, 5], np.int32), 9).tolist() == [0, 2]
-
-
 @pytest.mark.parametrize(
     ("condition", "rows"),
     [
@@ -125,7 +119,7 @@ def test_a_row_is_found_by_terms_whose_weights_cancel_or_are_0(engine: QdrantEng
 )
 def test_names_and_values_of_fields_may_be_any_text(engine: QdrantEngine, condition: AnyOf, rows: list[int]) -> None:
     push(engine)
-    part = engine.open(OLD).vectors("meaning")
+    part = engine.open(OLD).collection("meaning")
     found, _ = part.nearest(VECTORS[1], 10, within=Within(conditions=[condition]))
     assert sorted(found.tolist()) == rows
 
@@ -133,8 +127,9 @@ def test_names_and_values_of_fields_may_be_any_text(engine: QdrantEngine, condit
 def test_no_row_is_found_among_none(engine: QdrantEngine) -> None:
     push(engine)
     nothing = Within(rows=np.empty(0, np.int64))
-    assert not len(engine.open(OLD).vectors("meaning").nearest(VECTORS[0], 5, within=nothing)[0])
-    assert not len(engine.open(OLD).terms("words").matching(np.array([5], np.int32), 9, within=nothing))
+    opened = engine.open(OLD)
+    assert not len(opened.collection("meaning").nearest(VECTORS[0], 5, within=nothing)[0])
+    assert not len(opened.collection("words").nearest(WEIGHTS[2], 9, within=nothing)[0])
 
 
 def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(engine: QdrantEngine) -> None:
@@ -151,33 +146,12 @@ def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(
     staging.finish()
     info = engine._server.call("GET", f"/collections/chunks_vectors_{OLD}_meaning")
     assert info["indexed_vectors_count"] == rows
-    part, shared = engine.open(OLD).vectors("meaning"), 0
+    part, shared = engine.open(OLD).collection("meaning"), 0
     for query in vectors[:100] + 0.01:
         found, scores = part.nearest(query, 10)
         assert scores == pytest.approx(vectors[found] @ query, abs=1e-5)
         shared += len(set(found.tolist()) & set(np.argsort(-(vectors @ query))[:10].tolist()))
     assert shared >= 990
-
-
-def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
-    push(engine)
-    meaning, rows = engine.open(OLD).vectors("meaning"), np.array([0, 3])
-    for read in (
-        lambda: meaning.vectors(rows),
-        lambda: meaning.scores(VECTORS[0], rows),
-    ):
-        with pytest.raises(IndexCorrupt, match="row 3 is missing"):
-            read()
-
-
-def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, qdrant: Server) -> None:
-    push(engine)
-    other = QdrantEngine(QdrantSettings(url=qdrant.url, quantize="none"))
-    other.stage(OLD, PARTS)
-    assert engine.generations() == [INCOMPLETE]
-    push(engine)
-    engine.stage(OLD, PARTS[:1])
-    assert engine.generations() == [INCOMPLETE]
 
 
 def test_the_alias_names_vectors_of_the_published_generation(engine: QdrantEngine, qdrant: Server) -> None:
@@ -201,15 +175,6 @@ def test_collections_of_others_are_neither_listed_nor_dropped(engine: QdrantEngi
     engine.drop(OLD)
     assert [each.complete for each in other.generations()] == [True]
     other.drop(OLD)
-
-
-def test_a_snapshot_is_written_of_each_collection(engine: QdrantEngine, qdrant: Server) -> None:
-    push(engine)
-    described = engine.snapshot(OLD, "snapshots").splitlines()
-    written = list((qdrant.folder / "snapshots").rglob("*.snapshot"))
-    assert len(described) == len(written) == 3
-    with pytest.raises(UsageError, match="the place that its own configuration names, not to 's3://bucket'"):
-        engine.snapshot(OLD, "s3://bucket")
 
 
 def test_the_password_in_an_address_is_not_shown() -> None:
@@ -283,10 +248,10 @@ def test_a_limited_rate_is_named() -> None:
         answered(limited)
 
 
-def problems(version: bytes, collections: bytes = b"[]", *more: Answer) -> object:
+def problems(version: bytes, collections: bytes = b"[]") -> object:
     root = Answer(b'{"title": "qdrant", "version": "' + version + b'"}')
     listed = Answer(b'{"result": {"collections": ' + collections + b"}}")
-    return answered(root, listed, *more, ask=QdrantEngine.problems)
+    return answered(root, listed, ask=QdrantEngine.problems)
 
 
 def test_problems_are_an_old_version_and_a_name_that_is_taken() -> None:
@@ -294,26 +259,6 @@ def test_problems_are_an_old_version_and_a_name_that_is_taken() -> None:
     assert problems(b"1.9.7") == [("Qdrant 1.9.7 has no endpoint points/query", "install Qdrant 1.10 or later")]
     ((text, _),) = list(problems(b"1.19.0", b'[{"name": "chunks_vectors"}]'))  # type: ignore[call-overload]
     assert text == "there is a collection chunks_vectors, so that no alias can have this name"
-
-
-def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
-    strict = {"enabled": True, "max_query_limit": 100, "search_allow_exact": False, "search_max_hnsw_ef": 5000}
-    info = Answer(json.dumps({"result": {"config": {"strict_mode_config": strict}}}).encode())
-    found = problems(b"1.19.0", b'[{"name": "chunks_vectors_0123456789ab"}]', info)
-    assert [text for text, _ in found] == [  # type: ignore[attr-defined]
-        "strict mode of Qdrant limits max_query_limit to 100",
-        "strict mode of Qdrant does not allow exact searches",
-    ]
-    assert list(excess(strict | {"enabled": False}, most_rows=50_000)) == []
-
-
-def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = QdrantEngine(QdrantSettings(url="http://example.org:6333"), api_key="k3y")
-    answers = {"/": {"version": "1.19.0"}, "/collections": {"collections": []}}
-    monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
-    ((text, hint),) = engine.problems()
-    assert text == "the API key is sent to example.org without encryption"
-    assert hint == "use https:// in qdrant.url"
 
 
 def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:

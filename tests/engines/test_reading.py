@@ -85,7 +85,6 @@ def test_a_reader_whose_generation_was_dropped_is_given_the_command(
     ("kind", "call", "left", "role"),
     [
         (SqliteVectors, "nearest", "bm25", "dense"),
-        (SqliteTerms, "count", "dense", "bm25"),
         (SqliteTerms, "nearest", "dense", "bm25"),
     ],
 )
@@ -141,17 +140,6 @@ def test_an_index_that_was_sent_elsewhere_names_the_command(
     fails(retrieve("query", TEXT), 5, f"generation {built} was not sent to pgvector", "retrieve engines push")
     assert retrieve("engines", "push").code == 0
     assert retrieve("query", TEXT, "--json").json["strategies_used"] == ["bm25", "dense"]
-
-
-def test_an_answer_says_that_more_match_than_an_engine_counts(reader: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = reader.search(TEXT, facets=["license"]).to_json()
-    assert "total_relation" not in whole
-    monkeypatch.setattr("retrieve_cli.engines.index.COUNTED", 3)
-    found = reader.search(TEXT, facets=["license"])
-    assert (found.to_json()["total_matches"], found.to_json()["total_relation"]) == (3, "gte")
-    assert [hit["id"] for hit in found.to_json()["results"]] == [hit["id"] for hit in whole["results"]]
-    assert "facets may count a part of the records that match" in " ".join(found.notices)
-    assert not any("facets" in notice for notice in reader.search(TEXT).notices)
 
 
 def test_eval_compares_an_engine_with_the_local_files(servers: Servers, built: str, retrieve: Program) -> None:

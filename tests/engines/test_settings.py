@@ -76,7 +76,7 @@ def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
     return live(Path("artifacts"))
 
 
-@pytest.mark.parametrize("command", [["push"], ["status"], ["drop", "abc"], ["snapshot", "place"]])
+@pytest.mark.parametrize("command", [["push"], ["status"], ["drop", "abc"]])
 def test_commands_without_a_configured_engine_give_an_example(
     index: Path, retrieve: Program, command: list[str]
 ) -> None:
@@ -115,17 +115,3 @@ def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginnin
     fails(retrieve("engines", "drop", older), 2, "retrieve engines status")
     fails(retrieve("engines", "drop", older, "pgvector"), 2, "no index lives in pgvector")
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
-
-
-def test_a_snapshot_says_what_each_engine_wrote(
-    servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "engines.sqlite_engine.SqliteEngine.snapshot", lambda self, generation, place: f"{place}/{generation}"
-    )
-    assert retrieve("engines", "snapshot", "nightly").out.splitlines() == [
-        f"{name}: nightly/{built}" for name in ("qdrant", "opensearch")
-    ]
-    done = retrieve("engines", "snapshot", "nightly", "qdrant", "--json").json
-    assert (done["generation"], done["snapshots"]) == (built, {"qdrant": f"nightly/{built}"})
-    assert retrieve("engines", "snapshot").out.splitlines()[0] == f"qdrant: /{built}"  # it has a place of its own

@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from samples import Program, write_catalog
 
@@ -138,32 +137,3 @@ def test_no_flipped_bit_changes_a_confidence_in_silence(gold: Path, retrieve: Pr
         path.write_bytes(content)
         with suppress(UsageError):
             assert read(path) == known
-
-
-def test_too_few_judged_queries_are_refused_and_nothing_is_written(
-    gold: Path, retrieve: Program, tmp_path: Path
-) -> None:
-    few = tmp_path / "few.jsonl"
-    few.write_text("".join(gold.read_text().splitlines(keepends=True)[:5]))
-    done = retrieve("eval", "--gold", few, "--calibrate")
-    assert done.code == 2
-    assert "too few judgments to calibrate" in done.err
-    assert not Path("artifacts/calibration.json").exists()
-
-
-def test_the_rates_are_what_a_count_over_fresh_queries_shows(gold: Path, retrieve: Program, tmp_path: Path) -> None:
-    """Calibrated on the queries of four acts, the shares taken and left out of the other two are near what is told."""
-    lines = [json.loads(line) for line in gold.read_text().splitlines()]
-    generator = np.random.default_rng(0)
-    order = generator.permutation(len(lines))
-    first, rest = order[:48], order[48:]
-    half = write_catalog(tmp_path / "half.jsonl", [lines[at] for at in first])
-    assert retrieve("eval", "--gold", half, "--calibrate").code == 0
-    (calibration,) = read(Path("artifacts/calibration.json"))
-    taken: dict[bool, list[bool]] = {True: [], False: []}
-    for at in rest:
-        for result in retrieve("query", lines[at]["query"], "--json").json["results"]:
-            taken[result["doc_id"] in lines[at]["relevant"]].append(result["confidence"] >= 0.3)
-    accepted, rejected = calibration.at(0.3)
-    assert float(np.mean(taken[False])) == pytest.approx(accepted, abs=0.15)
-    assert 1 - float(np.mean(taken[True])) == pytest.approx(rejected, abs=0.2)

@@ -60,17 +60,6 @@ def test_a_gold_file_that_is_not_one_is_refused_by_its_line(tmp_path: Path, line
         read_gold(written(tmp_path, line))
 
 
-@pytest.mark.parametrize(
-    "name", ["scifact", "cranfield", "biii", "sealtools", "toollinkos", "biotools", "chunking-eval"]
-)
-def test_a_collection_is_read_as_its_judgments_are(name: str) -> None:
-    folder = collection(name)
-    topics, unjudged = read_beir(folder, "test")
-    rows = (folder / "qrels" / "test.tsv").read_text("utf-8").splitlines()[1:]
-    assert sum(len(topic.grades) for topic in topics) == len(rows)
-    assert len(topics) + unjudged == len((folder / "queries.jsonl").read_text("utf-8").splitlines())
-
-
 def test_files_of_trec_and_beir_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"_id": "1", "text": "a b"}\n{"_id": "2", "text": "c"}\n')
     (tmp_path / "q.tsv").write_text("1\ta b\n2\tc\n")

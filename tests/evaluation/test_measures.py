@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from samples import Program, collection, write_catalog
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.judgments import Run, in_trec_order, read_run
+from retrieve_cli.evaluation.judgments import Run, in_trec_order
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.output.trec_runs import lines as lines_of
 
 Qrels = dict[str, dict[str, int]]
 NAMES = ["nDCG@10", "R@100", "AP@100", "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
@@ -44,24 +43,6 @@ def test_every_judged_query_has_the_value_that_ir_measures_gives_it(qrels: Qrels
         assert sum(values.values()) / len(values) == pytest.approx(means[measure])
 
 
-@given(qrels=qrels, run=runs)
-def test_a_run_that_is_written_and_read_again_is_measured_the_same(
-    qrels: Qrels, run: Run, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("run") / "run.trec"
-    path.write_text("".join(lines_of(query, hits.items(), tag="t") for query, hits in run.items()))
-    measures = parse([*NAMES, *FURTHER])
-    again = read_run(path) if path.stat().st_size else {}
-    assert Scorer(measures, qrels)(again) == Scorer(measures, qrels)(run)
-    lines = [line.split() for line in path.read_text().splitlines()]
-    assert [(line[0], line[2]) for line in lines] == [(query, name) for query in run for name in run[query]]
-    assert [int(line[3]) for line in lines] == [rank for query in run for rank in range(1, len(run[query]) + 1)]
-    theirs = ir_measures.calc_aggregate(measures, qrels, list(ir_measures.read_trec_run(str(path))))
-    if run.keys() >= qrels.keys() and all(run.values()) and all(max(grades.values()) > 0 for grades in qrels.values()):
-        for name, values in Scorer(measures, qrels)(run).items():
-            assert sum(values.values()) / len(values) == pytest.approx(theirs[parse([name])[0]])
-
-
 @given(grades=st.dictionaries(ids, st.integers(0, 1), min_size=1), shown=st.permutations([f"d{n}" for n in range(12)]))
 def test_every_measure_sees_the_order_of_the_run_also_among_equal_scores(
     grades: dict[str, int], shown: list[str]
@@ -74,14 +55,6 @@ def test_every_measure_sees_the_order_of_the_run_also_among_equal_scores(
     assert tied["RR"]["q"] == (1 / first if first else 0.0)
     assert tied["RR@10"]["q"] == (1 / first if first and first <= 10 else 0.0)
     assert tied["P@1"] == tied["Success@1"] == tied["RR@1"] == {"q": float(first == 1)}
-
-
-@given(st.dictionaries(st.text("ab#é", min_size=1, max_size=3), st.sampled_from([0.5, 1.0, 1.0 + 1e-12]), min_size=2))
-def test_the_order_of_a_run_file_is_that_of_trec_eval_for_equal_scores_too(scores: dict[str, float]) -> None:
-    """The rank of each record is 1 / RR where it alone is relevant."""
-    for rank, name in enumerate(in_trec_order(scores), 1):
-        (found,) = ir_measures.calc_aggregate([ir_measures.RR], {"q": {name: 1}}, {"q": scores}).values()
-        assert rank == round(1 / found)
 
 
 MEASURED = "RR,RR@10,AP@10,nDCG@10,P@1"

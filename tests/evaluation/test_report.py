@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from samples import Program
 
-from retrieve_cli.contracts.terms.figures import chance, rounded
+from retrieve_cli.contracts.terms.figures import rounded
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
 from retrieve_cli.evaluation.evaluate import Evaluation, judge, latency
@@ -151,22 +151,6 @@ def test_every_mean_interval_and_time_is_that_of_the_evaluation() -> None:
     assert shown["p95, ms"] == [rounded(runs()["as configured"].latency_ms["p95"]), "", "–", ""]
 
 
-def test_every_difference_is_that_of_the_comparison() -> None:
-    rows = Page(written(runs())).table("Paired by query").rows[1:]
-    for row, found in zip(rows, compared(runs()), strict=True):
-        bounds = found.interval
-        verdict = "significant" if found.significant else "not significant"
-        assert plain(row) == [
-            "B other.run",
-            found.measure,
-            f"{bounds.mean:+.4f}",
-            f"{bounds.low:+.4f} to {bounds.high:+.4f}",
-            *("–" if p is None else chance(p) for p in (found.p, found.p_holm, found.p_t)),
-            *map(str, (found.wins.won, found.wins.lost, found.wins.tied)),
-            verdict if found.primary else "",
-        ]
-
-
 def test_the_queries_that_lost_most_come_first_and_then_the_lowest() -> None:
     page = Page(written(runs()))
     assert [text.split(". ")[1] for tag, text in page.headings if tag == "h3"] == [
@@ -250,13 +234,6 @@ def test_a_measure_of_some_queries_and_queries_without_grades_make_a_page() -> N
     assert not any(tag == "img" for tag, _ in page.elements)
     assert plain(page.table("First").rows[1]) == ["1", "X x 1"]
     assert plain(page.table("Mean over").rows[1]) == ["group@1", "1.0000 1.0000–1.0000", "1"]
-
-
-@pytest.mark.parametrize("run", [{"q": {"a": 1.0}}, {"q": {}}], ids=["found", "not found"])
-def test_a_single_query_makes_a_page(run: Run) -> None:
-    topics = [Topic("q", "one", {"a": 1})]
-    found = judge(run, topics, MEASURES, pipeline="p")
-    assert "1 judged query" in Page(written({"one": found, "two": found}, topics)).said()
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one() -> None:

@@ -1,12 +1,8 @@
 """What can be compared: settings, configuration files, other indexes, runs, and runs fused."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from evaluation.conftest import GOLD
 from samples import Program
@@ -66,58 +62,6 @@ def test_several_runs_are_fused_by_reciprocal_ranks(gold: Path, retrieve: Progra
     assert both.json["pipeline"] == "rrf(k=60: bm25, dense)"
     live = retrieve("eval", "--gold", gold, "--with", "fusion.method=rrf,search.depth=1000", "--json").json["runs"][0]
     assert both.json["metrics"] == pytest.approx(live["metrics"])
-
-
-RANX = """
-import json, sys
-from ranx import Qrels, Run, evaluate, fuse
-for case in json.load(sys.stdin):
-    run = fuse(runs=[Run(run) for run in case["runs"]], method="rrf", params={"k": case["k"]})
-    print(evaluate(Qrels(case["qrels"]), run, "ndcg@10"))
-"""
-
-
-def planted(seed: int) -> tuple[dict[str, dict[str, int]], list[dict[str, dict[str, float]]]]:
-    """Judgments of forty queries, and three runs that find what they judge relevant more often than by chance."""
-    generator = np.random.default_rng(seed)
-    documents = [f"d{number:03}" for number in range(200)]
-    qrels: dict[str, dict[str, int]] = {}
-    runs: list[dict[str, dict[str, float]]] = [{}, {}, {}]
-    for query in map(str, range(40)):
-        truth = dict.fromkeys(generator.choice(documents, 5, replace=False).tolist(), 1)
-        qrels[query] = truth
-        for run in runs:
-            scores = generator.normal(0, 1, 200) + [1.5 * (name in truth) for name in documents]
-            kept = np.argsort(-scores)[:100]
-            run[query] = {documents[at]: float(scores[at]) for at in kept}
-    return qrels, runs
-
-
-def test_fused_runs_have_the_value_that_ranx_gives_them(retrieve: Program) -> None:
-    """Runs with a planted truth, written as TREC files, fused and judged by either program."""
-    cases, ours = [], []
-    for qrels, runs in map(planted, range(4)):
-        Path("queries.tsv").write_text("".join(f"{query}\ttext\n" for query in qrels))
-        Path("qrels").write_text("".join(f"{query} 0 {name} 1\n" for query, truth in qrels.items() for name in truth))
-        for number, run in enumerate(runs):
-            lines = [f"{query} Q0 {name} 0 {s!r} x\n" for query, found in run.items() for name, s in found.items()]
-            Path(f"run{number}").write_text("".join(lines))
-        flags = [flag for number in range(3) for flag in ("--run", f"run{number}")]
-        done = retrieve(
-            "eval", "--queries", "queries.tsv", "--qrels", "qrels", *flags, "--metrics", "nDCG@10", "--json"
-        )
-        ours.append(done.json["metrics"]["nDCG@10"])
-        cases.append({"runs": runs, "qrels": qrels, "k": 60})
-    theirs = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RANX],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-    )
-    assert theirs.returncode == 0, theirs.stderr
-    assert [round(value, 4) for value in ours] == [round(float(line), 4) for line in theirs.stdout.split()]
-    assert all(0.3 < value < 1 for value in ours)
 
 
 def test_what_each_query_came_to_is_kept_beside_the_index(gold: Path, retrieve: Program) -> None:

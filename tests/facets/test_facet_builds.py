@@ -119,14 +119,6 @@ def test_a_configuration_that_cannot_be_used_is_an_error_before_anything_is_sent
 # --------------------------------------------------------------------------------------- cache and resuming
 
 
-def test_a_second_build_asks_for_nothing(build: Build, model: Api) -> None:
-    first = build("--json").json["generation"]
-    model.asked.clear()
-    done = build("--json")
-    assert (model.asked, done.json["generation"]) == ([], first)
-    assert reported(done) == {"made": 0, "cached": 6, "failed": 0, "reasons": {}, "tokens": 0}
-
-
 def test_another_prompt_or_model_asks_again_and_the_first_is_still_known(
     build: Build, model: Api, configure: Configure
 ) -> None:
@@ -151,15 +143,6 @@ def test_a_sync_asks_for_changed_chunks_only_and_equals_a_build(
     assert sorted(text_of(asked).split()[0] for asked in model.asked) == ["Cells", "Teeth"]
     assert facets()["lungs.md#0"] is not None
     assert synced.json["generation"] == build("--json").json["generation"]
-
-
-def test_a_sync_keeps_the_facets_of_unchanged_texts(docs: Path, build: Build, model: Api, retrieve: Program) -> None:
-    build()
-    model.asked.clear()
-    (docs / "cells.md").write_text((docs / "cells.md").read_text() + "\n")  # another file of the same chunk
-    assert retrieve("sync").code == 0
-    assert model.asked == []
-    assert all(facets().values())
 
 
 def test_a_killed_build_resumes_with_the_answers_that_it_had(build: Build, docs: Path, model: Api) -> None:
@@ -322,20 +305,6 @@ def test_without_facets_nothing_is_sent_and_the_recipe_has_no_trace(
     assert "facets" not in Store(Path("artifacts")).open().manifest.recipe.to_json()
     assert not Path("artifacts/generations", plain["generation"], "facets.pkl").exists()
     assert api.asked == []
-
-
-def test_facets_change_no_text_id_vector_or_index_of_words(build: Build, model: Api, configure: Configure) -> None:
-    build("--artifacts", "with")
-    configure(base_url="null")
-    build("--artifacts", "without")
-    with_facets, without = Store(Path("with")).open().manifest, Store(Path("without")).open().manifest
-    assert {name for name, entry in without.files.items() if with_facets.files[name].sha1 != entry.sha1} == {
-        "chunks.jsonl",
-        "offsets.pkl",
-    }
-    rows = {name: {**row} for name, row in chunks("with").items()}
-    assert all(row.pop("facets") for row in rows.values())
-    assert rows == chunks("without")
 
 
 def test_a_query_over_a_folder_without_an_index_sends_no_text(docs: Path, model: Api, retrieve: Program) -> None:

@@ -10,7 +10,6 @@ from facets.conftest import chunks
 from models.remote.servers import Api
 from samples import Done, Program, write_catalog
 
-Build = Callable[..., Done]
 Configure = Callable[..., None]
 
 TRIALS = {
@@ -180,13 +179,3 @@ def test_facets_from_a_model_cannot_command_a_terminal(docs: Path, retrieve: Pro
     out = retrieve("query", "lungs").out
     assert "summary: red" in out
     assert not {"\x1b", "\x07", "\u202e"} & set(out)
-
-
-def test_facets_travel_in_a_snapshot(index_of_trials: Path, retrieve: Program, tmp_path: Path) -> None:
-    assert retrieve("snapshot", "create", tmp_path / "s.tar.zst").code == 0
-    ask = ("query", "breathing", "--filter", "facets.population=children", "--json")
-    before = retrieve(*ask).json["results"]
-    restored = tmp_path / "restored"
-    assert retrieve("snapshot", "restore", tmp_path / "s.tar.zst", "--artifacts", restored).code == 0
-    assert [result["id"] for result in before] == ["asthma.md#1"]
-    assert retrieve(*ask, "--artifacts", restored).json["results"] == before

@@ -86,25 +86,6 @@ def test_what_was_dumped_is_loaded(value: Any, tmp_path: Path) -> None:
     assert same(pickles.load(tmp_path / "a.pkl"), value)
 
 
-@shared_folder
-@given(value=values)
-def test_the_same_value_gives_the_same_bytes_wherever_its_parts_come_from(value: Any, tmp_path: Path) -> None:
-    first, second = tmp_path / "first.pkl", tmp_path / "second.pkl"
-    pickles.dump(value, first)
-
-    pickles.dump(pickles.load(first), second)
-
-    assert first.read_bytes() == second.read_bytes()
-
-
-def test_two_equal_words_give_the_same_bytes_whether_or_not_they_are_one_object(tmp_path: Path) -> None:
-    word = "english"
-    pickles.dump([word, word], tmp_path / "one.pkl")
-    pickles.dump([word, "".join(list(word))], tmp_path / "two.pkl")
-
-    assert (tmp_path / "one.pkl").read_bytes() == (tmp_path / "two.pkl").read_bytes()
-
-
 def test_arrays_are_read_only_views_of_the_mapped_file(tmp_path: Path) -> None:
     pickles.dump(SAMPLE, tmp_path / "a.pkl")
 

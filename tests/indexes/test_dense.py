@@ -113,28 +113,6 @@ def test_a_graph_finds_nearly_all_that_a_flat_search_finds(graph: Any, vectors: 
     assert hits / (10 * len(queries)) >= 0.95
 
 
-def test_the_scores_of_a_graph_are_exact_and_fall(graph: Any, vectors: Any) -> None:
-    for query, found in zip(clustered(10, seed=8), graph.search(list(clustered(10, seed=8)), depth=20), strict=True):
-        np.testing.assert_allclose(found.scores, vectors[found.rows] @ query, **CLOSE)
-        np.testing.assert_allclose(graph.score(query, found.rows), found.scores, **CLOSE)
-        assert (np.diff(found.scores) <= 0).all()
-
-
-def test_a_graph_finds_groups_by_their_best_rows(graph: Any, vectors: Any) -> None:
-    starts = np.append(np.arange(0, 3000, 3), 3000)
-    queries = list(clustered(20, seed=9))
-    exact = DenseIndex([FlatVectors(vectors)]).search(queries, depth=10, starts=starts)
-
-    found = graph.search(queries, depth=10, starts=starts)
-
-    shared = 0
-    for query, near, best in zip(queries, found, exact, strict=True):
-        assert len(set(near.rows)) == len(near.rows) == 10
-        np.testing.assert_allclose(graph.score(query, near.rows, starts=starts), near.scores, **CLOSE)
-        shared += len(set(near.rows) & set(best.rows))
-    assert shared / 200 >= 0.95
-
-
 def test_segments_with_and_without_a_graph_are_searched_together(vectors: Any, tmp_path: Path) -> None:
     write(vectors[:2000], tmp_path / "dense.faiss", parameters=HNSW)
     graph = open_vectors(tmp_path / "dense.faiss", hnsw_ef_search=64)
@@ -150,16 +128,6 @@ def test_segments_with_and_without_a_graph_are_searched_together(vectors: Any, t
             assert (near.before, near.after) == (best.before, best.after)
         assert shared / 200 >= 0.95
     assert index.vectors(np.array([0, 400, 2999])).tobytes() == rows[[0, 400, 2999]].tobytes()
-
-
-def test_an_answer_of_a_graph_does_not_depend_on_what_was_asked_before(tmp_path: Path) -> None:
-    index = build(tmp_path, unit_vectors(2000), Parameters("hnsw", hnsw_m=4, hnsw_ef_construction=10), ef_search=1)
-    queries = list(unit_vectors(40, seed=1))
-    before = [found.rows.tolist() for found in index.search(queries, depth=1)]
-
-    index.search(queries[:1], depth=300, starts=np.append(np.arange(0, 2000, 4), 2000))
-
-    assert [found.rows.tolist() for found in index.search(queries, depth=1)] == before
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])

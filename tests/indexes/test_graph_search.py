@@ -27,7 +27,6 @@ from graph_samples import (
 )
 from hypothesis import given, settings, strategies as st
 
-from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
@@ -74,19 +73,6 @@ def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: WalkLimits) -> di
 
 
 # ------------------------------------------------------------------------------------------------- the search
-
-
-@given(edges=edge_lists, start=seeds, depth=st.integers(0, 4))
-def test_a_search_without_damping_reaches_what_networkx_reaches(
-    edges: list[GraphEdge], start: Seeds, depth: int
-) -> None:
-    reach = replace(FREE, depth=depth, damping=0.0)
-    drawn = nx.DiGraph(steps(edges))
-    near = [nx.single_source_shortest_path_length(drawn, node, cutoff=depth) for node, _ in start]
-    origins = {node for node, _ in start}
-
-    found = {path.node for path in expand(graph(add=edges), start, reach)}
-    assert found - origins == {node for reached in near for node in reached} - origins
 
 
 visible = st.lists(st.booleans(), min_size=NODES, max_size=NODES)
@@ -171,19 +157,6 @@ def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
         assert {node for node, score in every.items() if score > worst} <= {path.node for path in bounded}
 
 
-def test_what_requires_a_record_is_found_behind_what_it_requires_and_by_a_weight_of_its_own() -> None:
-    built = graph(tools(100), add=[GraphEdge("1", "0", "requires"), GraphEdge("0", "2", "requires")])
-
-    found = expand(built, [(0, 1.0)], WalkLimits())
-    assert [(path.node, path.steps[0].forward) for path in found] == [(2, True), (1, False)]
-    assert found[0].score > found[1].score
-    assert found[1].rendered(str).startswith("0 ←requires— 1 (")
-    alone = walked(built, weights={"required_by": 0.0})
-    assert [path.node for path in expand(built, [(0, 1.0)], alone)] == [2]
-    same = walked(built, weights={"required_by": 1.0})
-    assert [path.score for path in expand(built, [(0, 1.0)], same)] == [0.7, 0.7]
-
-
 def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
     ends = [("0", "1", "requires"), ("2", "0", "requires"), ("0", "3", "part_of"), ("4", "0", "part_of")]
     built = graph(tools(100), add=[GraphEdge(*each) for each in ends])
@@ -196,15 +169,6 @@ def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
     assert found() == {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("parts", [{"only": ["requires", "requird_by"]}, {"weights": {"requird_by": 1.0}}])
-def test_an_unknown_kind_is_refused_with_the_nearest_known_one(parts: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="requird_by") as caught:
-        walked(graph(add=[GraphEdge("0", "1", "seen_with")]), **parts)
-
-    assert "required_by" in caught.value.hint
-    walked(graph(add=[GraphEdge("0", "1", "requird_by")]), **parts)
-
-
 # --------------------------------------------------------------------------------- nodes that are no records
 
 
@@ -214,33 +178,10 @@ def test_a_value_between_two_records_is_one_step_and_its_kind_counts_once() -> N
     assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
 
 
-def test_a_gene_leads_to_the_tools_of_its_pathway_within_the_default_depth() -> None:
-    edges = [GraphEdge("0", "TP53", "studies"), GraphEdge("TP53", "apoptosis", "takes_part_in")]
-    edges += [GraphEdge("1", "apoptosis", "analyses"), GraphEdge("2", "repair", "analyses")]
-    built = graph(tools(100), add=edges)
-    (path,) = expand(built, [(0, 1.0)], WalkLimits())
-
-    assert path.rendered(built.label).startswith("0 —studies→ TP53 —takes_part_in→ apoptosis ←analyses— 1 (")
-    assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
-    (weighed,) = expand(built, [(0, 1.0)], walked(built, weights={"takes_part_in": 0.5}))
-    assert weighed.score == pytest.approx(0.5 * path.score)
-    assert expand(built, [(0, 1.0)], WalkLimits(depth=1)) == []
-
-
 def test_depth_counts_records_so_that_three_records_in_a_row_are_too_far_for_two_steps() -> None:
     shared = [GraphEdge(row, name, "uses") for row, name in ["0a", "1a", "1b", "2b", "2c", "3c"]]
 
     assert {path.node for path in expand(graph(tools(100), add=shared), [(0, 1.0)], WalkLimits())} == {1, 2}
-
-
-def test_a_domain_of_more_than_a_fifth_of_the_records_links_none_of_them() -> None:
-    def linked_by_domain(common: int, reach: WalkLimits | None = None) -> int:
-        built = sharing("domain", ["x" if row < common else str(row) for row in range(50)])
-        return len(expand(built, [(0, 1.0)], reach or WalkLimits()))
-
-    assert (linked_by_domain(10), linked_by_domain(11)) == (9, 0)
-    every = walked(sharing("domain", ["x"]), domain_share=1.0)
-    assert linked_by_domain(11, every) == 10
 
 
 @pytest.mark.parametrize(("own", "others", "found"), [(3, 0, 2), (3, 60, 2), (6, 0, 0)])

@@ -3,8 +3,6 @@
 import re
 import time
 import unicodedata
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +23,7 @@ def rows_in(name: str) -> list[list[str]]:
 ROWS = rows_in("languages.tsv")
 """Codes of languages and two sentences in each: the first article of the Universal Declaration of Human Rights, and
 others."""
-SENTENCES = rows_in("sentences.tsv")
-"""Codes of languages and twenty short sentences in each, the same ones, written for this test."""
 AUTO = TextAnalyzer(stemming="auto", stop_words="auto")
-Make = Callable[[list[tuple[str, str]]], Bm25Index]
 
 
 def impacts_of(rows: list[tuple[str, str]], analyzer: TextAnalyzer = AUTO) -> Bm25Index:
@@ -79,15 +74,6 @@ def test_every_word_of_a_document_in_forty_languages_finds_it() -> None:
     number, missed = words_and_missed(ROWS)
     assert len({code for code, _ in ROWS}) >= 40
     assert number > 2_500
-    assert len(missed) <= number / 1_000, missed
-
-
-def test_every_word_of_twenty_sentences_in_thirty_languages_finds_its_sentence() -> None:
-    number, missed = words_and_missed(SENTENCES)
-    by_language = Counter(code for code, _ in SENTENCES)
-    assert len(by_language) >= 30
-    assert set(by_language.values()) == {20}
-    assert number > 4_000
     assert len(missed) <= number / 1_000, missed
 
 

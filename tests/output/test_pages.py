@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -171,40 +170,6 @@ def test_a_label_or_an_anchor_of_a_document_can_neither_drive_a_terminal_nor_end
     assert not set("\x1b\n") & set(located("a.html", anchored))
     assert not set(')"<># ') & set(linked("https://x.org/a#old", anchored).partition("#")[2])
     assert linked("file:///a.html", span(Place(anchor="x" * 10_000))) == "file:///a.html"
-
-
-# ------------------------------------------------------------------------------------- filters, judgments
-
-
-@pytest.mark.parametrize(
-    ("condition", "found"),
-    [
-        *((condition, "docs/paper.pdf") for condition in ("kind=pdf", "author=ada potter", "language=en")),
-        ("kind=html", "docs/guide.html"),
-    ],
-)
-def test_documents_are_filtered_by_format_and_by_their_metadata(condition: str, found: str, retrieve: Program) -> None:
-    done = retrieve("query", "kettles samovar ledger", "--filter", condition, "--json")
-    assert [result["doc_id"] for result in done.json["results"]] == [found]
-
-
-def test_a_page_is_no_field_of_a_record_and_the_error_lists_those_that_are(retrieve: Program) -> None:
-    done = retrieve("query", "kettles", "--filter", "page=2")
-    assert done.code == 2
-    assert "no record has a field 'page'" in done.err
-    assert "author" in done.err
-
-
-def test_a_quote_is_found_in_the_passage_of_a_document_with_pages(
-    paged: Path, tmp_path: Path, retrieve: Program
-) -> None:
-    gold = tmp_path / "gold.jsonl"
-    quote = "thermometers were\nread  by two people"
-    gold.write_text(json.dumps({"query": PDF, "relevant": ["docs/paper.pdf"], "quote": quote}) + "\n")
-    done = retrieve("eval", "--gold", gold, "--json", "--metrics", "RR@10", "--mode", "bm25")
-    assert done.code == 0, done.err
-    assert done.json["metrics"]["chunk RR@10"] == 1.0
-    assert "counts as missed" not in done.err
 
 
 # ----------------------------------------------------------------------------------------- inspect, doctor

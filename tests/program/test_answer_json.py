@@ -1,13 +1,12 @@
 """What the JSON of an answer counts and says of its results: each number is held to what other queries find."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cross_models import make_bert
-from golden.corpora import STEPS, TOOLS
+from golden.corpora import TOOLS
 from program.asking import Configure
 from samples import Program, write_catalog
 
@@ -68,25 +67,6 @@ def test_matches_share_a_term_or_are_among_the_nearest_and_those_on_the_lists_ar
         assert answered(retrieve, text, "-k", "1", "--mode", "dense", *narrowed)["total_matches"] == len(nearest)
 
 
-def test_what_is_excluded_does_not_match_and_texts_of_one_question_match_together(
-    tools: Path, retrieve: Program
-) -> None:
-    text = "count cells in microscopy images"
-    all_of_them = answered(retrieve, text, "--mode", "bm25")["total_matches"]
-    without = answered(retrieve, f"{text} [EXCLUDE:CellFinder]", "--mode", "bm25")["total_matches"]
-    assert without == all_of_them - 1
-    both = answered(retrieve, "ribs", "--also", "stained tissue", "-k", "1", "--mode", "bm25")["total_matches"]
-    assert both == len(ids(retrieve, "bm25", 1000, "ribs") | ids(retrieve, "bm25", 1000, "stained tissue"))
-
-
-def test_groups_that_a_gate_leaves_out_match_all_the_same(tools: Path, retrieve: Program, configure: Configure) -> None:
-    whole = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25")["total_matches"]
-    configure("gating", top_groups=1)
-    gated = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25", "--route")
-    assert gated["trace"]["gate"]["passes"] == 2
-    assert gated["total_matches"] == whole
-
-
 # ------------------------------------------------------------------------------------------------ of a result
 
 
@@ -98,27 +78,6 @@ def test_highlights_are_the_words_of_the_content_that_share_a_term_with_the_quer
     words = {first["content"][start:end].casefold() for start, end in spans}
     assert words == {"cellfinder", "counts", "cells", "counting"}
     assert spans == sorted(spans)
-
-
-def test_a_result_names_the_retrievers_that_have_it_on_their_lists(tools: Path, retrieve: Program) -> None:
-    found = answered(retrieve, "count cells in microscopy images", "-k", "6")
-    assert found["total_results"] > 3
-    for result in found["results"]:
-        listed = [name for name, score in result["source_scores"].items() if score["rank"] is not None]
-        assert result["strategies_used"] == listed
-    assert {len(result["strategies_used"]) for result in found["results"]} >= {1, 2}
-
-
-def test_a_record_that_edges_lead_to_names_no_retriever_but_those_that_list_it(
-    tmp_path: Path, retrieve: Program, configure: Configure
-) -> None:
-    configure("search", depth=1)
-    configure("expansion", placement="blend")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
-    found = retrieve("query", "cluster single-cell data", "--mode", "bm25", "--expand", "--json").json
-    strategies = {result["doc_id"]: result["strategies_used"] for result in found["results"]}
-    assert any("path" in result and not result["strategies_used"] for result in found["results"]), strategies
-    assert {name for names in strategies.values() for name in names} == {"bm25"}
 
 
 def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -> None:
@@ -175,13 +134,3 @@ def test_the_sigmoid_of_a_reranker_is_a_relevance_and_no_other_score_is(crossed:
     crossed("Identity")
     results = retrieve("query", "cells in images", "--no-expand", "--json").json["results"]
     assert {each["relevance"] for each in results} == {None}
-
-
-def test_a_calibrated_confidence_is_the_relevance(tools: Path, retrieve: Program) -> None:
-    wanted = [("segment lungs", "lungs"), ("count cells", "cells"), ("skull of a brain", "brain"), ("ribs", "ribs")] * 6
-    gold = [json.dumps({"id": str(at), "query": text, "relevant": [name]}) for at, (text, name) in enumerate(wanted)]
-    Path("gold.jsonl").write_text("\n".join(gold) + "\n")
-    done = retrieve("eval", "--gold", "gold.jsonl", "--calibrate")
-    assert done.code == 0, done
-    results = retrieve("query", "segment lungs", "--json").json["results"]
-    assert all(each["relevance"] == each["confidence"] for each in results)

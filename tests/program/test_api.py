@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -13,7 +11,6 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 import retrieve_cli
-from retrieve_cli.contracts import Request
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError, escaped_json
 
 WAYS: dict[str, tuple[dict[str, object], list[str]]] = {
@@ -50,17 +47,6 @@ def test_a_result_has_the_names_that_programs_need(index: Path) -> None:
     assert result.id == "stitch#0"
     assert result.score == answer.to_json()["results"][0]["score"]
     assert "microscope tiles" in result.text
-
-
-def test_several_queries_are_answered_as_the_batch_of_the_command_line(
-    index: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
-    stdin('brain\n{"id": "q", "query": "cells", "filters": ["license=BSD*"]}\n')
-    printed = [json.loads(line) for line in retrieve("query", "-", "--json", "-k", "3").out.splitlines()]
-    opened = retrieve_cli.open()
-    answers = opened.search_many(["brain", Request("cells", "q", filters=("license=BSD*",))], k=3)
-    assert [as_printed(answer.to_json()) for answer in answers] == [as_printed(answer) for answer in printed]
-    assert opened.search_many([]) == []
 
 
 def test_contents_are_those_of_inspect(index: Path, retrieve: Program) -> None:
@@ -150,22 +136,6 @@ def test_an_index_that_was_refreshed_or_closed_holds_no_old_generation(
     for use in (lambda: opened.search("brain"), lambda: opened.status, opened.refresh, lambda: len(opened)):
         with pytest.raises(UsageError, match="closed"):
             use()
-
-
-def test_threads_share_an_index_while_it_is_refreshed(index: Path, retrieve: Program, tmp_path: Path) -> None:
-    opened = retrieve_cli.open()
-
-    def best(text: str) -> set[str]:
-        return {opened.search(text, k=1).results[0].doc_id for _ in range(15)}
-
-    more = {"id": "other", "name": "Other", "description": "Plots weather maps."}
-    expected = {text: best(text) for text in ("lungs", "cells", "tiles")}
-    with ThreadPoolExecutor(len(expected)) as threads:
-        answers = {text: threads.submit(best, text) for text in expected}
-        assert retrieve("build", "--catalog", write_catalog(tmp_path / "more.jsonl", [*TOOLS, more])).code == 0
-        opened.refresh()
-    assert {text: answer.result() for text, answer in answers.items()} == expected
-    assert all(len(names) == 1 for names in expected.values())
 
 
 def test_the_package_is_typed_and_importing_it_loads_nothing_of_it() -> None:

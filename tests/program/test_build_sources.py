@@ -51,34 +51,6 @@ def test_an_argument_is_the_same_source_as_the_flag(catalog: Path, docs: Path, r
     assert generation(retrieve) == both
 
 
-def test_flags_may_be_given_more_than_once_and_what_is_named_twice_is_read_once(
-    catalog: Path, docs: Path, retrieve: Program
-) -> None:
-    write_catalog(Path("more.jsonl"), [{"id": "x", "name": "Xylophone"}])
-    write(Path("notes/a.md"), "# A\nZebras.")
-    flags = ["--catalog", catalog, "--catalog", "more.jsonl", "--docs-dir", docs, "--docs-dir", "notes"]
-    assert retrieve("build", *flags, "--json").json["records"] == 9
-    done = retrieve("build", docs, f"{docs}/", "--docs-dir", "docs", "--json")
-    assert (done.code, done.json["records"]) == (0, 2)
-
-
-def test_two_sources_of_one_name_are_rejected_with_both_places(docs: Path, retrieve: Program) -> None:
-    Path("b/docs").mkdir(parents=True)
-    done = retrieve("build", "docs", "b/docs")
-    assert done.code == 2
-    assert "two sources are called 'docs': docs and b/docs" in done.err
-    assert "`name:`" in done.err
-
-
-def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve: Program) -> None:
-    write(Path("notes/lungs.md"), "# Other lungs\nOther words.")
-    done = retrieve("build", docs, "notes", "--max-fail", 1)
-    assert done.code == 8
-    assert "lungs.md:1: duplicate id 'lungs.md', first used by lungs.md:1 of source 'docs'" in done.err
-    assert "this one is of source 'notes'" in done.err
-    assert "`id_prefix`" in done.err
-
-
 @pytest.mark.parametrize(
     ("word", "message", "hint"),
     [
@@ -104,11 +76,6 @@ def test_what_is_no_source_is_an_error_that_names_the_right_way(
     assert "secret" not in done.err
     assert max(map(len, done.err.splitlines())) < 300
     assert not Path("artifacts").exists()
-
-
-def test_a_catalog_of_any_ending_is_one_by_its_content(retrieve: Program, tmp_path: Path) -> None:
-    write_catalog(tmp_path / "tools.txt", TOOLS)
-    assert retrieve("build", "tools.txt", "--json").json["records"] == 5
 
 
 # ------------------------------------------------------------------------------------------------ no source at all

@@ -45,18 +45,6 @@ def test_each_document_stands_with_its_sha1_and_all_of_its_chunks(docs: Path, re
     assert listed["without_group"] == 1
 
 
-def test_a_changed_document_has_another_sha1_and_a_deleted_one_is_gone(docs: Path, retrieve: Program) -> None:
-    retrieve("build", "--docs-dir", docs)
-    before = {file["file"]: file["sha1"] for file in retrieve("inspect", "files", "--json").json["files"]}
-    (docs / "munich" / "munich.md").write_text("# Munich\nNow something else.")
-    (docs / "readme.txt").unlink()
-    assert retrieve("sync").code == 0
-    after = {file["file"]: file["sha1"] for file in retrieve("inspect", "files", "--json").json["files"]}
-    assert after.keys() == before.keys() - {"readme.txt"}
-    assert after["berlin/berlin.md"] == before["berlin/berlin.md"]
-    assert after["munich/munich.md"] != before["munich/munich.md"]
-
-
 def test_a_catalog_is_one_file_with_its_counts(docs: Path, tmp_path: Path, retrieve: Program) -> None:
     tools = write_catalog(tmp_path / "tools.jsonl", TOOLS)
     Path("config.yaml").write_text(f"sources:\n- {{kind: catalog, path: {tools}}}\n- {{kind: docs, path: {docs}}}\n")

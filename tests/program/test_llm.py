@@ -10,7 +10,6 @@ from models.remote.servers import Answer, Api, embedder, running
 from program.asking import Configure, answered, indexed, refused
 from program.chat_server import by_words, candidates, most, request, said
 from samples import TOOLS, Program, write_catalog
-from waiting import until
 
 
 @pytest.fixture
@@ -150,16 +149,6 @@ def test_no_server_or_no_model_is_said_with_the_key(index: Path, retrieve: Progr
     assert "llm.model" in refused(retrieve, *asked)
     configure("llm", model="qwen", api_key_env="NO_SUCH_KEY")
     assert "NO_SUCH_KEY" in refused(retrieve, *asked, code=6)
-
-
-def test_all_batches_and_retries_have_one_time_together(
-    index: Path, retrieve: Program, model: Api, configure: Configure
-) -> None:
-    model.say(stall=True)
-    configure("llm", timeout_s=0.3, retries=50)
-    done = retrieve("query", "lungs", "--mode", "llm")
-    until(lambda: model.asked, "a request that arrives")
-    assert (done.code, "0.3 s" in done.err, len(model.asked)) == (6, True, 1)
 
 
 def test_its_key_is_sent_to_its_server_and_shown_nowhere(

@@ -181,19 +181,6 @@ def test_offline_nothing_is_asked(retrieve: Program, hub: list[str], monkeypatch
     assert ("HF_HUB_OFFLINE" in said, "--from-dir" in said, hub) == (True, True, [])
 
 
-def test_a_hub_out_of_reach_is_an_error_with_a_hint(retrieve: Program, places: Path, monkeypatch: Any) -> None:
-    """The real hub library, and a server that nobody runs."""
-    constants = importlib.import_module("huggingface_hub").constants
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}")
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
-    said = refused(retrieve, "models", "pull", "--json", code=6)
-    assert "could not be fetched" in json.loads(said)["error"]["message"]
-    assert sum(slept) < 60
-    assert leftovers(places) == []
-
-
 def test_a_folder_is_copied_into_the_models_folder(run: Any, masked: Path, places: Path) -> None:
     code, (model,) = run("pull", "--from-dir", masked)
     assert (code, model["action"], model["license"]) == (0, "copied", "cc-by-4.0")
@@ -202,16 +189,6 @@ def test_a_folder_is_copied_into_the_models_folder(run: Any, masked: Path, place
     assert (code, checked["state"]) == (0, "sound")
     assert checked["files_with_digest"] > 3
     assert run("pull", "--from-dir", masked)[1][0]["action"] == "kept"
-
-
-def test_another_model_takes_the_place_only_by_force(retrieve: Program, run: Any, masked: Path, places: Path) -> None:
-    run("pull", "--from-dir", masked)
-    other = save_masked(places / "other", seed=8)
-    before = run("list")[1][0]["revision"]
-    assert "--force" in refused(retrieve, "models", "pull", "--from-dir", other)
-    assert run("list")[1][0]["revision"] == before
-    assert run("pull", "--from-dir", other, "--force")[1][0]["revision"] != before
-    assert leftovers(places) == []
 
 
 def test_a_folder_that_is_no_sound_model_is_not_copied(retrieve: Program, masked: Path, places: Path) -> None:

@@ -181,16 +181,6 @@ def test_a_hybrid_answer_fuses_it_with_the_others(built: Place) -> None:
     assert {each["doc_id"]: each["source_scores"]["toy"]["score"] for each in found["results"]}.items() >= alone.items()
 
 
-def test_it_is_explained_and_followed(built: Place) -> None:
-    done = built("query", QUESTION, "--explain")
-    assert (done.code, "toy #1" in done.out) == (0, True), done.out
-    told = built("inspect", "why", QUESTION, "brain", "--json").json
-    best = next(each for each in built.answer()["results"] if each["doc_id"] == "brain")
-    own = best["source_scores"]["toy"]
-    assert told["legs"]["toy"] == {**own, "listed": True}
-    assert told["rank"] == best["rank"]
-
-
 def test_a_filter_holds_in_it_exactly(built: Place) -> None:
     every = {each["doc_id"]: each for each in built.answer("--mode", "toy")["results"]}
     found = built.answer("--mode", "toy", "--filter", "group=microscopy")
@@ -200,16 +190,6 @@ def test_a_filter_holds_in_it_exactly(built: Place) -> None:
     assert all(score == every[name]["score"] for name, score in results(found))
     assert len(built.answer("--mode", "toy", "--filter", "group=microscopy", "-k", "1")["results"]) == 1
     assert found["trace"]["filter"]["toy"]["candidates_after_filter"] == 2
-
-
-def test_its_weight_is_configured_as_that_of_the_others(own: Place) -> None:
-    before = own.answer()
-    own.configure(fusion={"weights": {"toy": 3.0}})
-    after = own.answer()
-    assert {each["source_scores"]["toy"]["weight"] for each in after["results"]} == {3.0}
-    assert results(after) != results(before)
-    own.configure(fusion={"weights": {"toi": 3.0}})
-    assert own("query", "x").code == 2
 
 
 def test_what_it_is_configured_with_is_its_own_and_may_change_the_index(own: Place) -> None:

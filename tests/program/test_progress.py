@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from progress_samples import Recorder, counts, start, texts, use
+from progress_samples import counts, start, texts, use
 from samples import ROOT, TOOLS, Program, write_catalog
 from splade_models import save_masked
 from waiting import PATIENCE_S
 
-import retrieve_cli
 from retrieve_cli.cli import progress
-from retrieve_cli.contracts.progress import seconds_left, showing
+from retrieve_cli.contracts.progress import seconds_left
 
 COUNT = 60
 
@@ -80,14 +79,6 @@ def test_a_build_counts_records_and_chunks_up_to_totals_that_are_known_from_the_
     assert len(encoded) > 30, "the texts of one batch are counted one by one"
 
 
-def test_a_build_of_a_folder_counts_files(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "docs").mkdir()
-    for number in range(12):
-        (tmp_path / "docs" / f"{number}.md").write_text(f"# Guide {number}\n\nHow to do {number}.\n")
-    (tmp_path / "docs" / "logo.svg").write_text("<svg/>")
-    assert re.search(r"^reading docs: 12 of 12 files", retrieve("build", "--docs-dir", "docs").err, re.MULTILINE)
-
-
 def test_a_sync_that_is_asked_to_talk_counts_and_verifies(model: Path, built: Path, retrieve: Program) -> None:
     write_catalog(built, texts(COUNT + 5))
     assert retrieve("sync").err == ""
@@ -116,16 +107,6 @@ def test_an_estimate_of_time_comes_after_two_seconds_and_is_at_most_three_times_
         else:
             assert left is not None
             assert left <= 3.0 * (end - now) + 1e-6
-
-
-def test_texts_count_by_their_lengths(model: Path, source: Path) -> None:
-    """Of one batch the longest are encoded first: their number alone would promise hours."""
-    recorder = Recorder()
-    with showing(recorder):
-        retrieve_cli.build(source, artifacts="artifacts")
-    sizes, whole = recorder.sizes["encoding"]
-    assert len(set(sizes)) > 30
-    assert sizes[-1] == whole > 30 * COUNT
 
 
 def test_an_evaluation_counts_its_runs_and_their_queries(built: Path, gold: Path, retrieve: Program) -> None:
@@ -203,9 +184,6 @@ def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(model: Path, sour
     seen, out = on_terminal(0.02, "eval", "--gold", gold)
     assert re.search(r"timing [^\r\n]*?40/40", uncoloured(seen))
     assert out.startswith("metric")
-
-
-# -------------------------------------------------------------------------------------------------- interruption
 
 
 # --------------------------------------------------------------------------------------------------------- tasks

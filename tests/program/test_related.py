@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from program.asking import answered, indexed
-from samples import Program, collection
+from samples import Program
 from servers import sent, state_of
 
 from retrieve_cli.server.http.app import server_app
@@ -159,27 +159,3 @@ def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(
     assert "R@2 with related" not in runs["without expansion"]
     blended = retrieve(*command, "--json", "--with", "expansion.placement=blend").json["runs"][0]["metrics"]
     assert blended.keys() == {"nDCG@10", "R@2", "RR"}
-
-
-def test_tools_that_a_query_implies_are_in_answers_of_ten_records(tmp_path: Path, retrieve: Program) -> None:
-    folder = collection("toollinkos")
-    assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0
-    measured: dict[str, dict[str, float]] = {}
-    queries = (folder / "queries.jsonl").read_text("utf-8").splitlines()[::4]
-    (tmp_path / "queries.jsonl").write_text("\n".join(queries), "utf-8")
-    chosen = {json.loads(line)["_id"] for line in queries}
-    for judgments in ("test", "test_with_dependencies"):
-        head, *rows = (folder / "qrels" / f"{judgments}.tsv").read_text("utf-8").splitlines()
-        kept = [row for row in rows if row.split("\t")[0] in chosen]
-        (tmp_path / f"{judgments}.tsv").write_text("\n".join([head, *kept]), "utf-8")
-        files = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / f"{judgments}.tsv")
-        arms = ("--with", "expansion.enabled=true", "--with", "expansion.enabled=true,expansion.placement=blend")
-        done = retrieve("eval", *files, "--mode", "bm25", "--metrics", "nDCG@10 R@10 R@5", *arms, "--json")
-        assert done.code == 0, done.err
-        measured[judgments] = done.json["metrics"]
-        for name, run in zip(("append", "blend"), done.json["runs"], strict=True):
-            measured[f"{judgments} {name}"] = run["metrics"]
-    implied = measured["test_with_dependencies append"]["R@5 with related"]
-    assert implied >= 2 * measured["test_with_dependencies"]["R@10"]
-    assert implied >= measured["test_with_dependencies blend"]["R@10"]
-    assert measured["test append"]["nDCG@10"] >= measured["test"]["nDCG@10"] - 0.001

@@ -207,60 +207,11 @@ def test_a_licence_and_a_modality_are_found_in_any_spelling(retrieve: Program, c
 
 # -------------------------------------------------------------------------------------------------- tenants
 
-WAYS: list[list[str]] = [
-    ["brain scans"],
-    ["brain scans", "--also", "cells in tiles", "--also", "lung lobes"],
-    ["brain scans", "--route"],
-    ["brain [INCLUDE:BrainStrip|LungMapper|CellFinder|align]"],
-    ["brain [EXCLUDE:BrainStrip|LungMapper|CellFinder|TileJoin|align]"],
-    ["brain [FILTER:tenant=globex,acme|license=*]"],
-    ["brain", "--filter", "!tenant=acme"],
-]
-
-
-@pytest.mark.parametrize("words", WAYS, ids=" ".join)
-@pytest.mark.parametrize("tenant", OWN)
-def test_a_tenant_is_shown_no_record_of_another_nor_its_id(
-    tenants: Path, retrieve: Program, configure: Configure, tenant: str, words: list[str]
-) -> None:
-    configure("gating", top_groups=1)
-    done = retrieve("query", *words, "--tenant", tenant, "--json")
-    assert set(ids(done)) <= OWN[tenant]
-    assert set(done.json["excluded"]) <= OWN[tenant]
-    told = {key: value for key, value in done.json.items() if key not in ("query", "clean_query", "enhanced_query")}
-    others = {"lungs", "cells", "brain", "stitch", "align"} - OWN[tenant]
-    assert not {name for text in strings(told) for name in others if text in (name, f"{name}#0")}
-
-
-def strings(value: Any) -> list[str]:
-    """All strings in a JSON value, keys included."""
-    if isinstance(value, dict):
-        return [*value, *(text for part in value.values() for text in strings(part))]
-    if isinstance(value, list):
-        return [text for part in value for text in strings(part)]
-    return [value] if isinstance(value, str) else []
-
 
 def test_a_tenant_finds_all_of_its_own_compared_letter_by_letter(tenants: Path, retrieve: Program) -> None:
     others = ["Acme", "aCME", " acme", "acme ", "ac*", "acme,globex", '"acme"', "glob?x", "ß"]
     for tenant in (*OWN, *others):
         assert set(ids(retrieve("query", "brain", "--tenant", tenant, "--json"))) == OWN.get(tenant, set()), tenant
-
-
-@pytest.mark.parametrize("name", ["brain", "lung", "align", "nobody"])
-def test_an_id_that_is_not_the_tenants_is_unknown_in_the_same_words_whoever_has_it(
-    tenants: Path, retrieve: Program, batch: Batch, name: str
-) -> None:
-    assert refused(retrieve, "query", "brain", "--tenant", "acme", "--doc-id", name).splitlines() == [
-        f"error: the tenant 'acme' has no record '{name}'",
-        "hint: remove this id",
-    ]
-    (answer,) = batch([{"query": "brain", "doc_ids": [name]}], "--tenant", "acme")
-    near = ": did you mean `lungs` (LungMapper)?" if name == "lung" else ""
-    assert (names(answer), answer["notices"]) == (
-        [],
-        [f"no record has the id '{name}', which the request selects{near}"],
-    )
 
 
 def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(tenants: Path, batch: Batch) -> None:

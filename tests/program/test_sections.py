@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import Batch, Configure, answered, indexed, refused
+from program.asking import Configure, answered, indexed, refused
 from samples import Program
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.queries.filters import parse_boost
-from retrieve_cli.storage.records.sections import values_of
 
 CITIES = ("Berlin", "Munich", "Paris")
 
@@ -114,15 +113,6 @@ def test_several_conditions_hold_for_one_chunk_and_one_of_records_beside_them(ci
     assert asked(retrieve, "--filter", "section=Transport", "--filter", "section=Results")["results"] == []
 
 
-def test_lines_of_a_batch_and_tags_filter_by_section_too(cities: None, batch: Batch) -> None:
-    filtered = {"query": "trams", "filters": ["section=Transport"]}
-    first, second, third = batch([filtered, "trams [FILTER:section=Results]", "x trams"])
-    assert set(sections(first)) == {"Transport"}
-    assert set(sections(second)) <= {"Results", "Heating > Results"}
-    assert third["results"]
-    assert third["filters"] == {}
-
-
 def test_why_and_the_reason_of_an_empty_answer_and_the_list_of_records_know_sections(
     cities: None, retrieve: Program
 ) -> None:
@@ -157,10 +147,6 @@ def test_a_section_that_only_another_tenant_has_is_no_field(retrieve: Program) -
     assert retrieve("query", "trams", "--tenant", "acme", "--filter", "section=Secret").code == 0
     refused(retrieve, "query", "trams", "--tenant", "other", "--filter", "section=Secret")
     assert "did you mean" not in retrieve("query", "trams", "--tenant", "other", "--filter", "secton=x").err
-
-
-def test_headings_of_a_hostile_document_have_few_values() -> None:
-    assert len(list(values_of(" > ".join(["x"] * 5000)))) == 5001
 
 
 # ---------------------------------------------------------------------------------------------------- boosts

@@ -264,25 +264,6 @@ def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypa
             RemoteEncoder(wrong, model="h", max_tokens=9).encode_queries(["x"])
 
 
-# -------------------------------------------------------------------------------------------- metrics
-
-
-def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -> None:
-    with serving(encoder_app(HashedEncoder(64), scorer, "hashed-64")) as address:
-        embed(address, input="lungs")
-        embed(address, input=["brain"])
-        post(f"{address}/v1/embeddings", {"input": 3})
-        for _ in range(3):
-            get(f"{address}/secret/place?q=who")
-        answer = get(f"{address}/metrics")
-        text = answer.data.decode()
-    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="200"} 2.0\n' in text
-    assert 'retrieve_http_requests_total{route="/v1/embeddings",status="400"} 1.0\n' in text
-    assert 'retrieve_http_requests_total{route="other",status="404"} 3.0\n' in text
-    assert "secret" not in text
-
-
 # ------------------------------------------------------------------------------------------ the command
 
 

@@ -134,24 +134,6 @@ def test_posted_documents_survive_a_restore_elsewhere_under_a_configuration_that
     assert retrieve("sync", "--json", *place).json["added"] == 1
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["sources in config.yaml", "sources of the index"])
-def test_an_inbox_behind_the_index_stops_a_sync_in_every_configuration(
-    index: Path, catalog: Path, retrieve: Program, listed: bool
-) -> None:
-    posted(index, 3)
-    assert retrieve("sync").code == 0
-    if listed:
-        Path("config.yaml").write_text(json.dumps({"sources": [{"kind": "catalog", "path": str(catalog)}]}))
-    before = (index / "current").read_text()
-    (index / "inbox.db").unlink()
-    for flags in ((), ("--dry-run",)):
-        done = retrieve("sync", *flags)
-        assert done.code == 1
-        assert "the inbox is behind the index (change 0 of 3); nothing was published" in done.err
-        assert "retrieve snapshot restore" in done.err
-    assert (index / "current").read_text() == before
-
-
 def test_a_restore_keeps_what_was_posted_since_and_refuses_to_lose_documents_of_another_inbox(
     index: Path, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -247,13 +229,6 @@ def test_a_timer_writes_what_is_new_and_deletes_the_oldest(
     assert first["removed"] == [files[1]]
     others = {str(folder / name) for name in ("notes.tar.zst", "0123456789ab-cdef01.tar.zst")}
     assert {str(path) for path in folder.iterdir()} == {*others, *files[2:]}
-
-
-def test_snapshots_of_another_index_are_not_deleted(index: Path, retrieve: Program) -> None:
-    indexed(retrieve, TOOLS[:2], "--artifacts", "b")
-    other = created(retrieve, "--artifacts", "b", "--keep", 1)
-    assert created(retrieve, "--keep", 1)["removed"] == []
-    assert Path(other["file"]).exists()
 
 
 def test_list_names_snapshots_with_sizes_and_dates(index: Path, retrieve: Program) -> None:

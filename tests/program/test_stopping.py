@@ -155,16 +155,6 @@ def test_a_full_queue_is_answered_for_as_long_as_the_grace_and_then_told_so(
     assert len(server.computed) == 2
 
 
-@pytest.mark.parametrize("grace", ["0.5s"])
-def test_a_computation_that_does_not_end_does_not_keep_it(serve: Callable[..., Server], grace: str) -> None:
-    server = serve("--grace", grace)
-    with ThreadPoolExecutor() as pool:
-        asked = pool.submit(server.ask, "long")
-        server.until_computed("long")
-        assert server.ended(signal.SIGTERM) == (0, "")
-        assert asked.result() == (503, "stopping")
-
-
 def test_a_client_that_reads_nothing_does_not_keep_it(serve: Callable[..., Server]) -> None:
     server = serve("--grace", "0.3")
     server.release(1)

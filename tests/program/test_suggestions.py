@@ -116,6 +116,3 @@ def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numb
     assert said == "no record has the id or name 'celpose', 'qqqq' of [EXCLUDE:…]: did you mean `0` (Cellpose)?"
     (said,) = retrieve("query", "tool [EXCLUDE:celpose]", "--tenant", "acme", "--json").json["notices"]
     assert said == "no record has the id or name 'celpose' of [EXCLUDE:…]"
-
-
-# ------------------------------------------------------------------------------------------ many records

@@ -97,15 +97,6 @@ def test_it_follows_chunks_too(
 # -------------------------------------------------------------------------------------------------- verdicts
 
 
-def test_a_hit_has_its_rank_and_score_in_each_leg_as_the_answer_has_them(index: Path, retrieve: Program) -> None:
-    (best, *_) = results(retrieve, "brain volumes")
-    told = why(retrieve, "brain volumes", best["doc_id"])
-    for leg, evidence in best["source_scores"].items():
-        assert {key: told["legs"][leg][key] for key in evidence} == evidence
-    assert told["fused"]["rank"] == 1
-    assert told["fused"]["score"] == pytest.approx(best["score"])
-
-
 def test_what_the_query_excludes(index: Path, retrieve: Program) -> None:
     told = why(retrieve, "brain [EXCLUDE:BrainStrip]", "brain")
     assert (told["excluded"], told["may_be_found"]) == (True, False)

@@ -126,29 +126,3 @@ def test_names_at_scale_are_first(tmp_path: Path, retrieve: Program, stdin) -> N
         answers = map(json.loads, retrieve("query", "-", "--mode", "bm25", "--json", "-k", "1").out.splitlines())
         first = sum(answer["results"][0]["doc_id"] == answer["query_id"] for answer in answers if answer["results"])
         assert first == len(queries), kind
-
-
-def test_a_tenant_is_answered_in_the_languages_of_its_own_records(tmp_path: Path, retrieve: Program) -> None:
-    own = {"a": "die casting of war machines", "b": "der lungen: a model of lungs", "c": "The lungs and a list of men"}
-    german = {"x": RECORDS["zug"], "y": RECORDS["noch"], "z": OTHERS["x-nach"]}
-    queries = ("die", "die der", "war die lungs", "lungen", "list of men", "nach", "was ist die", "und der lungs")
-    answers = []
-    for texts in (own, {**own, **german}):
-        rows = [{"id": key, "text": text, "tenant": "t" if key in own else "u"} for key, text in texts.items()]
-        (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-        assert retrieve("build", tmp_path / "c.jsonl").code == 0
-        given = [retrieve("query", text, "--tenant", "t", "--mode", "bm25", "--json").json for text in queries]
-        answers.append(
-            [
-                (
-                    {hit["id"]: hit["highlights"] for hit in answer["results"]},
-                    answer["strategies_used"],
-                    answer["strategies_skipped"],
-                    answer.get("notices"),
-                    answer.get("corrections"),
-                )
-                for answer in given
-            ]
-        )
-    for query, alone, beside in zip(queries, *answers, strict=True):
-        assert beside == alone, query

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -307,27 +306,6 @@ def test_an_unknown_field_is_an_error_with_the_nearest(tools: Path, retrieve: Pr
     first, second = retrieve("query", "-", "--json", "--artifacts", tools).out.splitlines()
     assert "license" in json.loads(first)["error"]["hint"]
     assert json.loads(second)["facets"]["license"]
-
-
-def test_facets_of_a_tenant_do_not_depend_on_the_records_of_others(tmp_path: Path, retrieve: Program) -> None:
-    own = [tool for tool in TOOLS if tool.get("tenant") == "acme"]
-    others = [tool for tool in TOOLS if tool.get("tenant") != "acme"]
-    secret = [{**tool, "licence_of_others": "x", "group": "secret", "license": "SECRET-1"} for tool in others]
-    answers = []
-    for name, rows in (("some", [*own, *others]), ("other", [*secret, *own]), ("none", own)):
-        where = ["--artifacts", tmp_path / name]
-        assert retrieve("build", "--catalog", write_catalog(tmp_path / f"{name}.jsonl", rows), *where).code == 0
-        facets = [word for field in ("license", "group", "tenant", "id") for word in ("--facet", field)]
-        narrow = ["--tenant", "acme", "--filter", "license=*"]
-        answer = retrieve("query", "lungs ribs brain", *narrow, *facets, *where, "--json").json
-        unknown = retrieve("query", "lungs", "--tenant", "acme", "--facet", "licence_of_other", *where)
-        answers.append((answer["facets"], unknown.code, unknown.err))
-    assert answers[0] == answers[1] == answers[2]
-    counts = Counter(tool["license"] for tool in own)
-    assert answers[0][0]["license"] == [
-        {"value": value, "count": count}
-        for value, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0].casefold()))
-    ]
 
 
 def test_what_is_excluded_is_not_counted(opened: Index) -> None:

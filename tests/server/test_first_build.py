@@ -84,20 +84,6 @@ def test_a_query_on_the_command_line_builds_nothing(tmp_path: Path, retrieve: Pr
     assert "retrieve build" in done.err
 
 
-def test_hours_begin_with_the_server(tmp_path: Path) -> None:
-    """With EMBED_CATALOG_ON_START=0 the first sync is one period away, and not at once."""
-    hours = {"SYNC_EVERY_HOURS": "6", "SOFTWARE_CATALOG": "tools.jsonl", "EMBED_CATALOG_ON_START": "0"}
-    state = state_with(options(hours))
-    state.start()
-    try:
-        left = state.syncing._seconds_left()
-        assert left is not None
-        assert 0 < left <= 6 * 3600
-        assert state.syncing.state() == {"status": "ok"}
-    finally:
-        state.close()
-
-
 def test_a_build_that_fails_says_why_and_is_tried_again_when_asked(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("SOFTWARE_CATALOG", str(tmp_path / "tools.jsonl"))
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
@@ -139,16 +125,6 @@ def test_sources_out_of_a_cloned_folder_wait_for_a_yes(tmp_path: Path, monkeypat
     assert state.store.live() is None
     reply = asyncio.run(health(state))
     assert set(reply) == {"status", "started", "hint"}  # no words on paths without a key
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    Path("artifacts").mkdir()
-    Path("artifacts/tasks").write_text("")
-    state = state_with(SyncOptions(first=True))
-    state.syncing.start()
-    until(lambda: state.syncing.state()["status"] == "build_failed", "the end of the build")
-    assert "artifacts" in state.syncing.state()["error"]["message"]
-    state.close()
 
 
 def test_every_job_that_waits_when_a_server_stops_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,17 +51,6 @@ def test_a_search_counts_by_route_stage_and_generation_without_a_word_of_it(arti
     state.close()
 
 
-def test_syncs_count_by_status_and_only_success_moves_the_time() -> None:
-    metrics = Metrics()
-    metrics.sync("failed")
-    assert not any("last_successful" in key[0] for key in numbers(metrics.exposition()))
-    metrics.sync("published")
-    metrics.sync("unchanged")
-    found = numbers(metrics.exposition())
-    assert found["retrieve_syncs_total", "published"] == found["retrieve_syncs_total", "failed"] == 1
-    assert found["retrieve_last_successful_sync_timestamp_seconds",] > 1.7e9
-
-
 def test_a_sync_of_the_server_counts(artifacts: Path) -> None:
     with started(artifacts, RETRIEVE_ENCODER__KIND="hashed") as server:
         task = server.post("/index", {"action": "sync"}, Prefer="wait=60")
@@ -129,14 +118,3 @@ def test_processes_add_up_and_one_that_is_killed_loses_no_count_and_leaves_no_re
         for process in processes:
             process.kill()
             process.communicate()
-
-
-def test_a_scrape_on_any_worker_gives_the_sum(artifacts: Path) -> None:
-    with started(artifacts, "--workers", "2", RETRIEVE_ENCODER__KIND="hashed") as server:
-        for _ in range(30):
-            server.search(query="segment lungs")
-        sums = [
-            numbers(server.get("/metrics").data.decode())["retrieve_http_requests_total", "/search", "200"]
-            for _ in range(8)
-        ]
-    assert sums == [30.0] * 8

@@ -14,18 +14,12 @@ from servers import Server, built, client_of, sent, served, started, state_of
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.server.http.app import server_app
-from retrieve_cli.server.http.callers import SCOPES, Caller
 from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import link, static_file
 
 LONG: list[dict[str, object]] = [
     {"id": f"many{number}", "name": f"Many {number}", "description": "microscope text", "group": "many"}
     for number in range(25)
-]
-LINKED = [
-    {"id": "base", "name": "Base", "description": "A base library.", "tenant": "one"},
-    {"id": "top", "name": "Top", "description": "A top tool.", "requires": ["base", "secret"], "tenant": "one"},
-    {"id": "secret", "name": "Secret", "description": "A hidden tool.", "tenant": "two", "license": "MIT"},
 ]
 
 
@@ -298,28 +292,6 @@ async def test_a_form_of_another_site_is_rejected_and_no_address_leads_away(inde
             done = await client.post("/signin", data=data, headers={"Origin": "http://test"})
             assert done.headers["Location"] == "/"
             client.cookies.clear()
-
-
-@pytest.mark.anyio
-async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("graph: {relations: {requires: requires}}\n")
-    state = state_of(built(tmp_path, LINKED, "--config", str(config)))
-    caller = Caller("one", frozenset(SCOPES), "one")
-    monkeypatch.setattr(state.callers, "of", lambda request, scope: caller)
-    async with served(state) as client:
-        for path in ("/", "/?q=tool", "/?q=hidden+secret", "/r/top", "/r/base"):
-            answer = await client.get(path)
-            assert answer.status_code == 200, path
-            text = read_html(answer.content).one("main").text + read_html(answer.content).one("footer").text
-            assert "ecret tool" not in text, path
-            assert "Secret" not in text.replace("hidden secret", ""), path
-            assert "2 records" in text, path
-        foreign, unknown = await client.get("/r/secret"), await client.get("/r/secrex")
-        assert foreign.status_code == unknown.status_code == 404
-        assert foreign.text.replace("secret", "secrex") == unknown.text
-        top = read_html((await client.get("/r/top")).content)
-        assert [node.text for node in top.one("ul", class_="links").all("li")] == ["requires → base"]
 
 
 PICTURED = {

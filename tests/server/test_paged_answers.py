@@ -76,12 +76,6 @@ def test_a_rag_service_gets_the_page_number_and_the_kind_of_content(send: Send) 
     assert found == {**names, "chunkIndex": 2, "pageNumber": 4, "contentType": "table"}
 
 
-def test_the_source_of_a_modular_answer_has_its_page(send: Send) -> None:
-    source = first(send, "/search?shape=e", PDF, "results", 0, "source")
-    assert (source["page"], source["page_end"], source["section"]) == (2, 3, "Cooling of kettles > Method")
-    assert list(first(send, "/search?shape=e", MARKDOWN, "results", 0, "source")) == ["title", "section"]
-
-
 def test_mcp_names_pages_in_its_content_and_its_structure(artifacts: Path) -> None:
     answer = called(artifacts, "search", {"query": PDF})
     head = text_of(answer).splitlines()[1]

@@ -141,18 +141,6 @@ def test_workers_that_cannot_start_end_the_server() -> None:
     assert "the workers end as soon as they start" in done.stderr
 
 
-def test_without_an_index_it_starts_and_answers_as_soon_as_there_is_one(catalog: Path, retrieve: Program) -> None:
-    with started(Path("artifacts"), cwd=Path.cwd()) as server:
-        missing = server.post("/search", {"query": "brain"})
-        assert (missing.status, missing.json()["error"]["kind"]) == (503, "index_missing")
-        assert missing.json()["error"]["retryable"] is True
-        assert server.get("/readyz").status == 503
-        assert server.get("/health").status == 200
-        assert retrieve("build", "--catalog", catalog).code == 0
-        assert server.search(query="brain")["results"]
-        assert server.get("/readyz").status == 200
-
-
 def test_a_damaged_generation_leaves_the_one_before_in_service(index: Path, retrieve: Program) -> None:
     with started(index, cwd=index.parent) as server:
         before = server.search(query="brain")
@@ -167,9 +155,3 @@ def test_a_damaged_generation_leaves_the_one_before_in_service(index: Path, retr
         assert ids_of(older) == ids_of(before) != ids_of(server.search(query="brain"))
         (index / "current").write_text(newer)
         until(lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "ok")
-
-
-def test_a_body_above_the_limit_is_rejected(index: Path) -> None:
-    with started(index, cwd=index.parent) as server:
-        answer = server.post("/search", b"x" * (33 << 20))
-        assert (answer.status, answer.json()["error"]["kind"]) == (413, "too_large")

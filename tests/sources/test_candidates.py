@@ -8,12 +8,9 @@ The published retrieval pipeline, "Candidate Schema": `"keywords": ["segmentatio
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
-from profiles import examples
 from samples import Program, write_catalog
 
 from retrieve_cli.cli.main import main
@@ -132,33 +129,6 @@ def test_keys_with_text_are_named_once_with_their_count_and_the_setting(tmp_path
 
 # -------------------------------------------------------------------------------------------------------- round trip
 
-LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-TEXTS = st.text(max_size=30) | st.sampled_from(
-    ["CT", "dcm", "3", "a, b", "x: y", "https://x.org/a", "2024-05-01", " é "]
-)
-NESTED = st.recursive(
-    LEAVES | TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
-)
-STRINGS = TEXTS | st.lists(TEXTS, max_size=3)
-PROSE = st.lists(st.sampled_from(["lungs", "cells.", "Then", "\n", "\n\n", "  ", "\u3000", "masks;"]), max_size=400)
-DATA_KEYS = "imagingModality hasDimensionality datasetFormat bodySite modalities formats license demo_url".split()
-DATA = st.fixed_dictionaries({}, optional=dict.fromkeys(DATA_KEYS, STRINGS))
-KEYS = (
-    "name title abstract url codeRepository license keywords featureList applicationCategory categories domain group "
-    "programmingLanguage runnableExample requires_tool source notes"
-).split()
-RECORDS = st.fixed_dictionaries(
-    {"description": PROSE.map(" ".join)},
-    optional={
-        **dict.fromkeys(KEYS, STRINGS),
-        **{key: DATA | st.lists(DATA, max_size=2) for key in ("supportingData", "supporting_data")},
-        "tenant": st.sampled_from(["a", "b"]),
-        "metadata": st.dictionaries(st.sampled_from([*KEYS, "year", "@id"]), NESTED, max_size=4),
-        "details": NESTED,
-        "date": st.dates().map(str),
-    },
-)
-
 
 def contents(artifacts: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Records and chunks of an index without the names of files and lines."""
@@ -199,18 +169,6 @@ def test_the_records_that_an_index_prints_build_the_same_index(tmp_path: Path, h
     assert "spans" in contents(first)[0][-1]  # what is kept for this, and shown nowhere
     with open_generation(Store(first)) as generation:
         assert "spans" not in views.record(generation, "many")
-
-
-@settings(max_examples=examples(0.5))
-@given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(["--json", "--format=jsonl"]))
-def test_any_records_build_the_same_index_again(records: list[dict[str, Any]], how: str) -> None:
-    given_ = {"BUILD__MAX_FAIL": "1", "CHUNKING__SIZE": "24", "CHUNKING__OVERLAP": "4"}
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for key, value in given_.items():
-            patch.setenv(f"RETRIEVE_{key}", value)
-        path = write_catalog(Path(folder) / "tools.jsonl", [{"id": "one", "name": "One"}, *records])
-        first, second = again(Path(folder), path, how=how)
-        assert contents(first) == contents(second)
 
 
 def test_a_document_that_an_index_prints_builds_a_record_with_its_text(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 import random
 import tomllib
 from collections.abc import Iterator
@@ -123,20 +122,6 @@ def test_claude_code_expands_variables_with_defaults(tmp_path: Path, monkeypatch
     assert found["hub"].url == "https://example.org/mcp"
     assert found["hub"].headers == {"Authorization": f"Bearer {SECRET}"}
     assert (found["hub"].transport, found["old"].transport) == ("http", "sse")
-
-
-def test_a_variable_is_written_as_its_client_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = {"mcpServers": {"git": {"command": "uvx", "args": ["${REPO:-.}", "$HOME", "${TOKEN}"]}}}
-    rows = {
-        ".mcp.json": (".", "$HOME", SECRET),
-        ".cursor/mcp.json": ("${REPO:-.}", "$HOME", "${TOKEN}"),
-        "claude_desktop_config.json": ("${REPO:-.}", "$HOME", "${TOKEN}"),
-        ".gemini/settings.json": (".", os.environ["HOME"], SECRET),
-    }
-    for name, words in rows.items():
-        found = found_in(tmp_path / name, plain, monkeypatch)["git"]
-        assert found.command == ("uvx", *words), name
-        assert found.folder == str(tmp_path), name
 
 
 def test_desktop_expands_nothing_and_values_may_be_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

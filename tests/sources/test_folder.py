@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from samples import collection, pieces
+from samples import pieces
 
 from retrieve_cli.contracts import Notice, Record
 from retrieve_cli.sources.folders.docs_folder import FolderSource
@@ -126,9 +126,3 @@ def test_only_a_whole_block_at_the_top_is_front_matter() -> None:
     assert front_matter("text\n---\na: 1\n---\n") == ({}, 0, 0, "")
     assert front_matter("---\na: 1\nno end") == ({}, 0, 0, "")
     assert front_matter("\n---\na: 1\n---\nrest") == ({"a": 1}, 1, 14, "")
-
-
-def test_every_file_of_a_real_documentation_is_read() -> None:
-    items = read(collection("kubernetes-docs") / "markdown")
-    assert len(items) == 1188
-    assert all(isinstance(item, Record) for item in items)

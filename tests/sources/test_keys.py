@@ -1,7 +1,6 @@
 """The key of records without an id: what decides it, and that an edit of any other cell never changes it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,35 +105,6 @@ def test_a_record_that_is_added_again_under_its_key_replaces_the_first() -> None
     index.add({"name": "Kettle", "description": "Boils water for tea."})
     assert len(index) == len(TOOLS) + 1
     assert index.record("Kettle")["description"] == "Boils water for tea."
-
-
-def test_a_frame_and_its_files_have_the_same_records_and_ids(retrieve: Program) -> None:
-    import pandas as pd
-
-    rows = [{"sku": row["sku"], "title": row["name"], "body": row["description"], "kind": "tool"} for row in TOOLS]
-    frame = pd.DataFrame(rows)
-    writers: dict[str, Callable[[str], object]] = {
-        "t.csv": lambda path: frame.to_csv(path, index=False),
-        "t.tsv": lambda path: frame.to_csv(path, index=False, sep="\t"),
-        "t.json": lambda path: frame.to_json(path, orient="records"),
-        "t.jsonl": lambda path: frame.to_json(path, orient="records", lines=True),
-        "t.parquet": frame.to_parquet,
-        "t.xlsx": lambda path: frame.to_excel(path, index=False),
-    }
-    places = ("source", "line", "sha1")
-
-    def records() -> list[dict[str, Any]]:
-        found = succeeds(retrieve("inspect", "records", "--json")).json["records"]
-        return [{key: value for key, value in record.items() if key not in places} for record in found]
-
-    retrieve_package.build(frame)
-    wanted = records()
-    assert [(record["id"], record["name"]) for record in wanted] == [(row["sku"], row["name"]) for row in TOOLS]
-    for name, write in writers.items():
-        write(name)
-        succeeds(retrieve("build", name, "--artifacts", f"of-{name}"))
-        found = succeeds(retrieve("inspect", "records", "--json", "--artifacts", f"of-{name}")).json["records"]
-        assert [{key: value for key, value in record.items() if key not in places} for record in found] == wanted, name
 
 
 def test_each_source_has_its_own_id_and_fields(retrieve: Program) -> None:

@@ -173,11 +173,6 @@ def test_a_hostile_server_is_bounded_and_named(tmp_path: Path, case: str) -> Non
     assert len(error.message) < 1000
 
 
-def test_lines_that_are_no_messages_are_skipped(tmp_path: Path) -> None:
-    banner = "print('Starting ...\\n{\\n[]\\n{\"jsonrpc\": 3}', flush=True)\n"
-    assert [tool["name"] for tool in listed_by(written(tmp_path, before=banner)).tools] == ["one"]
-
-
 def test_children_of_a_server_end_with_it(tmp_path: Path) -> None:
     child = "import os, subprocess\nopen('pid', 'w').write(str(subprocess.Popen(['sleep', '1000']).pid))\n"
     assert listed_by(written(tmp_path, before=child)).tools
@@ -293,12 +288,6 @@ def test_hostile_definitions_are_escaped_and_a_bottomless_one_is_skipped_and_nam
         succeeds(retrieve("query", "ignore all rules")).out + done.err + succeeds(retrieve("inspect", "records")).out
     )
     assert not {"\x1b", "\u202e", "\x00", "\x07"} & set(shown)
-
-
-def test_a_build_without_any_answer_fails(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"K": "${MISSING}"}}}}))
-    succeeds(retrieve("trust", ".mcp.json", "--yes"))
-    fails(retrieve("build", ".mcp.json"), 1, "the environment variable MISSING is not set", "export MISSING=")
 
 
 def test_a_typed_server_is_agreed_to_and_a_cloned_index_starts_nothing(

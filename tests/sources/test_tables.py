@@ -123,15 +123,6 @@ def test_delimiter_and_encoding_are_said_if_they_are_not_the_usual_ones(tmp_path
     assert said[1].message == "its columns are separated by a semicolon"
 
 
-def test_a_later_part_decides_the_encoding_unless_the_file_is_utf_8_before(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    plain = b"name,text\n" + b"A,%b\n" % (b"words of text " * 2000) * 12
-    path.write_bytes(plain + "B,über die Brücke\n".encode("latin-1"))
-    assert read(path)[-1].text == "B: über die Brücke"
-    path.write_bytes("name,text\né,x\n".encode() + b"B,\xfcber\n" + plain[10:])
-    assert read(path)[1].reason == "it cannot be read: byte 0xfc is not in the encoding of the file"
-
-
 @pytest.mark.parametrize(
     ("cell", "value"),
     [
@@ -270,26 +261,9 @@ def test_a_missing_package_is_said_with_its_extra(tmp_path: Path, monkeypatch: p
     assert "retrieve-cli[tables]" in caught.value.hint
 
 
-def test_an_index_of_a_table_answers_as_one_of_json_lines(tmp_path: Path, retrieve: Program) -> None:
-    def without_place(item: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in item.items() if key not in ("source", "line", "start_line", "end_line")}
-
-    answers: dict[str, list[Any]] = {}
-    for name, (write, _) in {"t.jsonl": (as_lines, 0), **FORMATS}.items():
-        write(tmp_path / name)
-        assert retrieve("build", name).code == 0
-        found = retrieve("query", "does it number 7", "-k", 5, "--json").out
-        rows = retrieve("inspect", "records", "--json").out
-        parts = (found, "results"), (rows, "records")
-        answers[name] = [json.loads(text, object_hook=without_place)[key] for text, key in parts]
-    assert len(answers["t.jsonl"][0]) == 5
-    assert [name for name, answer in answers.items() if answer != answers["t.jsonl"]] == []
-
-
 # ------------------------------------------------------------------------- as pandas and people write them
 
 
-CASES = Path(__file__).parents[3] / "shared" / "cases"
 BODY = "id,name,price\na,Alpha pump,3\nb,Beta pump,4\n"
 
 
@@ -372,19 +346,3 @@ def test_lists_in_cells_are_suggested_and_split(retrieve: Program) -> None:
     assert sorted((hit["doc_id"], hit["freshness"]) for hit in found) == [("a", "fresh"), ("b", "fresh")]
     Path("t.csv").write_text(Path("t.csv").read_text() + "c,C,x,\n")
     assert retrieve("query", "A B", "-k", "1", "--json").json["results"][0]["freshness"] == "fresh"
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("csv-hard/unnamed_index.csv", ["a", "b", "c"]),
-        ("csv-hard/title_row.csv", ["a", "b"]),
-        ("xlsx-percent/title_row.xlsx", ["a", "b", "c"]),
-        ("xlsx-merged/merged.xlsx", ["r1", "r2", "r3", "r4", "r5"]),
-        ("xlsx-merged/pandas.xlsx", ["a", "b", "c"]),
-    ],
-)
-def test_given_cases_have_their_records(name: str, wanted: list[str], retrieve: Program) -> None:
-    if not (CASES / name).is_file():
-        pytest.skip(f"there is no {CASES / name}")
-    assert list(built(retrieve, CASES / name)) == wanted

@@ -12,7 +12,7 @@ from samples import Program, fails, succeeds
 from retrieve_cli.contracts.tools import digest_of
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.catalogs.tool_lists import items_in
-from retrieve_cli.sources.catalogs.tools import is_definition, tool_item, words_of
+from retrieve_cli.sources.catalogs.tools import is_definition, tool_item
 
 SCHEMA = {"type": "object", "properties": {"repo_path": {"type": "string", "description": "Where the files are"}}}
 API: dict[str, Any] = {
@@ -131,15 +131,6 @@ def test_a_skill_has_the_name_of_its_front_matter(retrieve: Program) -> None:
     )
     (record,) = records(retrieve, "skills")
     assert (record["name"], record["description"]) == ("pdf-forms", "Fills forms.")
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("git_status", "git status"), ("gitStatus", "git status"), ("git-status", "git status"),
-     ("getHTTPHeader", "get http header"), ("users.list/all", "users list all"), ("", "")],
-)  # fmt: skip
-def test_words_of_an_identifier(name: str, words: str) -> None:
-    assert words_of(name) == words
 
 
 KEYS = st.sampled_from(

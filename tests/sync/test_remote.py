@@ -207,17 +207,6 @@ def test_a_source_that_cannot_be_believed_publishes_nothing(
     assert list(FETCHED.glob(".*")) == []
 
 
-@pytest.mark.parametrize("trouble", ["lost_records", "lost_graph"])
-def test_a_source_that_shrank_goes_through_where_that_is_said_to_be_right(
-    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: str
-) -> None:
-    bring(trouble, site, endpoint)
-    assert retrieve("sync").code == 1
-    done = retrieve("sync", "--max-shrink", 1, "--json")
-    assert (done.code, done.json["status"], done.json["removed"], done.json["records"]) == (0, "published", 3, 5)
-    assert retrieve("sync", "--json").json["status"] == "unchanged"
-
-
 def test_a_first_sync_that_fails_leaves_no_index(site: Site, endpoint: Endpoint, retrieve: Program) -> None:
     configure(tools(site), hub(endpoint))
     sentence = bring("refused_query", site, endpoint)

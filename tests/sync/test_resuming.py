@@ -105,12 +105,6 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
-# ------------------------------------------------------------------------------------- damage, and a full disk
-
-
-# ------------------------------------------------------------------------------------------------------- syncs
-
-
 def test_a_sync_encodes_only_what_is_new_and_equals_a_fresh_build(
     source: Path, fresh: Fresh, retrieve: Program
 ) -> None:

@@ -104,16 +104,6 @@ def test_an_answer_without_a_result_is_a_failure_with_a_reason(name: str, kind: 
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "status", "kind"),
-    [
-        ("arxiv", f"{FEED}{TOTAL.format(0)}</feed>", 400, "rejected"),
-    ],
-)
-def test_a_status_of_failure_is_never_an_empty_page(name: str, answer: Any, status: int, kind: str) -> None:
-    assert failure(lambda fetch: ask(name, fetch), answer, status=status).kind == kind
-
-
-@pytest.mark.parametrize(
     ("name", "answer", "status"),
     [
         ("pubmed", {"esearchresult": NO_ITEMS}, 200),

@@ -13,10 +13,10 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
 
-def count(number: int, noun: str, plural: str = "", *, more: bool = False) -> str:
-    """Return a number and its noun: `1 record`, `1,490 chunks`, `2 queries` if the plural is given; `more than 10,000
-    records` if there are `more`. A noun that ends with s is a plural already."""
-    return f"{'more than ' * more}{number:,} {noun if number == 1 else plural or noun.removesuffix('s') + 's'}"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number and its noun: `1 record`, `1,490 chunks`, `2 queries` if the plural is given. A noun that
+    ends with s is a plural already."""
+    return f"{number:,} {noun if number == 1 else plural or noun.removesuffix('s') + 's'}"
 
 
 def chance(p: float) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -18,13 +17,8 @@ from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines import collections
 from retrieve_cli.errors import UsageError, quoted
 
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Vectors
-
 MOST_TERMS = 65_536
 """Values of a `terms` query: the default of `index.max_terms_count`."""
-WINDOW = 20_000
-"""Most hits of one answer, as `index.max_result_window` of our indexes."""
 _TOKEN_BYTES = 8_000
 """Longest value that is stored unchanged; Lucene takes terms of 32,766 bytes at most."""
 _KEYWORD = {"type": "keyword", "ignore_above": 8_000}
@@ -77,29 +71,22 @@ def index_settings(part: Part) -> Json:
         "number_of_shards": 1,
         "auto_expand_replicas": "0-1",
         "refresh_interval": "-1",
-        "max_result_window": WINDOW,
     }
     return {**general, "knn": True} if part.dim is not None else general
 
 
 def mapping(part: Part, *, with_text: bool) -> Json:
-    """Return the mapping of a part.
-
-    The numbers of a row are kept once more, to be read back exactly: a vector as bytes in `exact`, term weights as the
-    object `weights`, of which a search returns the query's terms alone. The indexed copies of both are not kept.
-    """
+    """Return the mapping of a part. Documents are kept without their numbers, which are in the index."""
     fields = PartFields.of(part.name)
     properties: dict[str, Json] = dict.fromkeys(("doc_id", "chunk_id", "tenant_id", "section"), _KEYWORD)
     properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}}
     if with_text:
         properties |= {name: {"type": "text", "similarity": "BM25"} for name in ("title", "content")}
     if part.dim is None:
-        properties |= {fields.features: {"type": "rank_features"}, "lowered": {"type": "keyword"}}
-        properties["weights"] = {"type": "object", "enabled": False}
+        properties[fields.features] = {"type": "rank_features"}
     else:
         parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
         method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
-        properties["exact"] = {"type": "binary"}
         properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}
     return {"dynamic": False, "_source": {"excludes": [fields.features, fields.vector]}, "properties": properties}
 
@@ -128,27 +115,13 @@ def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, b
         document |= {name: _clean(text) for name, text in texts.items() if text is not None}
         document["fields"] = [token(field, value) for field, values in label.fields.items() for value in values]
         if part.dim is None:
-            document |= _weighted(part, batch.weights[place])
+            document[PartFields.of(part.name).features] = _features(batch.weights[place])
         else:
             if batch.vectors is None:
                 raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
-            vector = np.ascontiguousarray(batch.vectors[place], "<f4")
-            document[PartFields.of(part.name).vector] = vector
-            document["exact"] = base64.b64encode(vector.tobytes()).decode()
+            document[PartFields.of(part.name).vector] = np.ascontiguousarray(batch.vectors[place], np.float32)
         lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
     return lines
-
-
-def read_vectors(exact: Sequence[str], dim: int) -> Vectors:
-    """Return the vectors that `exact` of some documents holds, (m, dim) float32."""
-    data = b"".join(base64.b64decode(text) for text in exact)
-    return np.frombuffer(data, "<f4").reshape(len(exact), dim).astype(np.float32)
-
-
-def stored_weights(source: Json) -> Mapping[str, float]:
-    """Return the term weights that a document holds, by feature."""
-    weights: Mapping[str, float] = source.get("weights", {})
-    return weights
 
 
 def token(field: str, value: str) -> str:
@@ -182,17 +155,10 @@ def conditions(within: Within | None) -> Json:
     return clauses
 
 
-def _weighted(part: Part, weights: TermWeights) -> dict[str, Json]:
-    """Return term weights as rank features, and exactly: as the shortest number that is read as the same float32.
-
-    Rank features are above 0. Terms with other weights are listed by name, so that the row can be found by them.
-    """
-    values = np.ascontiguousarray(weights.weights, np.float32)
-    stored = {feature(term): weight for term, weight in zip(weights.terms.tolist(), values, strict=True)}
-    features = {name: weight for name, weight in stored.items() if weight >= _SMALLEST}
-    lowered = [name for name in stored if name not in features]
-    document = {PartFields.of(part.name).features: features, "weights": stored}
-    return document | ({"lowered": lowered} if lowered else {})
+def _features(weights: TermWeights) -> dict[str, float]:
+    """Return term weights as rank features, which are above 0: other weights are omitted."""
+    pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
+    return {feature(term): weight for term, weight in pairs if weight >= _SMALLEST}
 
 
 def _utf8(text: str) -> bytes:

@@ -1,15 +1,9 @@
-"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation.
-
-Snapshots of a generation in a repository that the server knows.
-"""
+"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation."""
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -29,7 +23,7 @@ from retrieve_cli.engines.opensearch.server import (
     require_vectors,
     server_problems,
 )
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import OpensearchSettings
@@ -50,8 +44,8 @@ class OpensearchEngine(CollectionLifeCycle):
     each part has a separate alias, such as `chunks-lexical`. All aliases move with one request.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
-    vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots).
+    vectors), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
+    the requests that differ (vectors).
     """
 
     name = "opensearch"
@@ -78,10 +72,10 @@ class OpensearchEngine(CollectionLifeCycle):
     @property
     def capabilities(self) -> Capabilities:
         """Abilities of OpenSearch."""
-        return Capabilities(most_rows=documents.MOST_TERMS, snapshots=True)
+        return Capabilities(most_rows=documents.MOST_TERMS)
 
     def begin(self, wanted: GenerationRecord) -> None:
-        """Create the missing indexes of a generation. Raises: Unavailable: the server cannot hold vectors."""
+        """Create the indexes of a generation. Raises: Unavailable: the server cannot hold vectors."""
         if any(part.dim is not None for part in wanted.parts):
             require_vectors(self._server)
         super().begin(wanted)
@@ -95,7 +89,7 @@ class OpensearchEngine(CollectionLifeCycle):
         self._create(self._names.home(generation), documents.HOME)
 
     def create_parts(self, record: GenerationRecord) -> None:
-        """Create the indexes of parts that are missing."""
+        """Create the indexes of parts."""
         main = documents.principal(record.parts)
         for part in record.parts:
             mapping = documents.mapping(part, with_text=part == main)
@@ -122,7 +116,6 @@ class OpensearchEngine(CollectionLifeCycle):
                 orjson.loads(stored["card"]),
                 [Part(**part) for part in orjson.loads(stored["parts"])],
                 stored["complete"],
-                orjson.loads(stored["lowered"]),
             )
         except ResourceMissing:
             return None
@@ -136,7 +129,6 @@ class OpensearchEngine(CollectionLifeCycle):
         document: Json = {
             "card": _json(dict(record.card)),
             "parts": _json([part._asdict() for part in record.parts]),
-            "lowered": _json(dict(record.notes)),
             "complete": record.complete,
         }
         self._server.store(self._names.home(record.generation), [(documents.METADATA, orjson.dumps(document))])
@@ -192,27 +184,14 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part."""
-        return self._reader(record.generation, part.name).count({"match_all": {}})
+        return self._reader(record.generation, part.name).count()
 
-    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:
-        """Return the number of rows with a weight of 0 or below, by part with term weights."""
-        query = {"exists": {"field": "lowered"}}
-        parts = [part.name for part in record.parts if part.dim is None]
-        return {name: self._reader(record.generation, name).count(query) for name in parts}
-
-    def vectors(self, record: GenerationRecord, part: Part) -> OpensearchVectors:
-        """Return a part with vectors."""
+    def collection(self, record: GenerationRecord, part: Part) -> OpensearchVectors | OpensearchTerms:
+        """Return the rows of a part."""
         reader = self._reader(record.generation, part.name)
+        if part.dim is None:
+            return OpensearchTerms(reader, part)
         return OpensearchVectors(reader, part, ef_search=HNSW_EF_SEARCH)
-
-    def terms(self, record: GenerationRecord, part: Part) -> OpensearchTerms:
-        """Return a part with term weights."""
-        lowered = record.notes.get(part.name, 0) > 0
-        return OpensearchTerms(self._reader(record.generation, part.name), part, lowered=lowered)
-
-    def snapshot(self, generation: str, place: str) -> str:
-        """Let the server write a snapshot to a repository that it knows."""
-        return take_snapshot(self._server, self._all(self.complete(generation)), place=place)
 
     def describe(self) -> Mapping[str, str]:
         """Return version, plugins and address of the server."""
@@ -225,7 +204,7 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        return server_problems(self._server, self._names)
+        return server_problems(self._server)
 
     def close(self) -> None:
         """Close the connections."""
@@ -243,9 +222,6 @@ class OpensearchEngine(CollectionLifeCycle):
         try:
             self._server.ask("PUT", f"/{index}", body)
         except RequestRejected as error:
-            with suppress(ResourceMissing, RequestRejected):
-                self._server.ask("GET", f"/{index}/_settings")
-                return
             hint = "run: retrieve doctor"
             raise Unavailable(f"OpenSearch does not create the index {index}: {error}", hint=hint) from error
 
@@ -265,72 +241,3 @@ _ACCESS = "give the user read and write access to the indexes of opensearch.inde
 
 def _json(value: Json) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-
-
-_PLACE = re.compile(r"([A-Za-z0-9_.-]{1,100})(?:/([a-z0-9][a-z0-9_.-]{0,150}))?")
-_POLL_S = 0.5
-_LONGEST_S = 6 * 3600.0
-
-
-def take_snapshot(server: OpensearchServer, indexes: Sequence[str], *, place: str) -> str:
-    """Let the server write indexes to `REPOSITORY` or `REPOSITORY/NAME`, and return a description of the snapshot.
-
-    A snapshot of that name that has these indexes is not made again.
-
-    Raises:
-        UsageError: the place is not of that form, the repository is not registered, or another snapshot has the name.
-        Unavailable: the server could not write it.
-    """
-    match = _PLACE.fullmatch(place)
-    if match is None:
-        fault = f"{quoted(place)} is not a place for a snapshot" if place else "a snapshot of OpenSearch needs a place"
-        raise UsageError(fault, hint="write REPOSITORY or REPOSITORY/NAME")
-    repository, name = match[1], match[2] or indexes[0]
-    path = f"/_snapshot/{repository}/{name}"
-    state = _state(server, path, repository=repository)
-    if state is None:
-        body = {"indices": ",".join(indexes), "include_global_state": False, "partial": False}
-        try:
-            server.ask("PUT", path, body, params={"wait_for_completion": "false"})
-        except (ResourceMissing, RequestRejected) as error:
-            raise Unavailable(f"OpenSearch does not write snapshot {name}: {error}", hint=_LOG) from error
-    if state is None or state["state"] == "IN_PROGRESS":
-        state = _ended(server, path, repository=repository)
-    if set(state["indices"]) != set(indexes):
-        hint = f"give another name: {repository}/NAME"
-        raise UsageError(f"there is another snapshot {name} in {repository}", hint=hint)
-    if state["state"] != "SUCCESS":
-        message = f"snapshot {name} in {repository} is {state['state'].lower()}"
-        raise Unavailable(message, hint="delete it, check the log of the server, and try again")
-    return f"snapshot {name} of {len(indexes)} indexes in repository {repository}"
-
-
-_LOG = "check the permissions of the user and the log of the server"
-
-
-def _state(server: OpensearchServer, path: str, *, repository: str) -> Json | None:
-    """Return the server's description of a snapshot; None if the snapshot does not exist."""
-    try:
-        server.ask("GET", f"/_snapshot/{repository}")
-    except ResourceMissing as error:
-        hint = "register it first, with PUT _snapshot on the server"
-        raise UsageError(f"OpenSearch has no snapshot repository {repository}", hint=hint) from error
-    except RequestRejected as error:
-        raise UsageError(f"OpenSearch makes no snapshots in {repository}: {error}", hint=_LOG) from error
-    try:
-        snapshots = server.ask("GET", path)["snapshots"]
-    except ResourceMissing:
-        return None
-    except RequestRejected as error:
-        raise UsageError(f"OpenSearch does not show snapshots in {repository}: {error}", hint=_LOG) from error
-    return snapshots[0] if snapshots else None
-
-
-def _ended(server: OpensearchServer, path: str, *, repository: str) -> Json:
-    deadline = time.monotonic() + _LONGEST_S
-    while time.monotonic() < deadline:
-        state = _state(server, path, repository=repository)
-        if state is not None and state["state"] != "IN_PROGRESS":
-            return state
-        time.sleep(_POLL_S)
-    raise Unavailable("the snapshot is still being written", hint="call again with the same place")

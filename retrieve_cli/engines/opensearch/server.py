@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import orjson
 
 from retrieve_cli.contracts.values import Json
-from retrieve_cli.engines.opensearch.documents import WINDOW, OpensearchNames
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, shortened
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _BULK_BYTES = 5_000_000
 """Size of a request; servers of some providers accept 10 MB at most."""
 _CONNECTIONS = 64
-"""Connections that are kept open: a batch asks for 16 queries at a time, each for a list and two counts."""
+"""Connections that are kept open: a batch asks for 16 queries at a time."""
 _RESENT = 6
 """Attempts for documents that a busy server rejects; waits of 0.1 s, doubled each time, lie between them."""
 _TOO_MANY_REQUESTS = 429
@@ -72,11 +71,8 @@ class OpensearchServer:
             hint = "name environment variables in opensearch.user_env and password_env instead"
             raise UsageError("opensearch.url has a user name or a password in it", hint=hint)
         self.address = settings.url
-        self.host = parts.hostname
-        self.encrypted = parts.scheme == "https"
-        self.authenticated = user is not None or password is not None
         self._timeout = settings.timeout_s
-        self._credential = f"{user or ''}:{password or ''}" if self.authenticated else None
+        self._credential = f"{user or ''}:{password or ''}" if user is not None or password is not None else None
         self._client: Any = None
         self._lock = Lock()
 
@@ -238,7 +234,6 @@ def _why(error: Json) -> str:
 _OLDEST = (2, 16)
 """The first version whose searches for vectors take `ef_search`."""
 _PLUGIN = "opensearch-knn"
-_LOCAL = {"localhost", "127.0.0.1", "::1"}
 _INSTALL = "install it on every node: bin/opensearch-plugin install opensearch-knn; or set engines.dense to local"
 
 
@@ -268,7 +263,7 @@ def plugins_in_short(server: OpensearchServer) -> str:
     return f"{_PLUGIN} {plugins[_PLUGIN]}" + (f" and {others} more" if others else "")
 
 
-def server_problems(server: OpensearchServer, names: OpensearchNames) -> Sequence[tuple[str, str]]:
+def server_problems(server: OpensearchServer) -> Sequence[tuple[str, str]]:
     """Return what keeps a server from being used, or used well, each with the edit or command that fixes it."""
     problems = []
     try:
@@ -280,20 +275,6 @@ def server_problems(server: OpensearchServer, names: OpensearchNames) -> Sequenc
     plugins = server.plugins()
     if plugins is not None and _PLUGIN not in plugins:
         problems.append(("the k-NN plugin is not installed: OpenSearch cannot hold vectors", _INSTALL))
-    if server.authenticated and not server.encrypted and server.host not in _LOCAL:
-        message = f"the password is sent to {server.host} without encryption"
-        problems.append((message, "write opensearch.url as https://…"))
-    try:
-        settings = server.ask("GET", f"/{names.prefix}-*/_settings")
-    except (ResourceMissing, RequestRejected):
-        settings = {}
-    for index, facts in settings.items():
-        if names.owner(index) in (None, index.removeprefix(f"{names.prefix}-")):
-            continue  # not one of ours, or a home index, which is not searched
-        window = int(facts["settings"]["index"].get("max_result_window", 10_000))
-        if window < WINDOW:
-            message = f"index.max_result_window of {index} is {window}: searches for {WINDOW} rows fail"
-            problems.append((message, f"set it to {WINDOW}, or run: retrieve engines push"))
     return problems
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
-from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
+from retrieve_cli.contracts.engines import Batch, Capabilities, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
 from retrieve_cli.engines.pgvector import building, tables
@@ -19,10 +19,9 @@ from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.searching import VectorTable
 from retrieve_cli.engines.pgvector.sending import RowTable
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Rows
     from retrieve_cli.engines.pgvector.connections import Connection, Rows as Found
 
 
@@ -43,7 +42,6 @@ class PgvectorEngine(LifeCycle):
 
     name = "pgvector"
     product = "PostgreSQL"
-    per_query = ("ef_search",)
 
     def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
         self._settings = settings
@@ -55,15 +53,18 @@ class PgvectorEngine(LifeCycle):
     @property
     def card(self) -> Card:
         """Parameters of the index over vectors, and of the search in it."""
-        searching = {"ef_search": HNSW_EF_SEARCH} if self._settings.index == "hnsw" else {}
-        return {**self._built_with, **searching}
+        settings = self._settings
+        if settings.index == "none":
+            return {"engine": self.name, "index": settings.index}
+        parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION, "ef_search": HNSW_EF_SEARCH}
+        return {"engine": self.name, "index": settings.index, "type": settings.type, **parameters}
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(most_rows=_MOST_ROWS, terms=False, copies=True)
+        return Capabilities(most_rows=_MOST_ROWS, terms=False)
 
     def begin(self, wanted: GenerationRecord) -> None:
-        """Create the missing parts of a generation, in one transaction.
+        """Create a generation without rows, after dropping one of its id.
 
         Raises:
             UsageError: a name cannot be one of a table.
@@ -71,22 +72,16 @@ class PgvectorEngine(LifeCycle):
         """
         generation, chosen = wanted.generation, self._tables(wanted.generation)
         parts = tuple(tables.checked_part(part) for part in wanted.parts)
-        card, listed = (json.dumps(value, sort_keys=True) for value in (self._built_with, parts))
+        card, listed = (json.dumps(value, sort_keys=True) for value in (dict(self.card), parts))
         server = facts(self._connections)
         if server["installed"] is None and server["available"] is not None:
             self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
         index, registry = self._index(), identifier(*self._registry)
+        self.drop(generation)
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
             tables.create_registry(connection, self._prefix)
-            stored = statement("SELECT card, parts FROM {table} WHERE id = %s", table=registry)
-            known = connection.execute(stored, [generation]).fetchone()
-            if known == (card, listed):
-                return
-            if known is not None:
-                # A schema of that name that is not in the list is someone else's, and is not touched.
-                self._drop(connection, chosen)
             tables.create_generation(connection, chosen, parts, extension=index.extension)
             new = statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry)
             connection.execute(new, [generation, card, listed])
@@ -150,7 +145,7 @@ class PgvectorEngine(LifeCycle):
 
     def put_record(self, record: GenerationRecord) -> None:
         """Mark a generation as complete. Raises: IndexCorrupt: it was dropped meanwhile."""
-        text = "UPDATE {table} SET complete = %(complete)s, indexed = true WHERE id = %(id)s"
+        text = "UPDATE {table} SET complete = %(complete)s WHERE id = %(id)s"
         changed = statement(text, table=identifier(*self._registry))
         done = {"id": record.generation, "complete": record.complete}
         if not self._connections.write(lambda connection: connection.execute(changed, done).rowcount):
@@ -159,22 +154,11 @@ class PgvectorEngine(LifeCycle):
 
     def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows in one transaction."""
-        self._rows(record, part).put(batch)
-
-    def copy_rows(
-        self, record: GenerationRecord, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]
-    ) -> None:
-        """Store rows with the contents of an older generation's rows, which do not leave the server."""
-        self._rows(record, part).copy(older, *rows)
+        RowTable(self._connections, self._tables(record.generation), part).put(batch)
 
     def settle(self, record: GenerationRecord) -> None:
-        """Build indexes, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
-        for part in record.parts:
-            self._rows(record, part).expect_all()
-        text = statement("SELECT indexed FROM {table} WHERE id = %(id)s", table=identifier(*self._registry))
-        found = self._connections.query(text, {"id": record.generation})
-        if not found or not found[0][0]:
-            building.build(self._connections, self._tables(record.generation), record.parts, self._index())
+        """Build indexes."""
+        building.build(self._connections, self._tables(record.generation), record.parts, self._index())
 
     def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part that have labels. Raises: IndexCorrupt."""
@@ -183,15 +167,9 @@ class PgvectorEngine(LifeCycle):
         counted = statement(text, table=chosen.rows(part), labels=chosen.labels(part))
         return int(self._connections.query(counted, {})[0][0])
 
-    def vectors(self, record: GenerationRecord, part: Part) -> VectorTable:
-        """Return a part with vectors."""
+    def collection(self, record: GenerationRecord, part: Part) -> VectorTable:
+        """Return the rows of a part."""
         return VectorTable(self._connections, self._tables(record.generation), part, index=self._index())
-
-    def snapshot(self, generation: str, place: str) -> NoReturn:  # noqa: ARG002  the server writes no dump
-        """Raise UsageError: PostgreSQL is dumped by a program that runs beside it."""
-        schema = f"{self._prefix}_{tables.checked_generation(generation)}"
-        hint = f"run: pg_dump --format=custom --schema={self._prefix} --schema={schema} --file={schema}.dump DATABASE"
-        raise UsageError("PostgreSQL writes no snapshots: dump it with pg_dump", hint=hint)
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
@@ -205,22 +183,11 @@ class PgvectorEngine(LifeCycle):
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
-        known = facts(self._connections)
-        live = self.live()
-        return list(problems(known, bytes_live=0 if live is None else self._size(live)))
+        return list(problems(facts(self._connections)))
 
     def close(self) -> None:
         """Close connections."""
         self._connections.close()
-
-    @property
-    def _built_with(self) -> dict[str, str | int]:
-        """Parameters by which a generation is stored: if another one is wanted, it must be stored again."""
-        settings = self._settings
-        if settings.index == "none":
-            return {"engine": self.name, "index": settings.index}
-        construction = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
-        return {"engine": self.name, "index": settings.index, "type": settings.type, **construction}
 
     def _tables(self, generation: str) -> Tables:
         return Tables(self._prefix, tables.checked_generation(generation))
@@ -239,17 +206,6 @@ class PgvectorEngine(LifeCycle):
         names = {name: identifier(self._prefix, name) for name in ("generations", "current")}
         return self._connections.query(statement(text, **names), {})
 
-    def _size(self, generation: str) -> int:
-        """Return the size of the tables of a generation."""
-        text = statement(
-            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c"
-            " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %(schema)s AND c.relkind = 'r'"
-        )
-        return int(self._connections.query(text, {"schema": f"{self._prefix}_{generation}"})[0][0])
-
-    def _rows(self, record: GenerationRecord, part: Part) -> RowTable:
-        return RowTable(self._connections, self._tables(record.generation), part)
-
     def _drop(self, connection: Connection, chosen: Tables) -> None:
         connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))
         entry = statement("DELETE FROM {table} WHERE id = %s", table=identifier(*self._registry))
@@ -258,29 +214,24 @@ class PgvectorEngine(LifeCycle):
 
 _OLDEST = 130_000
 _OLDEST_EXTENSION = (0, 8, 0)
-_PAGE = 8192
 
 
 def facts(connections: Connections) -> dict[str, Any]:
     """Return facts about the server, the database and the user's rights."""
-    names = (
-        "server", "number", "available", "installed", "database", "user", "may_create",
-        "encoding", "replica", "buffers",
-    )  # fmt: skip
+    names = ("server", "number", "available", "installed", "database", "user", "may_create")
     [found] = connections.query(
         statement(
             "SELECT current_setting('server_version'), current_setting('server_version_num')::integer,"
             " (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),"
             " (SELECT extversion FROM pg_extension WHERE extname = 'vector'), current_database()::text,"
-            " current_user::text, has_database_privilege(current_database(), 'CREATE'),"
-            " current_setting('server_encoding'), pg_is_in_recovery(), pg_size_bytes(current_setting('shared_buffers'))"
+            " current_user::text, has_database_privilege(current_database(), 'CREATE')"
         ),
         {},
     )
     return dict(zip(names, found, strict=True))
 
 
-def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str, str]]:
+def problems(known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield problems, each with the statement or the command that fixes it."""
     database, user = _quoted(known["database"]), _quoted(known["user"])
     if known["number"] < _OLDEST:
@@ -297,15 +248,6 @@ def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str
         yield f"pgvector {known['installed']} is older than 0.8: filtered searches find too few rows", fix
     if not known["may_create"]:
         yield f"the user {user} may not create schemas", f"GRANT CREATE ON DATABASE {database} TO {user};"
-    if known["encoding"] != "UTF8":
-        fix = "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;"
-        yield f"the database has the encoding {known['encoding']}", fix
-    if known["replica"]:
-        yield "the server is a replica, to which nothing can be pushed", "set pgvector.url to the primary server"
-    if bytes_live > known["buffers"] * 2:
-        size = f"{bytes_live / 2**30:.3g} GiB"
-        fix = f"ALTER SYSTEM SET shared_buffers = '{-(-bytes_live // 2**30)}GB'; and restart"
-        yield f"the current generation has {size}, and the server caches {known['buffers'] / 2**30:.3g} GiB", fix
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Parts of a generation in PostgreSQL: searches, scores, and stored vectors."""
+"""Parts of a generation in PostgreSQL: searches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
-from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from psycopg.sql import Composed, Identifier
+    from psycopg.sql import Composed
 
     from retrieve_cli.contracts.values import Rows, Vectors
 
@@ -28,7 +26,7 @@ _SORTING = {"work_mem": "64MB"}
 
 
 class VectorTable:
-    """A part with vectors; keeps the promise `VectorCollection`."""
+    """A part with vectors."""
 
     def __init__(self, connections: Connections, tables: Tables, part: Part, *, index: IndexParameters) -> None:
         self._connections = connections
@@ -40,13 +38,11 @@ class VectorTable:
         self._vector = identifier(index.extension, "vector")
         self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
 
-    def nearest(
-        self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
-    ) -> tuple[Rows, Vectors]:
+    def nearest(self, query: Any, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         """Return rows with the highest inner products, and these. Exact if rows are listed."""
         within = within or Within()
         condition, values = _condition(within)
-        index = None if exact or within.rows is not None else self._index
+        index = None if within.rows is not None else self._index
         template = statement(
             'SELECT "row", -(embedding {product} {query}) AS score FROM {table} WHERE {condition}'
             " ORDER BY {order} LIMIT %(limit)s",
@@ -64,24 +60,6 @@ class VectorTable:
         }
         vector = wire.vectors(query[np.newaxis])[0]
         return _scored(self._connections, template, {**values, "query": vector, "limit": limit}, settings)
-
-    def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        """Return the inner product with each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
-        wanted, places = np.unique(rows, return_inverse=True)
-        template = statement(
-            'SELECT "row", -(embedding {product} {query}) AS score FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
-            product=self._product,
-            query=self._bound("vector"),
-            table=self._table,
-        )
-        vector = wire.vectors(query[np.newaxis])[0]
-        values = {"rows": wire.integers(wanted), "query": vector}
-        found, scores = _scored(self._connections, template, values, _SORTING)
-        return scores[located(found, wanted)][places]
-
-    def vectors(self, rows: Rows) -> Vectors:
-        """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
-        return read_vectors(self._connections, self._table, rows, dim=self._dim)
 
     def _bound(self, kind: str) -> Composed:
         """Return the place of the query in a statement, as a vector or shortened for the index."""
@@ -135,22 +113,3 @@ def _scored(
     found, products = wire.to_integers(rows).astype(np.int64), wire.to_reals(scores)
     order = np.lexsort((found, -products))
     return found[order], products[order]
-
-
-def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim: int) -> Vectors:
-    """Return the vectors of some rows, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
-    wanted, places = np.unique(rows, return_inverse=True)
-    text = statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table)
-    found = connections.query(text, {"rows": wire.integers(wanted)})
-    order = located(np.array([row for row, _ in found], dtype=np.int64), wanted)
-    return wire.to_vectors([found[place][1] for place in order.tolist()], dim)[places]
-
-
-def located(found: Rows, wanted: Rows) -> NDArray[np.intp]:
-    """Return the place in `found` of each of the wanted rows, which ascend. Raises: IndexCorrupt: one is missing."""
-    order = np.argsort(found, kind="stable")
-    if not np.array_equal(found[order], wanted):
-        missing = np.setdiff1d(wanted, found)
-        message = f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}"
-        raise IndexCorrupt(message, hint="run `retrieve engines push`, which stores the generation again")
-    return order

@@ -130,7 +130,7 @@ def create_registry(connection: Connection, prefix: str) -> None:
     _run(
         connection,
         "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
-        " indexed boolean NOT NULL DEFAULT false, complete boolean NOT NULL DEFAULT false,"
+        " complete boolean NOT NULL DEFAULT false,"
         " begun timestamptz NOT NULL DEFAULT now())",
         **names,
     )

@@ -84,12 +84,6 @@ def _elements(data: bytes | None, kind: str) -> NDArray[np.void]:
     return elements["value"]
 
 
-def to_vectors(data: Sequence[bytes], dim: int) -> Vectors:
-    """Return values of type `vector` as (n, dim) float32."""
-    joined = np.frombuffer(b"".join(data), dtype=np.uint8).reshape(len(data), _VECTOR.size + 4 * dim)
-    return np.ascontiguousarray(joined[:, _VECTOR.size :]).view(">f4").astype(np.float32)
-
-
 def copy_row(fields: Sequence[bytes | None]) -> bytes:
     """Return one row of a COPY in binary format; None is NULL."""
     parts = [struct.pack(">h", len(fields))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
@@ -15,7 +15,6 @@ from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord
 from retrieve_cli.engines.qdrant.parts import (
     KEYWORDS,
     OVERSAMPLING,
-    TERMS,
     VECTOR,
     WEIGHTS,
     TermPart,
@@ -37,11 +36,8 @@ Recall@10 in Qdrant's core before and after rescoring, 400 queries of 5,000 text
 all-MiniLM-L6-v2 0.9862 and 1 with 0.8, 0.9875 and 1 with 0.99; hashed 0.9663 and 0.9990, 0.9620 and 0.9997; vectors
 with heavy tails (Student's t, 3 degrees of freedom) 0.8393 and 0.9218, 0.8890 and 0.9955."""
 _MOST_ROWS = 50_000
-_DEEPEST = 2000
-"""Candidates of a search, at most."""
 _OLDEST = (1, 10)
 """First version with the endpoint `points/query`."""
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _RECORD = 0
 """Id of the point with the record."""
@@ -56,13 +52,12 @@ class QdrantEngine(CollectionLifeCycle):
     inner products, since Qdrant normalises vectors for cosine and would not return the same bits.
 
     Tests run searches, filters, sparse and quantised vectors, and counts in Qdrant's own core (qdrant-edge-py). The
-    REST interface itself, with aliases, the status of optimizers, credentials, strict mode and snapshots, was run
+    REST interface itself, with aliases, the status of optimizers and credentials, was run
     against a substitute only, which checks requests by Qdrant's published OpenAPI file.
     """
 
     name = "qdrant"
     product = "Qdrant"
-    per_query = ("hnsw_ef_search", "oversampling")
 
     def __init__(self, settings: QdrantSettings, *, api_key: str | None = None) -> None:
         """Prepare a connection.
@@ -93,7 +88,7 @@ class QdrantEngine(CollectionLifeCycle):
     @property
     def capabilities(self) -> Capabilities:
         """Abilities of Qdrant."""
-        return Capabilities(most_rows=_MOST_ROWS, snapshots=True)
+        return Capabilities(most_rows=_MOST_ROWS)
 
     def collections(self) -> Mapping[str, Sequence[str]]:
         """Return collections by generation."""
@@ -105,18 +100,15 @@ class QdrantEngine(CollectionLifeCycle):
         self._server.call("PUT", path, body={"vectors": {}}, repeatable=False)
 
     def create_parts(self, record: GenerationRecord) -> None:
-        """Create collections that are missing, and the indexes of their payload."""
-        present = set(self._listed())
+        """Create the collections, and the indexes of their payload."""
         for part in record.parts:
             name = self._names.part(record.generation, part.name)
-            if name not in present:
-                # No index is built before all rows are there: it would be built several times.
-                body: dict[str, Json] = {"optimizers_config": {"indexing_threshold": 0}}
-                body |= {"vectors": {}, "sparse_vectors": _SPARSE} if part.dim is None else self._dense(part.dim)
-                self._server.call("PUT", f"/collections/{name}", body=body, repeatable=False)
-            schemas = dict.fromkeys(KEYWORDS, "keyword") | ({TERMS: "integer"} if part.dim is None else {})
-            for key, schema in schemas.items():
-                index = {"field_name": key, "field_schema": schema}
+            # No index is built before all rows are there: it would be built several times.
+            body: dict[str, Json] = {"optimizers_config": {"indexing_threshold": 0}}
+            body |= {"vectors": {}, "sparse_vectors": _SPARSE} if part.dim is None else self._dense(part.dim)
+            self._server.call("PUT", f"/collections/{name}", body=body, repeatable=False)
+            for key in KEYWORDS:
+                index = {"field_name": key, "field_schema": "keyword"}
                 self._server.call("PUT", f"/collections/{name}/index", body=index, wait=True)
 
     def drop_collection(self, collection: str) -> None:
@@ -163,7 +155,7 @@ class QdrantEngine(CollectionLifeCycle):
         return self._names.owner(collection) if collection is not None else None
 
     def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
-        """Store rows; a row that is there already is replaced."""
+        """Store rows."""
         for body in requests(batch, part.unit):
             self._change(record, part, "PUT", "points", body)
 
@@ -187,34 +179,12 @@ class QdrantEngine(CollectionLifeCycle):
         path = f"/collections/{self._names.part(record.generation, part.name)}/points/count"
         return int(self._server.call("POST", path, body={"exact": True})["count"])
 
-    def vectors(self, record: GenerationRecord, part: Part) -> VectorPart:
-        """Return a part with vectors."""
-        ef = HNSW_EF_SEARCH
-        return VectorPart(self._server, self._names.part(record.generation, part.name), dim=part.dim or 0, ef=ef)
-
-    def terms(self, record: GenerationRecord, part: Part) -> TermPart:
-        """Return a part with term weights."""
-        return TermPart(self._server, self._names.part(record.generation, part.name))
-
-    def snapshot(self, generation: str, place: str) -> str:
-        """Let the server write a snapshot of each collection of a generation to its folder of snapshots.
-
-        `place` is empty or `snapshots`: the folder or bucket is configured in the server.
-
-        Raises:
-            UsageError: it is another place.
-            IndexCorrupt: there is no complete generation of that id.
-        """
-        if place not in ("", "snapshots"):
-            message = f"Qdrant writes snapshots to the place that its own configuration names, not to {quoted(place)}"
-            raise UsageError(message, hint="name no place, or `snapshots`")
-        self.complete(generation)
-        made = []
-        for collection in self.collections()[generation]:
-            path = f"/collections/{collection}/snapshots"
-            answer = self._server.call("POST", path, wait=True, repeatable=False, timeout_s=3600.0)
-            made.append(f"{collection}: {answer['name']} ({answer['size']} bytes)")
-        return "\n".join(made)
+    def collection(self, record: GenerationRecord, part: Part) -> VectorPart | TermPart:
+        """Return the rows of a part."""
+        collection = self._names.part(record.generation, part.name)
+        if part.dim is None:
+            return TermPart(self._server, collection)
+        return VectorPart(self._server, collection, ef=HNSW_EF_SEARCH)
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
@@ -227,16 +197,11 @@ class QdrantEngine(CollectionLifeCycle):
         version = str(server.call("GET", "/").get("version", ""))
         if _numbers(version) < _OLDEST:
             faults.append((f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"))
-        if server.has_key and not server.encrypted and server.host not in _LOCAL:
-            faults.append((f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"))
         collections = self._listed()
         if self._names.prefix in collections:
             fix = "change qdrant.collection, or remove that collection"
             faults.append((f"there is a collection {self._names.prefix}, so that no alias can have this name", fix))
-        for collection in filter(self._names.owner, collections):  # each collection has its own limits
-            config = server.call("GET", f"/collections/{collection}")["config"]
-            faults += excess(config.get("strict_mode_config") or {}, most_rows=_MOST_ROWS)
-        return list(dict.fromkeys(faults))
+        return faults
 
     def close(self) -> None:
         """Close the connection."""
@@ -299,30 +264,12 @@ class QdrantEngine(CollectionLifeCycle):
                 return
             if time.monotonic() > end:
                 message = f"Qdrant has not indexed {part.rows} rows of {part.name} in time: status {info['status']}"
-                raise Unavailable(message, hint="repeat the command later: rows that were sent stay there")
+                raise Unavailable(message, hint="repeat the command when its load is lower")
             time.sleep(pause)
             pause = min(pause * 2, 1.0) if not good else 0.2
 
 
 _SPARSE = {WEIGHTS: {"index": {"datatype": "float32"}}}
-
-
-def excess(strict: Mapping[str, Json], *, most_rows: int) -> Iterator[tuple[str, str]]:
-    """Yield each limit of `strict_mode_config` that searches exceed, and how to raise it."""
-    if not strict.get("enabled"):
-        return
-    needed = {
-        "max_query_limit": most_rows,
-        "search_max_hnsw_ef": max(HNSW_EF_SEARCH, _DEEPEST),
-        "search_max_oversampling": OVERSAMPLING,
-        "condition_max_size": most_rows,
-    }
-    for key, least in needed.items():
-        limit = strict.get(key)
-        if limit is not None and limit < least:
-            yield f"strict mode of Qdrant limits {key} to {limit}", f"raise it to {least} in the server"
-    if strict.get("search_allow_exact") is False:
-        yield "strict mode of Qdrant does not allow exact searches", "set search_allow_exact: true in the server"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

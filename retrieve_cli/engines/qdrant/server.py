@@ -40,7 +40,7 @@ class QdrantServer:
         Raises:
             UsageError: the URL is not one of a server.
         """
-        self.address, self.host, self.encrypted = _address(url)
+        self.address = _address(url)
         self.has_key = api_key is not None
         self._key = Secret(api_key or "")
         self._url, self._timeout_s = url, timeout_s
@@ -122,7 +122,7 @@ class QdrantServer:
                     message = "the package qdrant-client is not installed"
                     raise Unavailable(message, hint="pip install 'retrieve-cli[qdrant]'") from None
                 # The key travels as a header of every request: as a parameter the client prints a warning if the
-                # address is not encrypted, which `QdrantEngine.problems` reports.
+                # address is not encrypted, which `retrieve doctor` reports.
                 key: dict[str, Any] = {"metadata": {"api-key": self._key.reveal()}} if self.has_key else {}
                 self._client = QdrantClient(url=self._url, check_compatibility=False, **key)
             return self._client
@@ -139,7 +139,7 @@ class QdrantServer:
         elif status >= 500:
             hint = "see the log of the server"
         else:
-            hint = "run `retrieve engines status`: it names limits and versions that do not fit"
+            hint = "see the log of the server, and its limits"
         request = path.rpartition("/")[2]
         return Unavailable(f"Qdrant at {self.address} answers {status} to a request for {request}: {text}", hint=hint)
 
@@ -147,8 +147,8 @@ class QdrantServer:
         return shortened(printable(hide(text, [self._key])), 300)
 
 
-def _address(url: str) -> tuple[str, str, bool]:
-    """Return the address of a URL without a user and password, its host, and True if it is encrypted."""
+def _address(url: str) -> str:
+    """Return the address of a URL without a user and password."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -157,7 +157,7 @@ def _address(url: str) -> tuple[str, str, bool]:
     if not host or parts.scheme not in ("http", "https"):
         raise UsageError("qdrant.url must be an address such as http://localhost:6333", hint="change qdrant.url")
     named = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{named}:{port or 6333}", host, parts.scheme == "https"
+    return f"{parts.scheme}://{named}:{port or 6333}"
 
 
 def _error_text(content: bytes) -> str:

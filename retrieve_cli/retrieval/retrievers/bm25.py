@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula
@@ -18,8 +18,7 @@ from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Mask, Rows, Spelling, Vectors
-    from retrieve_cli.contracts.engines import AnyOf
+    from retrieve_cli.contracts import Rows, Spelling
     from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.postings import Exported
@@ -103,12 +102,11 @@ class Bm25(Retriever[str]):
             return super().exported(index)
         return index.exported(self.name)
 
-    def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
-        """Return an index of texts; its vocabulary comes from the local file."""
-        return RemoteTexts(index, self.open(generation, settings))
+    def engine_form(self, index: Index[str], query: str) -> Any:
+        return index.weights_of(query) if isinstance(index, Bm25Index) else query
 
     def analyzer(self, index: Index[str]) -> Analyzer | None:
-        analyzer: Analyzer | None = getattr(index, "analyzer", None)
+        analyzer: Analyzer | None = getattr(getattr(index, "local", index), "analyzer", None)
         return analyzer
 
     def languages(self, index: Index[str]) -> Mapping[str, int]:
@@ -117,7 +115,7 @@ class Bm25(Retriever[str]):
     def spelling(self, index: Index[str], generation: Generation, *, is_word: Callable[[str], bool]) -> Spelling | None:
         from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
 
-        local = index.words if isinstance(index, RemoteTexts) else index
+        local = getattr(index, "local", index)  # of an index in an engine
         return WordSpelling(local, generation, is_word=is_word) if isinstance(local, Bm25Index) else None
 
     def varies(self, key: str) -> bool:
@@ -181,60 +179,3 @@ class _Languages:
 
 
 RETRIEVER = Bm25()
-
-
-class RemoteTexts:
-    """A `contracts.RemoteIndex` whose queries are texts, over one whose queries are term weights.
-
-    Texts become weighted terms here, by the vocabulary of the local index.
-    """
-
-    def __init__(self, index: Any, words: Bm25Index) -> None:
-        """`index` is a `RemoteIndex[TermWeights]` that is also `Matching`; `words` has the vocabulary of its terms."""
-        self._index = index
-        self.words = words
-        self.unit: Unit = index.unit
-        self.analyzer: Analyzer = words.analyzer
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    @property
-    def takes_conditions(self) -> bool:
-        """True: it is a `RemoteIndex`."""
-        return True
-
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        depth: int,
-        starts: Rows | None = None,
-        allowed: Sequence[Mask | None] | None = None,
-        visible: Sequence[Mask | None] | None = None,
-        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
-        seen: Sequence[Sequence[AnyOf] | None] | None = None,
-    ) -> list[Candidates]:
-        """Return the best rows with a term of the query; rows without one are never listed."""
-        weights = [self.words.weights_of(query) for query in queries]
-        limits = {"allowed": allowed, "visible": visible, "conditions": conditions, "seen": seen}
-        found: list[Candidates] = self._index.search(weights, depth=depth, starts=starts, **limits)
-        return found
-
-    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
-        scores: Vectors = self._index.score(self.words.weights_of(query), rows, starts=starts)
-        return scores
-
-    def matching(
-        self,
-        query: str,
-        *,
-        starts: Rows | None = None,
-        allowed: Mask | None = None,
-        conditions: Sequence[AnyOf] | None = None,
-    ) -> Rows:
-        """Return rows (or groups of rows) with a term of the query, in ascending order, at most 10,000."""
-        weights = self.words.weights_of(query)
-        rows: Rows = self._index.matching(weights, starts=starts, allowed=allowed, conditions=conditions)
-        return rows

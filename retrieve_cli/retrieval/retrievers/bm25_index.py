@@ -15,7 +15,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer, Token
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula, floored, idf
 from retrieve_cli.retrieval.retrievers.bm25_part import Bm25Part
@@ -249,8 +249,6 @@ class Bm25Index(ScoringIndex[str]):
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        if len(self._parts) > 1:
-            raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
         (part,) = self._parts
         counts = np.diff(part.starts)
         weights = self._idf(counts.astype(np.float64)).tolist()

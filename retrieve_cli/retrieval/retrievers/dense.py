@@ -58,7 +58,6 @@ class Dense(Retriever["Vectors"]):
     similarity = True
     role = "dense"
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
-    by_text = True
 
     def card(self, building: Building) -> Card | None:
         return None if building.encoder is None else self._parameters(building).card

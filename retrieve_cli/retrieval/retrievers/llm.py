@@ -19,7 +19,6 @@ class Llm(Retriever[str]):
     name = "llm"
     file = ""
     form = TEXT
-    by_text = True
     relaxes = False
 
     def card(self, building: Building) -> Card | None:

@@ -98,8 +98,6 @@ class Retriever(ABC, Generic[Q]):
     similarity: ClassVar[bool] = False
     """True if its score is a cosine, to which `search.grade` and `search.max_distance` apply."""
     packages: ClassVar[tuple[Package, ...]] = ()
-    by_text: ClassVar[bool] = False
-    """True if its rows depend on the texts of chunks alone, so that records need not be read again for it."""
     role: ClassVar[str] = ""
     """Key of `engines` in the configuration that names the place of its index; empty if that is always a file."""
     relaxes: ClassVar[bool] = True
@@ -153,9 +151,9 @@ class Retriever(ABC, Generic[Q]):
         message = f"an engine cannot hold the index of {self.name}"
         raise UsageError(message, hint="engines hold only built-in retrievers")
 
-    def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[Q]:
-        """Return an index that takes its form of query, over one in an engine that takes vectors or term weights."""
-        return index
+    def engine_form(self, index: Index[Q], query: Q) -> Any:
+        """Return a query as an engine takes it: a vector, or term weights."""
+        return query
 
     def plain(self, generation: Generation, settings: Settings) -> Index[Q] | None:
         """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""

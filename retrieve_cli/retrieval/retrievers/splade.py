@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
-from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
@@ -150,8 +150,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
 
-        if len(self._parts) > 1:
-            raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
         (part,) = self._parts
         table = PostingTable(part.starts, part.rows.view(np.int32), part.impacts, len(self))
         return Exported(Part(name, self.unit, len(self)), postings=table)
@@ -206,7 +204,6 @@ class Splade(Retriever[TermWeights]):
     name = "splade"
     file = "splade.pkl"
     form = TERMS
-    by_text = True
     role = "sparse"
 
     def card(self, building: Building) -> Card | None:

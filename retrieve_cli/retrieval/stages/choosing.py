@@ -81,7 +81,7 @@ class ChoosingRetrieval(Described):
             return rows.tolist()
         near = np.empty(0, np.int64)
         if self.shortlist is not None:
-            narrowed = replace(query, records=allowed, visible=None, seen=None, conditions=None)
+            narrowed = replace(query, records=allowed, visible=None, conditions=None)
             near = self.shortlist.ask([narrowed])[0].candidates.rows
         first = "those that share its words first" if self.shortlist is not None else "the first ones"
         reads = f"{self.name} reads {self.most_read:,} of {len(rows):,} records, {first}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Matches, Relation
+from retrieve_cli.contracts import Candidates, Matches
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -82,10 +82,6 @@ def highest(scores: Floats, count: int) -> Rows:
     return np.flatnonzero(scores >= last - 1e-6)
 
 
-_READ = 2_000
-"""Matches that are read from an engine, at most, to count the matches of several retrievers together."""
-
-
 class Finds(Protocol):
     """The part of a retriever's account of one query that is counted."""
 
@@ -109,23 +105,7 @@ class CountedMatches(Frozen, eq=False):
     """The number of matches, if it was seen on the way."""
 
     def matched(self) -> int:
-        if self.relation == "gte":
-            return max(self._counted)
         return _different([each.matched() for each in self.accounts]) if self.known is None else self.known
-
-    @property
-    def relation(self) -> Relation | None:
-        """Relation of the true number to the counted one: an engine counts up to a limit, and many matches of several
-        retrievers are not counted together."""
-        relations = {each.candidates.relation for each in self.accounts}
-        if "gte" in relations or (self.known is None and max(self._counted, default=0) > _READ):
-            return "gte"
-        return "eq" if "eq" in relations else None
-
-    @property
-    def _counted(self) -> list[int]:
-        """The numbers of matches that engines counted."""
-        return [each.candidates.after for each in self.accounts if each.candidates.relation]
 
     def rows(self) -> Rows:
         return np.unique(np.concatenate([each.matched() for each in self.accounts]))

@@ -5,7 +5,6 @@ Account of one index for one query: of the records, or the chunks, that a rankin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
-    from retrieve_cli.contracts.engines import AnyOf
 
 Q = TypeVar("Q")
 
@@ -130,7 +128,7 @@ class RankedIndex(Protocol[Q_contra]):
 class IndexAccount(Generic[Q]):
     """One index's account of one query."""
 
-    __slots__ = ("_allowed", "_chunks", "_conditions", "_query", "_retrieval", "candidates")
+    __slots__ = ("_allowed", "_chunks", "_query", "_retrieval", "candidates")
 
     def __init__(
         self,
@@ -138,17 +136,15 @@ class IndexAccount(Generic[Q]):
         query: Q,
         candidates: Candidates,
         allowed: Mask | None = None,
-        conditions: Sequence[AnyOf] | None = None,
         *,
         chunks: Mask | None = None,
     ) -> None:
-        """`allowed` masks the rows or groups of the index that may be found, None: all; `conditions` express the same
-        for an engine. `chunks` masks the chunks by which records may be found; None: all."""
+        """`allowed` masks the rows or groups of the index that may be found, `chunks` the chunks by which records may
+        be found; None: all."""
         self._retrieval = retrieval
         self._query = query
         self._allowed = allowed
         self._chunks = chunks
-        self._conditions = conditions
         self.candidates = candidates
 
     @property
@@ -161,8 +157,7 @@ class IndexAccount(Generic[Q]):
             return self.candidates.rows
         if self._chunks is not None and retrieval.groups is not None:
             return with_rows(retrieval.groups, index.matching(self._query, allowed=self._chunks))
-        said: dict[str, Any] = {} if self._conditions is None else {"conditions": self._conditions}
-        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed, **said)
+        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
         return members(retrieval.starts, rows, self._chunks)[0] if retrieval.spreads else rows
 
     def score(self, rows: Rows) -> Vectors:

@@ -47,7 +47,7 @@ class Merge(Frozen):
 
 def texts_of(query: Query) -> list[Query]:
     """Return the query's own text and its variants, each as a separate query with the id and masks of the query."""
-    names = ("id", "records", "narrowed", "conditions", "chunks", "visible", "seen", "own")
+    names = ("id", "records", "narrowed", "conditions", "chunks", "visible", "own")
     shared = {"also": (), "variant_of": query if query.also else None, **{name: getattr(query, name) for name in names}}
     return [replace(each, **shared) for each in (query, *query.also)]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import NAMED, Evidence, Kind, Ranking, Relation, Stage, Unit
+from retrieve_cli.contracts import NAMED, Evidence, Kind, Ranking, Stage, Unit
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, hits
 
@@ -21,7 +21,6 @@ class Listed(Frozen, eq=False):
     """Rows that a query without words may find."""
 
     found: Rows
-    relation: Relation | None = None
 
     def matched(self) -> int:
         return len(self.found)

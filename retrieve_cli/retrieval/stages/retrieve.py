@@ -151,13 +151,10 @@ class IndexRetrieval(Described, Generic[Q]):
                 options["conditions"] = [query.conditions and query.conditions() for query in queries]
         if any(query.own is not None for query in queries):
             options["visible"] = self._allowed([query.own for query in queries])
-            if isinstance(self.index, RemoteIndex):
-                options["seen"] = [query.seen and query.seen() for query in queries]
         found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
-        none = [None] * len(forms)
-        limits = options.get("allowed", none), options.get("conditions", none)
-        return [IndexAccount(self, *each) for each in zip(forms, listed, *limits, strict=True)]
+        allowed = options.get("allowed", [None] * len(forms))
+        return [IndexAccount(self, *each) for each in zip(forms, listed, allowed, strict=True)]
 
     def _account(self, query: Q, records: Mask | None, visible: Mask | None, chunks: Mask) -> IndexAccount[Q]:
         """The account of a query that only some chunks may be found for."""

@@ -22,6 +22,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, Locked, RetrieveError, unwritable
 from retrieve_cli.ingest import schedule
 from retrieve_cli.ingest.report import Report
+from retrieve_cli.output.formats import SCHEMA_VERSION
 from retrieve_cli.server.http.jobs import Action, Job, error_json
 from retrieve_cli.server.http.sync_command import STOPPED, Command, Outcome
 from retrieve_cli.storage.lock import now
@@ -259,7 +260,7 @@ class Syncing:
         words += [job.generation] if job is not None and job.generation else []
         try:
             if documents and (published := self._publish()) is not None:
-                outcome = Outcome(published.to_json(), None)
+                outcome = Outcome({"schema_version": SCHEMA_VERSION, "time": now(), **published.to_json()}, None)
             else:
                 outcome = self._command.run(words, lambda value: self.tasks.set_running({**state, "progress": value}))
         finally:

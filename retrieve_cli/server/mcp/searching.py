@@ -95,7 +95,7 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
     def in_content(entries: Sequence[CompactEntry], *, brief: bool = False) -> str:
-        matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
+        matches = f"{total} match{'' if total == 1 else 'es'}"
         notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
         first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
         last = _last(page, len(entries), () if brief else related)
@@ -169,7 +169,7 @@ def _structured(
         "results": results,
         **({"related": [{"id": one.id, "title": title_of(one)} for one in related]} if related else {}),
         **{key: whole[key] for key in ("notices", "strategies_skipped") if whole.get(key)},
-        **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
+        "total_matches": whole["total_matches"],
         "generation": whole["generation"],
         **({"next_cursor": following} if following else {}),
     }

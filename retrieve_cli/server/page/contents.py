@@ -98,7 +98,7 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     for hit in found.hits:
         groups.setdefault(hit.source if address.grouped else "", []).append(hit)
     last = offset + len(found.hits)
-    matches = figures.count(max(found.total, last), "match", "matches", more=found.more)
+    matches = figures.count(max(found.total, last), "match", "matches")
     start = address._replace(page=1)
     return {
         "answer": found,

@@ -87,8 +87,6 @@ class PageAnswer(NamedTuple):
     hits: Sequence[PageHit]
     related: Sequence[PageHit]
     total: int
-    more: bool
-    """True if more match than `total`."""
     notices: Sequence[str]
     explanation: Sequence[tuple[str, str]]
     generation: str
@@ -120,7 +118,6 @@ def shown(answer: Answer, *, offset: int = 0, around: Surroundings = Surrounding
         hits=_hits(answer, answer.results, value["results"], offset, around),
         related=_hits(answer, answer.related, value["related"], 0, around),
         total=value["total_matches"],
-        more=answer.more_match,
         notices=notices,
         explanation=explanation.of_answer(answer),
         generation=value["generation"],

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from cross_models import edit, make_bert, make_qwen, make_xlmr
 
-from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.rerankers.cross_folder import QWEN3_RERANKER, CrossFolder, read_cross_folder
 from retrieve_cli.models.rerankers.scorer import CrossScorer
 from retrieve_cli.models.runtimes.devices import why_no_gpu
@@ -234,13 +234,6 @@ def test_scores_in_half_precision_on_a_gpu_are_near_those_of_the_cpu(folder: Cro
     assert on_gpu.card["precision"] == "float16"
     expected = scorer_of(folder).score(QUERY, PASSAGES)
     assert np.allclose(on_gpu.score(QUERY, PASSAGES), expected, atol=0.02)
-
-
-@pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
-def test_required_gpu_that_is_not_there_is_unavailable(bert: CrossFolder) -> None:
-    with pytest.raises(Unavailable, match="GPU") as caught:
-        scorer_of(bert, device="cuda").score(QUERY, PASSAGES)
-    assert caught.value.code == Exit.UNAVAILABLE
 
 
 @pytest.mark.parametrize("settings", [{"max_tokens": 41}, {"max_tokens": 0}, {"stride": 0.0}, {"stride": 1.5}])

@@ -16,12 +16,11 @@ from hypothesis import given, strategies as st
 from splade_models import LIMIT, PIECES, save_masked, tokenizer
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder, _stretches
 from retrieve_cli.models.encoders.splade_folder import read_splade
 from retrieve_cli.models.encoders.splade_queries import Pruning
 from retrieve_cli.models.runtimes import onnx_runner
-from retrieve_cli.models.runtimes.devices import why_no_gpu
 from retrieve_cli.retrieval.retrievers.splade import RETRIEVER
 
 RunPython = Callable[..., str]
@@ -247,13 +246,6 @@ def test_queries_of_an_inference_free_model_load_no_model_at_all(
     layouts: Layouts, tmp_path: Path, run_python: RunPython
 ) -> None:
     assert run_python(PROGRAM, layouts["inference-free"], tmp_path).split()[2:] == ["inference-free"]
-
-
-@pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
-def test_required_gpu_that_is_not_there_is_unavailable(plain: Path) -> None:
-    with pytest.raises(Unavailable, match="GPU") as caught:
-        encoder_of(plain, device="cuda").encode_passages(["ct"])
-    assert caught.value.code == Exit.UNAVAILABLE
 
 
 # ------------------------------------------------------------------------------------------------- pruning

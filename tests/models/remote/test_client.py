@@ -87,27 +87,6 @@ def test_without_urllib3_the_install_line_is_said(connect, monkeypatch) -> None:
 # ------------------------------------------------------------------------------------------- trying again
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        *({"body": OVERLOADED, "status": status} for status in (429, 500, 502, 503, 504)),
-        {"drop": True},
-        {"body": b'{"half": 1}', "sent": 5},
-        {"body": b'{"half"', "sized": False},
-        {"drip": True},
-        {"stall": True},
-    ],
-    ids=str,
-)
-def test_what_may_pass_is_tried_again(api: Api, connect, pauses, trouble: dict[str, Any]) -> None:
-    api.say(**trouble, times=3)
-    api.say({"well": True})
-    assert ask(connect(retries=3, timeout_s=0.3)) == {"well": True}
-    assert len(api.asked) == 4
-    for place, pause in enumerate(pauses):
-        assert 0.25 * 2**place <= pause <= 0.5 * 2**place
-
-
 @pytest.mark.parametrize("retries", [0, 2])
 def test_what_does_not_pass_ends_with_the_number_of_attempts(api: Api, connect, pauses, retries: int) -> None:
     api.say(OVERLOADED, status=500, times=9)

@@ -87,8 +87,3 @@ def test_batches_of_which_none_is_dropped_end_without_another_round(api: Api, re
     found = reader(texts).choose("lungs", [0, 1], most=9)
     assert sorted(found) == [0, 1]
     assert len(api.asked) <= 3
-
-
-def test_no_records_are_no_question(api: Api, reader) -> None:
-    assert reader([]).choose("lungs", [], most=3) == []
-    assert api.asked == []

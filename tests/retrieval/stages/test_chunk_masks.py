@@ -12,9 +12,7 @@ from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, tabl
 
 from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.retrieval.stages.expand import Expand, LinkedRecord
-from retrieve_cli.retrieval.stages.fuse import Fuse
-from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, Retrieve
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout
 
 layouts = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(make_layout)
 
@@ -69,24 +67,6 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
         assert chunks[shown].all()
         if index_unit == "chunk":
             assert [worth(row) for row in shown.tolist()] == found.scores.tolist()
-
-
-@pytest.mark.parametrize("unit", UNITS)
-@given(layout=layouts, data=st.data())
-def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
-    unit: Unit, layout: ChunkLayout, data: st.DataObject
-) -> None:
-    chunks, records = drawn(data, layout)
-    dense = make_retriever("dense", table_for(data, len(chunks)), layout=layout, unit=unit)
-    names = make_retriever("names", table_for(data, len(records)), layout=layout, unit=unit, index_unit="record")
-    asked = Ranking(Query("0", records=records, chunks=chunks))
-    for stage in (Fuse((dense, names), Fusion(), keep=50), Retrieve(names, keep=50), Retrieve(dense, keep=50)):
-        (ranking,) = stage([asked])
-        assert all(chunks[hit.row] for hit in ranking.hits)
-        assert {hit.record for hit in ranking.hits} == set(np.flatnonzero(records).tolist())
-        together = stage([asked, Ranking(Query("0")), asked])
-        assert together[0] == ranking == together[2]
-        assert together[1] == stage([Ranking(Query("0"))])[0]
 
 
 def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:

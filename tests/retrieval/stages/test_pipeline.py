@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from retrieval.stages.retrievers import ASKED, make_retriever
 
-from retrieve_cli.contracts import Hit, Kind, Query, Stage
+from retrieve_cli.contracts import Hit, Query, Stage
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.diversity import Limit, Mmr
 from retrieve_cli.retrieval.stages.expand import Expand
@@ -60,24 +60,7 @@ def merge(first: Stage, **options: Any) -> Merge:
     return Merge(first, **{"unit": "record", "rrf_k": 60.0, "keep": 10, **options})
 
 
-# ---------------------------------------------------------------------------------------------------- values
-
-
 # -------------------------------------------------------------------------------------------------- expressions
-
-
-KINDS: dict[str, tuple[Kind, bool]] = {
-    "retrieve": ("retrieve", False),
-    "fuse": ("fuse", False),
-    "gate": ("fuse", False),
-    "merge": ("merge", True),
-    "rerank": ("rerank", False),
-    "expand": ("expand", True),
-    "threshold": ("cut", False),
-    "limit": ("cut", False),
-    "mmr": ("cut", True),
-}
-"""By stage: its kind, and whether a score means something new after it. Reranking keeps retrieval's scale."""
 
 
 # ------------------------------------------------------------------------------------------------------ running
@@ -124,6 +107,3 @@ def test_what_asks_the_retrievers_is_exchanged_wherever_it_stands(wrapped: Calla
     assert str(alone) == str(pipeline).replace("fuse(bm25@200, dense@200)", "bm25@200")
     assert pipeline.retrieving(lambda first: first) == pipeline
     assert alone(ASKED) == rerank()(wrapped(Retrieve(BM25, keep=FUSED.keep))(ASKED))
-
-
-# ---------------------------------------------------------------------------------------------- names are to be read

@@ -31,22 +31,6 @@ def test_each_test_is_named_with_what_it_cut() -> None:
 PAIRS = st.lists(st.tuples(st.floats(-2, 2), st.none() | st.floats(-1, 1)), max_size=12)
 
 
-@given(PAIRS, st.none() | st.floats(-2, 2), st.none() | st.floats(-1, 1))
-def test_what_stays_is_in_its_old_order_and_passes_every_test(
-    pairs: list[tuple[float, float | None]], least: float | None, grade: float | None
-) -> None:
-    before = ranking(pairs)
-    (after,) = Threshold(min_score=least, grade=grade, similar=("dense",))([before])
-    assert list(after.hits) == [
-        hit
-        for hit in before.hits
-        if (least is None or hit.score >= least)
-        and (grade is None or any(evidence.score >= grade for evidence in hit.evidence))
-    ]
-    cut = after.trace["threshold"]["cut"]
-    assert after.trace["threshold"]["kept"] + sum(cut.values()) == len(before.hits)
-
-
 @given(PAIRS, st.floats(0, 100))
 def test_a_share_is_of_the_first_score_unless_that_is_not_above_0(
     pairs: list[tuple[float, float | None]], percent: float

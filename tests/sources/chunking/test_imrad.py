@@ -107,10 +107,3 @@ def test_parts_never_share_a_chunk_however_short_they_are(words: Tokenizer, reco
     chunks = list(imrad(words, max_tokens=512).chunk(made))
     assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results"]
     assert [chunk.text.split()[0] for chunk in chunks] == ["Introduction", "Methods", "Results"]
-
-
-@pytest.mark.parametrize("kind", ["text", "catalog"])
-def test_a_structured_abstract_gives_a_chunk_for_each_of_its_parts(words: Tokenizer, record: Make, kind: str) -> None:
-    text = "Growth: BACKGROUND: Cells grow. METHODS: We looked. RESULTS: They grew. CONCLUSIONS: They do."
-    chunks = list(imrad(words, max_tokens=512).chunk(record(text, name="Growth", kind=kind)))
-    assert [chunk.section for chunk in chunks] == ["Introduction", "Methods", "Results", "Conclusion"]

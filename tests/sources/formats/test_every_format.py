@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -114,19 +113,6 @@ MAIL = b"Return-Path: <a>\r\nReceived: from b\r\n\tby c\r\nFrom: d\r\nDate: e\r\
 )  # fmt: skip
 def test_a_format_is_known_by_its_content_or_suffix(name: str, head: bytes, kind: str | None) -> None:
     assert formats.format_of(name, head) == kind
-
-
-def test_the_recipe_names_the_parsers_of_the_formats_that_a_folder_has(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.md").write_text("# A\n\ntext")
-    assert retrieve("build", "--docs-dir", tmp_path / "notes").code == 0
-    [manifest] = Path("artifacts").glob("generations/*/manifest.json")
-    recipe = json.loads(manifest.read_text())["recipe"]
-    assert list(recipe["documents"]) == ["markdown"]
-    (tmp_path / "notes" / "b.rst").write_text("B\n=\n\ntext")
-    assert retrieve("sync").code == 0
-    recipes = [json.loads(path.read_text())["recipe"] for path in Path("artifacts").glob("generations/*/manifest.json")]
-    assert sorted(list(recipe["documents"]) for recipe in recipes) == [["markdown"], ["markdown", "rst"]]
 
 
 def test_a_notice_that_many_files_have_is_shown_three_times_and_counted(tmp_path: Path, retrieve: Program) -> None:

@@ -27,7 +27,6 @@ def render(answer: Answer) -> dict[str, Json]:
         "fusion_method": answer.fusion_method.partition("(")[0],
         "reranked": answer.reranked,
         "total_results": answer.total_matches,
-        **({"total_relation": "gte"} if answer.more_match else {}),
     }
 
 

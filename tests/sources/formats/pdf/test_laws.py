@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 from fpdf import FPDF
 from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import layout_of
-from sources.formats.pdf.drawn import Speech, draw, read, rows_of, tables_of, text
+from sources.formats.pdf.drawn import Speech, draw, read, rows_of, text
 
 from retrieve_cli.contracts import Parsed
 
@@ -131,62 +131,6 @@ def test_columns_of_different_spacing_are_read_one_after_the_other(seed: int) ->
 
     parsed = read(draw(page))
     assert in_order([*columns[0], *columns[1]], parsed) == 1
-
-
-TYPST = """#set page(paper: "a4", columns: {columns}, margin: 2cm)
-#set text(size: 10pt, hyphenate: false)
-#set par(justify: {justify})
-"""
-
-
-def typeset(seed: int, columns: int) -> tuple[bytes, list[str], list[list[str]]]:
-    """Return an article that typst sets, its words, and the rows of its tables."""
-    import typst
-
-    source, names = random.Random(seed), iter(f"word{number}" for number in range(9000))
-    words: list[str] = []
-    rows: list[list[str]] = []
-    parts = [TYPST.format(columns=columns, justify=("false", "true")[seed % 2])]
-
-    def put(count: int, form: str = "{}\n\n") -> None:
-        new = [next(names) for _ in range(count)]
-        words.extend(new)
-        parts.append(form.format(" ".join(new)))
-
-    def table(stroke: str) -> Iterator[str]:
-        for _ in range(source.randint(4, 7)):
-            row = [next(names), f"{next(names)} {next(names)}", f"{source.randint(1, 99)}.5"]
-            rows.append(row)
-            words.extend(" ".join(row).split())
-            yield ", ".join(f"[{cell}]" for cell in row) + (", table.hline()" if stroke == "rows" else "")
-
-    for stroke in ("0.5pt", "none", "rows"):
-        put(3, "= {}\n\n")
-        put(source.randint(50, 90))
-        cells = ", ".join(table(stroke))
-        parts.append(f"#table(columns: 3, stroke: {'none' if stroke == 'rows' else stroke}, {cells})\n\n")
-        put(source.randint(50, 90))
-        put(14, "```\n{}\n```\n\n")
-    for _ in range(4):
-        put(70)
-    parts.append("#colbreak()\n#set text(size: 8pt)\n" if columns == 2 else "#set text(size: 8pt)\n")
-    for _ in range(14):
-        put(source.randint(9, 25))
-    return typst.compile("".join(parts).encode()), words, rows
-
-
-@pytest.mark.parametrize("columns", [1, 2])
-def test_articles_of_typst_are_read_in_order_with_their_tables(columns: int) -> None:
-    pytest.importorskip("typst", reason="pip install typst")
-    order, right, total = [], 0, 0
-    for seed in range(6):
-        content, words, rows = typeset(seed, columns)
-        parsed = read(content)
-        order.append(in_order(words, parsed))
-        tables = [row for own in tables_of(parsed) for row in own]
-        right, total = right + sum(row in tables for row in rows), total + len(rows)
-    assert min(order) >= 0.95, order
-    assert right >= (0.9 if columns == 1 else 0.8) * total, (right, total)
 
 
 def test_slides_are_read_page_by_page_and_prose_is_not() -> None:

@@ -162,19 +162,6 @@ def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(alone: ParserPo
     assert text_of(alone, request(tmp_path, "say", "again")) == "again"
 
 
-def test_a_process_without_work_ends_and_another_one_starts(alone: ParserPool, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("retrieve_cli.sources.formats.processes.pool._IDLE_S", 0.05)
-    pid = int(text_of(alone, request(tmp_path, "pid")))
-    until(lambda: ended(pid), "the end of the reader")
-    assert int(text_of(alone, request(tmp_path, "pid"))) != pid
-
-
-def test_a_process_that_was_killed_between_two_files_costs_no_file(alone: ParserPool, tmp_path: Path) -> None:
-    for _ in range(3):
-        os.kill(int(text_of(alone, request(tmp_path, "pid"))), signal.SIGKILL)
-    assert text_of(alone, request(tmp_path, "say", "well")) == "well"
-
-
 def test_no_document_is_rejected_because_no_process_can_be_started(tmp_path: Path, monkeypatch) -> None:
     broken = ParserPool(256 * MB, workers=1)
     for executable in ("/bin/false", "/no/such/program"):
