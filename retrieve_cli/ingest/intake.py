@@ -63,7 +63,6 @@ class Intake:
         if parts.facets is not None:
             self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
             self._waiting = FacetQueue(self._facets)
-        self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)
         self._writers = parts.writers()
         self._rows: dict[str, int] = {}
         """The row of each new record by its id."""
@@ -90,6 +89,7 @@ class Intake:
             on_slow=lambda seconds: progress.say(slow(seconds, characters)),
         )
         self.rejected: list[Refused] = []
+        self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)  # opens files: nothing fails now
 
     @property
     def new(self) -> int:

@@ -120,7 +120,8 @@ class JsonRows:
     def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
         """Return a row with its lines in the source, which move with every line that is inserted above."""
         if self._unit == "record":
-            return {**value, "line": self._line(segment, row)}
+            sha1 = value.pop("sha1")
+            return {**value, "line": self._line(segment, row), "sha1": sha1}
         record = int(np.searchsorted(segment.starts, row, side="right")) - 1
         line = self._line(segment, record)
         return {**value, "start_line": value["start_line"] + line, "end_line": value["end_line"] + line}
@@ -350,6 +351,11 @@ class Generation:
     def record_texts(self) -> Iterator[str]:
         """Yield the text of each record that is there, assembled from its chunks, which may overlap."""
         return (self.record_text(row) for row in live_rows(self.live, len(self.records)))
+
+    def chunk_text(self, row: int) -> str:
+        """Return the text of a chunk with its header."""
+        chunk = self.chunks[row]
+        return f"{chunk['header']}{chunk['text']}"
 
     def record_text(self, row: int) -> str:
         """Return the text of a record, assembled from its chunks."""

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import IO
@@ -135,13 +136,12 @@ def read_text(path: Path | str, *, limit: int, encoding: str = "utf-8", errors: 
 def lines(file: IO[bytes], *, limit: int = LINE) -> Iterator[bytes]:
     """Yield the lines of an open file with their ends. For a line longer than `limit`, yield its first `limit` + 1
     bytes and skip the rest without storing it."""
-    while line := file.readline(limit + 1):
+    read = partial(file.readline, limit + 1)
+    for line in iter(read, b""):
         yield line
         rest = line
         while len(rest) > limit and not rest.endswith(b"\n"):
-            rest = file.readline(limit + 1)
-            if len(rest) <= limit:
-                break
+            rest = read()
 
 
 def _too_large(path: Path | str, size: int, limit: int) -> UnreadableFile:

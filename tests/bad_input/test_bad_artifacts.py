@@ -41,7 +41,8 @@ def signed(artifacts: Path, change: Callable[[Path, dict], None]) -> None:
     for name in set(value["files"]) & {*FILES, "columns.pkl"}:
         rows = value["files"][name].get("rows")
         value["files"][name] = {"sha1": sha1_file(folder / name), "bytes": (folder / name).stat().st_size, "rows": rows}
-    identity = {key: value[key] for key in ("recipe", "sources", "files", "schema_version") if key in value}
+    parts = ("recipe", "sources", "files", "segments", "own_sources", "schema_version")
+    identity = {key: value[key] for key in parts if key in value}
     value["generation"] = sha1(identity)[:12]
     (folder / "manifest.json").write_text(json.dumps(value))
     folder.rename(folder.with_name(value["generation"]))

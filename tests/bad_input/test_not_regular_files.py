@@ -66,7 +66,7 @@ def test_no_command_waits_for_what_is_not_a_regular_file(
 
 
 def test_the_program_mends_its_index_whatever_stands_in_place_of_a_file(used: Path, retrieve: Program) -> None:
-    for name in ("manifest.json", "bm25.pkl", "SHA1SUMS"):
+    for name in ("manifest.json", "bm25.pkl"):
         path = used / "generations" / live(used) / name
         path.unlink()
         os.mkfifo(path)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from retrieve_cli.ingest.generation_writer import GenerationWriter
 from samples import pieces
 
 from retrieve_cli.contracts import Chunker, Hit, Record, Source
+from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context, joined
@@ -21,10 +21,9 @@ from retrieve_cli.sources.chunking.window import WindowChunker
 from retrieve_cli.sources.folders.docs_folder import FolderSource
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.reader import SandboxedReader
-from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
-from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.tables import JsonlTable
+from retrieve_cli.storage.generation import Generation, open_unpublished
+from retrieve_cli.storage.manifest import FileEntry, Manifest
+from retrieve_cli.storage.recipe import Recipe
 
 
 def prose(topic: str, sentences: int) -> str:
@@ -87,14 +86,18 @@ class Indexed:
         return int(self.generation.starts[record + 1] - self.generation.starts[record])
 
 
-class Counting(JsonlTable):
-    """A table that counts its reads."""
+class Counting:
+    """Rows of chunks that count their reads."""
 
-    reads = 0
+    def __init__(self, rows: Any) -> None:
+        self._rows, self.reads = rows, 0
 
-    def _bytes(self, first: int, end: int) -> bytes:
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def rows(self, first: int, end: int) -> Any:
         self.reads += 1
-        return super()._bytes(first, end)
+        return self._rows.rows(first, end)
 
 
 def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
@@ -102,16 +105,15 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "docs" / name).write_bytes(text.encode())
     source: Source = FolderSource(folder / "docs", SandboxedReader(ParsingLimits()), name_weight=2.0)
-    writer = GenerationWriter(folder)
+    writer = SegmentWriter(folder)
     texts = {}
     for record in pieces(source):
         assert isinstance(record, Record)
         texts[record.id] = record.text
-        writer.append(record, list(chunker.chunk(record)), bytes(20))
-    writer.finish()
-    generation = Generation(folder, Manifest(recipe={}, sources=(), files={}))
-    chunks = Counting(folder / CHUNKS, pickles.load(folder / OFFSETS)["chunks"])
-    return Indexed(texts, generation, chunks)
+        writer.add(record, list(chunker.chunk(record)), origin=bytes(20), content=bytes(20))
+    files = {name: FileEntry("", (folder / name).stat().st_size, rows) for name, rows in writer.finish().items()}
+    generation = open_unpublished(folder, Manifest(recipe=Recipe(), sources=(), files=files))
+    return Indexed(texts, generation, Counting(generation.chunks))
 
 
 SECTION = SectionChunker(WordTokenizer(), max_tokens=512, size=40)

@@ -7,7 +7,7 @@ as if the key were written in it as `id`: digests, syncs and freshness need no o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -37,7 +37,7 @@ class CatalogKey(Frozen):
 
     column: str = ""
     """Column whose values are the ids; without one, a digest of title and url."""
-    shared: Container[tuple[str, str]] = frozenset()
+    shared: Collection[tuple[str, str]] = frozenset()
     """Titles with urls that several records have: each of these is known by its whole row."""
     whole: int = 0
     """Number of records that are known by their whole row."""
