@@ -8,144 +8,95 @@ from an open index until a search finds the added record. Records have a text an
 
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RUST_LOG", "error")
-HEAP = 50_000_000
-BATCH = 10_000
 
 
-def records(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the records of a file."""
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+class Tantivy:
+    """An index of tantivy."""
 
+    def __init__(self, folder: Path, *, new: bool) -> None:
+        import tantivy
 
-def text_of(record: dict[str, str]) -> str:
-    return f"{record['name']} {record['description']}"
+        self._document = tantivy.Document
+        if new:
+            schema = tantivy.SchemaBuilder()
+            schema.add_text_field("id", stored=True, tokenizer_name="raw")
+            schema.add_text_field("text", stored=True, tokenizer_name="en_stem")
+            self._index = tantivy.Index(schema.build(), path=str(folder))
+        else:
+            self._index = tantivy.Index.open(str(folder))
+        self._writer = self._index.writer(heap_size=50_000_000, num_threads=1)
 
+    def put(self, records: list[dict[str, str]]) -> None:
+        """Add records, or replace those of the same ids."""
+        for record in records:
+            self._writer.delete_documents_by_term("id", record["id"])
+            self._writer.add_document(self._document(**record))
+        self._writer.commit()
+        self._index.reload()
 
-# -------------------------------------------------------------------------------------------------- tantivy
-
-
-def tantivy_build(folder: Path, lines: Path) -> None:
-    import tantivy
-
-    schema = tantivy.SchemaBuilder()
-    schema.add_text_field("id", stored=True, tokenizer_name="raw")
-    schema.add_text_field("text", stored=True, tokenizer_name="en_stem")
-    index = tantivy.Index(schema.build(), path=str(folder))
-    writer = index.writer(heap_size=HEAP, num_threads=1)
-    for record in records(lines):
-        writer.add_document(tantivy.Document(id=record["id"], text=text_of(record)))
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-def tantivy_change(folder: Path, lines: Path) -> None:
-    import tantivy
-
-    index = tantivy.Index.open(str(folder))
-    writer = index.writer(heap_size=HEAP, num_threads=1)
-    for record in records(lines):
-        writer.delete_documents("id", record["id"])
-        writer.add_document(tantivy.Document(id=record["id"], text=text_of(record)))
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-def tantivy_open(folder: Path) -> tuple[Callable[[dict[str, str]], None], Callable[[str], list[str]]]:
-    import tantivy
-
-    index = tantivy.Index.open(str(folder))
-    writer = index.writer(heap_size=HEAP, num_threads=1)
-
-    def add(record: dict[str, str]) -> None:
-        writer.add_document(tantivy.Document(id=record["id"], text=text_of(record)))
-        writer.commit()
-        index.reload()
-
-    def search(word: str) -> list[str]:
-        searcher = index.searcher()
-        hits = searcher.search(index.parse_query(word, ["text"]), 10).hits
+    def search(self, word: str) -> list[str]:
+        """Return ids of the best records."""
+        searcher = self._index.searcher()
+        hits = searcher.search(self._index.parse_query(word, ["text"]), 10).hits
         return [searcher.doc(place).get_first("id") for _, place in hits]
 
-    return add, search
+    def close(self) -> None:
+        """Wait for merges."""
+        self._writer.wait_merging_threads()
 
 
-# -------------------------------------------------------------------------------------------------- lancedb
+class LanceDB:
+    """A table of LanceDB with a full-text index."""
+
+    def __init__(self, folder: Path, *, new: bool) -> None:
+        import lancedb
+
+        self._base = lancedb.connect(str(folder))
+        self._table = None if new else self._base.open_table("texts")
+
+    def put(self, records: list[dict[str, str]]) -> None:
+        """Add records, or replace those of the same ids."""
+        if self._table is None:
+            from lancedb.index import FTS
+
+            self._table = self._base.create_table("texts", records)
+            self._table.create_index("text", config=FTS())
+        else:
+            merge = self._table.merge_insert("id").when_matched_update_all()
+            merge.when_not_matched_insert_all().execute(records)
+
+    def search(self, word: str) -> list[str]:
+        """Return ids of the best records."""
+        assert self._table is not None
+        return [hit["id"] for hit in self._table.search(word, query_type="fts").limit(10).to_list()]
+
+    def close(self) -> None:
+        """Nothing is left to do."""
 
 
-def lancedb_build(folder: Path, lines: Path) -> None:
-    import lancedb
-    import pyarrow as pa
-    from lancedb.index import FTS
-
-    schema = pa.schema([("id", pa.string()), ("text", pa.string())])
-    table = lancedb.connect(str(folder)).create_table("texts", schema=schema)
-    rest = records(lines)
-    while block := [{"id": record["id"], "text": text_of(record)} for record in islice(rest, BATCH)]:
-        table.add(block)
-    table.create_index("text", config=FTS())
-
-
-def lancedb_change(folder: Path, lines: Path) -> None:
-    import lancedb
-
-    table = lancedb.connect(str(folder)).open_table("texts")
-    changed = [{"id": record["id"], "text": text_of(record)} for record in records(lines)]
-    table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(changed)
-
-
-def lancedb_open(folder: Path) -> tuple[Callable[[dict[str, str]], None], Callable[[str], list[str]]]:
-    import lancedb
-
-    table = lancedb.connect(str(folder)).open_table("texts")
-
-    def add(record: dict[str, str]) -> None:
-        table.add([{"id": record["id"], "text": text_of(record)}])
-
-    def search(word: str) -> list[str]:
-        return [hit["id"] for hit in table.search(word, query_type="fts").limit(10).to_list()]
-
-    return add, search
-
-
-# ------------------------------------------------------------------------------------------------------ all
-
-PEERS: dict[str, dict[str, Any]] = {
-    "tantivy": {"build": tantivy_build, "change": tantivy_change, "open": tantivy_open},
-    "lancedb": {"build": lancedb_build, "change": lancedb_change, "open": lancedb_open},
-}
-
-
-def added(name: str, folder: Path, lines: Path) -> None:
-    """Print what it takes until a record is found by the first word of its name."""
-    [record] = records(lines)
-    add, search = PEERS[name]["open"](folder)
-    search("nothing")
-    wall, cpu = time.perf_counter(), time.process_time()
-    add(record)
-    assert record["id"] in search(record["name"].split()[0])
-    print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}))
+PEERS: dict[str, Any] = {"tantivy": Tantivy, "lancedb": LanceDB}
 
 
 def main(what: str, name: str, folder: str, lines: str) -> None:
     """Build, change or add."""
-    place = Path(folder)
-    if what == "build":
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
+    given = [json.loads(line) for line in Path(lines).read_text("utf-8").splitlines()]
+    records = [{"id": row["id"], "text": f"{row['name']} {row['description']}"} for row in given]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    engine = PEERS[name](Path(folder), new=what == "build")
     if what == "add":
-        added(name, place, Path(lines))
-    else:
-        PEERS[name][what](place, Path(lines))
+        engine.search("nothing")
+    wall, cpu = time.perf_counter(), time.process_time()
+    engine.put(records)
+    if what == "add":
+        assert records[0]["id"] in engine.search(given[0]["name"])
+        print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}))
+    engine.close()
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import orjson
 
-from benchmarks.process import ENVIRONMENT, ROOT, WORK, Run, run
+from benchmarks.process import ENVIRONMENT, ROOT, WORK, run
 from benchmarks.zipfian import draw, own_name, words
 
 WORDS, SCATTERED = 40, 1_000
@@ -82,15 +82,6 @@ def write_lines(path: Path, lines: Sequence[dict[str, str]]) -> Path:
     return new.replace(path)
 
 
-def measured(folder: Path, action: Callable[[], Run], *, inside: bool = False) -> Cost:
-    """Return what a process took and wrote below a folder; by its own account if it is measured `inside`."""
-    before = states(folder)
-    done = action()
-    written = sum(state[0] for path, state in states(folder).items() if before.get(path) != state)
-    account = json.loads(done.output) if inside else {"cpu": done.cpu, "wall": done.seconds}
-    return Cost(account["cpu"], account["wall"], written)
-
-
 def states(folder: Path) -> dict[Path, tuple[int, int, int]]:
     """Return size, time and number of each file below a folder."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -116,8 +107,8 @@ class Program:
     def catalog(self) -> Path:
         return self.folder / "catalog.jsonl"
 
-    def start(self, *command: object, **environment: str) -> Run:
-        """Run Python in a process of its own."""
+    def cost(self, *command: object, inside: bool = False, **environment: str) -> Cost:
+        """Run Python in a process of its own; return what it took, by its own account if it is measured `inside`."""
         inherited = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("RETRIEVE_")}
         own = {
             "PYTHONPATH": str(self.root),
@@ -127,7 +118,11 @@ class Program:
             "RETRIEVE_TRUST": "1",
         }
         words = (sys.executable, "-P", *map(str, command))
-        return run(words, environment={**inherited, **own, **environment}, folder=self.folder / "run")
+        before = states(self.index)
+        done = run(words, environment={**inherited, **own, **environment}, folder=self.folder / "run")
+        written = sum(state[0] for path, state in states(self.index).items() if before.get(path) != state)
+        account = json.loads(done.output) if inside else {"cpu": done.cpu, "wall": done.seconds}
+        return Cost(account["cpu"], account["wall"], written)
 
     def take(self, catalog: Path, count: int) -> None:
         """Begin with a catalog."""
@@ -146,6 +141,10 @@ class Program:
         self.catalog.write_bytes(b"".join(lines))
         return write_lines(self.folder / "changed.jsonl", list(changed.values()))
 
+    def added(self) -> Path:
+        """Return a file of one more record."""
+        return write_lines(self.folder / "added.jsonl", [record(self.count + next(self.rounds))])
+
 
 class Retrieve(Program):
     """A checkout."""
@@ -157,14 +156,13 @@ class Retrieve(Program):
             shutil.rmtree(self.index, ignore_errors=True)
             dense = "false" if "without" in work else "true"
             command = ("-m", "retrieve_cli", "build", "-q", "--catalog", self.catalog, *at)
-            return measured(self.index, lambda: self.start(*command, RETRIEVE_DENSE__ENABLED=dense))
+            return self.cost(*command, RETRIEVE_DENSE__ENABLED=dense)
         if work.endswith("added"):
-            line = write_lines(self.folder / "added.jsonl", [record(self.count + next(self.rounds))])
-            return measured(self.index, lambda: self.start("-c", ADD, self.index, line), inside=True)
+            return self.cost("-c", ADD, self.index, self.added(), inside=True)
         if numbers:
             self.edit(numbers)
         self.catalog.touch()
-        return measured(self.index, lambda: self.start("-m", "retrieve_cli", "sync", "-q", *at))
+        return self.cost("-m", "retrieve_cli", "sync", "-q", *at)
 
 
 class Engine(Program):
@@ -172,18 +170,12 @@ class Engine(Program):
 
     def measure(self, work: str, numbers: Sequence[int]) -> Cost | None:
         """Do one work; None for those of a file."""
-        script = (ROOT / "benchmarks" / "edit_peers.py",)
-        if work == "build without vectors":
-            command = (*script, "build", self.name, self.index, self.catalog)
-        elif work.endswith("added"):
-            line = write_lines(self.folder / "added.jsonl", [record(self.count + next(self.rounds))])
-            command = (*script, "add", self.name, self.index, line)
-            return measured(self.index, lambda: self.start(*command), inside=True)
-        elif numbers:
-            command = (*script, "change", self.name, self.index, self.edit(numbers))
-        else:
-            return None
-        return measured(self.index, lambda: self.start(*command))
+        script = ROOT / "benchmarks" / "edit_peers.py"
+        if work == WORK_DONE[0]:
+            return self.cost(script, "build", self.name, self.index, self.catalog)
+        if work.endswith("added"):
+            return self.cost(script, "add", self.name, self.index, self.added(), inside=True)
+        return self.cost(script, "change", self.name, self.index, self.edit(numbers)) if numbers else None
 
 
 def numbers_of(work: str, count: int, place: int) -> list[int]:

@@ -249,7 +249,7 @@ def _reranker(generation: Generation, settings: Settings, retrievers: Collection
     """Return the configured reranker as a step; None without one."""
     backend = settings.rerank.backend
     if backend == "auto":
-        backend = "maxsim" if TOKENS in generation.manifest.files else "none"
+        backend = "maxsim" if generation.has(TOKENS) else "none"
     return None if backend == "none" else reranking(backend, retrievers)
 
 

@@ -49,7 +49,7 @@ def page(index: Path) -> Read:
 
 
 def described() -> dict[str, set[str]]:
-    """The keys of each file by the table of the page."""
+    """Return the keys of each file by the table of the page."""
     keys: dict[str, set[str]] = {}
     names: list[str] = []
     for line in PAGE.splitlines():
@@ -62,7 +62,10 @@ def described() -> dict[str, set[str]]:
 
 
 def test_every_file_and_key_is_described(page: Read) -> None:
-    names = page()
+    all_keys_are_described(page())
+
+
+def all_keys_are_described(names: dict[str, Any]) -> None:
     for folder in names["folders"]:
         files = {path.name for path in folder.iterdir()} - {"manifest.json", "segment.json", "dead.pkl"}
         assert files <= described().keys()
@@ -71,6 +74,29 @@ def test_every_file_and_key_is_described(page: Read) -> None:
                 assert names["read"](folder / name).keys() == described()[name], name
     assert len(names["folders"]) > 1
     assert names["dead"].keys() == {names["folders"][0].name}
+
+
+def test_files_of_models_and_graphs_are_described(tmp_path: Path, retrieve: Program) -> None:
+    from splade_models import save_masked
+
+    model, edges = save_masked(tmp_path / "tiny"), tmp_path / "edges.jsonl"
+    edges.write_text('{"source": "lungs", "target": "brain", "kind": "near"}\n')
+    settings = {
+        "encoder": {"kind": "onnx", "model": str(model)},
+        "splade": {"model": str(model)},
+        "models": {"cache_dir": str(tmp_path / "exports")},
+        "facets": {"prompt": "extractive"},
+        "graph": {"files": [str(edges)]},
+    }
+    Path("config.yaml").write_text(json.dumps(settings))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RETRIEVE_ENCODER__KIND")
+        assert retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", TOOLS)).code == 0
+    names: dict[str, Any] = {}
+    exec(CODE[0], names)
+    read = {path.name: names["read"](path).keys() for path in names["folder"].glob("*.pkl")}
+    assert read.keys() >= {"splade.pkl", "tokens.pkl", "graph.pkl", "facets.pkl"}
+    assert {name: keys for name, keys in read.items() if keys != described()[name]} == {}
 
 
 def test_the_scores_of_a_word_are_those_of_a_query(page: Read, retrieve: Program) -> None:
@@ -95,10 +121,11 @@ def test_a_product_of_vectors_is_the_score_of_a_query(page: Read, retrieve: Prog
     scores = {hit["id"]: hit["source_scores"]["dense"]["score"] for hit in found}
     for folder in names["folders"]:
         live = np.repeat(names["alive"](folder), np.diff(names["read"](folder / "offsets.pkl")["starts"]))
+        vectors = faiss.read_index(str(folder / "dense.faiss"))
+        assert vectors.ntotal == len(live)
         for row in np.flatnonzero(live):
             chunk = json.loads((folder / "chunks.jsonl").read_text().splitlines()[row])["id"]
-            assert names["similarity"](folder, row, vector) == pytest.approx(scores[chunk], abs=1e-6)
-        assert faiss.read_index(str(folder / "dense.faiss")).ntotal == len(live)
+            assert vectors.reconstruct(int(row)) @ vector == pytest.approx(scores[chunk], abs=1e-6)
 
 
 def test_the_rows_of_a_value_are_the_records_that_pass_a_filter(page: Read, retrieve: Program) -> None:
