@@ -34,7 +34,7 @@ def push(
         shared.store.writer(wait=settings.sync.wait, say=shared.talk.say),
         open_generation(shared.store) as generation,
     ):
-        sending = Push(settings, shared.talk.say, aliases=True)
+        sending = Push(settings, shared.talk.say)
         sending.check()
         sending.again(generation, whole=again)
         sending.tidy(shared.store)
@@ -121,5 +121,5 @@ def _rows(entry: Entry) -> dict[str, int]:
 
 
 def _state(staged: Any) -> str:
-    words = [name for name in ("current", "live", "complete", "verified") if staged[name]]
+    words = [name for name in ("current", "live", "complete") if staged[name]]
     return ", ".join(words) or "incomplete: the next push from its index removes it"

@@ -182,8 +182,7 @@ def _side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 def _rounded(scores: Vectors) -> NDArray[np.float64]:
     """Return keys by which rows are ordered, best first."""
-    keys: NDArray[np.float64] = -np.round(scores.astype(np.float64), 6)
-    return keys
+    return np.asarray(-np.round(scores.astype(np.float64), 6), np.float64)
 
 
 def _grouped(rows: Rows, scores: Vectors, starts: Rows | None) -> tuple[Rows, Vectors]:

@@ -24,7 +24,6 @@ class GenerationRecord(NamedTuple):
     """Record of a generation, as the engine keeps it."""
 
     generation: str
-    card: Card
     parts: Sequence[Part]
     complete: bool = False
 
@@ -49,7 +48,7 @@ class LifeCycle(ABC):
 
     def stage(self, generation: str, parts: Sequence[Part]) -> LifeStaging:
         """Begin to store a generation; one that is there is dropped first."""
-        wanted = GenerationRecord(generation, dict(self.card), list(parts))
+        wanted = GenerationRecord(generation, list(parts))
         self.begin(wanted)
         return LifeStaging(self, wanted)
 

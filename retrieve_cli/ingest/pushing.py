@@ -40,15 +40,15 @@ _KEPT = 2
 class Push:
     """One generation on its way into the configured engines. The lock of the store must be held."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None], *, aliases: bool = False) -> None:
-        """With `aliases`, aliases and views, which may be lost, are set in any case."""
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
         self._generation: Generation | None = None
         self._before: str | None = None
         """The generation that was current before."""
         self._entries: dict[str, Entry] = {}
-        self._aliases = aliases
+        self._sent: set[str] = set()
+        """Engines that were sent the generation now, whose aliases are set in any case."""
 
     def check(self) -> None:
         """Ask every engine for its current generation, so that one that cannot be reached is known before any work.
@@ -108,11 +108,11 @@ class Push:
             if entry is not None and not whole and holds(share, entry, generation.id):
                 self._entries[name] = entry
                 continue
-            self._aliases |= entry is not None  # something that was sent before is lost or changed
             note, sent = f"{name} {generation.id}", generation.folder.parents[1] / SENT
             if note not in (notes := _lines(sent)):
                 durable.replace(sent, "".join(f"{each}\n" for each in [*notes, note][-_NOTED:]))
             self._entries[name] = send(share, generation, say=self._say)
+            self._sent.add(name)
 
     def record(self, folder: Path) -> None:
         """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""
@@ -128,7 +128,7 @@ class Push:
         if self._generation is not None:
             for name in self._entries:
                 engine = engines.engine(name, self._settings)
-                if self._aliases or engine.live() != self._generation.id:
+                if name in self._sent or engine.live() != self._generation.id:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:

@@ -185,15 +185,9 @@ def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
         chosen = engine(name, settings)
         found[name] = {
             "facts": dict(chosen.describe()),
-            "capabilities": chosen.capabilities._asdict(),
             "fault": engine_fault(chosen, store, current) if current else "",
             "generations": [
-                {
-                    **staged._asdict(),
-                    "current": staged.generation == current,
-                    "verified": staged.complete and not engine_fault(chosen, store, staged.generation),
-                }
-                for staged in chosen.generations()
+                {**staged._asdict(), "current": staged.generation == current} for staged in chosen.generations()
             ],
         }
     return found

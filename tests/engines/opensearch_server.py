@@ -1,7 +1,7 @@
 """Servers that speak OpenSearch's API, started once for all tests that need them and stopped at the end.
 
-`osmem` is osmem-server: everything but vectors and snapshots. `noida` is noida-db, which speaks Elasticsearch's API,
-behind a translation of the few requests in which the two differ: it has vectors and snapshots.
+`osmem` is osmem-server: everything but vectors. `noida` is noida-db, which speaks Elasticsearch's API,
+behind a translation of the few requests in which the two differ: it has vectors.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def osmem_process() -> Iterator[Osmem]:
 
 @pytest.fixture(scope="session")
 def noida_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Noida]:
-    """A server with vectors and snapshots."""
+    """A server with vectors."""
     server = Noida(tmp_path_factory.mktemp("noida"))
     yield server
     server.kill()

@@ -18,7 +18,6 @@ from waiting import PATIENCE_S
 
 Json = Any
 
-_SCORE = "double p = dotProduct(params.query_value, '{}'); return p < 0 ? 1 / (1 - p) : p + 1;"
 _PLUGINS = [{"name": "node", "component": "opensearch-knn", "version": "3.1.0.0"}]
 
 
@@ -147,15 +146,6 @@ def search(body: Json) -> Json:
         candidates = min(_MOST, max(clause["k"], clause["method_parameters"]["ef_search"]))
         knn = {"field": field, "query_vector": clause["vector"], "k": clause["k"], "num_candidates": candidates}
         body["query"] = {"knn": knn | ({"filter": clause["filter"]} if "filter" in clause else {})}
-    elif query.get("script_score", {}).get("script", {}).get("lang") == "knn":
-        script = query["script_score"]["script"]
-        parameters = script["params"]
-        if script["source"] != "knn_score" or parameters["space_type"] != "innerproduct":
-            raise ValueError("script")
-        query["script_score"]["script"] = {
-            "source": _SCORE.format(parameters["field"]),
-            "params": {"query_value": parameters["query_value"]},
-        }
     return body
 
 

@@ -66,8 +66,7 @@ OPTIMIZERS = Object({"?indexing_threshold": INTEGER})
 PARAMS = Object(
     {
         "?hnsw_ef": INTEGER,
-        "?exact": BOOLEAN,
-        "?quantization": Object({"?ignore": BOOLEAN, "?rescore": BOOLEAN, "?oversampling": NUMBER}),
+        "?quantization": Object({"?rescore": BOOLEAN, "?oversampling": NUMBER}),
     }
 )
 CREATE = Object(
@@ -93,7 +92,6 @@ QUERY = Object(
     {"?query": Either((List(NUMBER), SPARSE)), "?using": TEXT, "?filter": FILTER, "?params": PARAMS, "?limit": INTEGER}
     | SHOWN
 )
-SCROLL = Object({"?offset": ID, "?limit": INTEGER, "?filter": FILTER} | SHOWN)
 COLLECTION = "/collections/{collection_name}"
 ENDPOINTS = {
     ("GET", "/"): Endpoint(),
@@ -112,8 +110,6 @@ ENDPOINTS = {
     ("POST", COLLECTION + "/points/delete"): Endpoint("PointsSelector", Object({"filter": FILTER}), {"wait"}),
     ("POST", COLLECTION + "/points/count"): Endpoint("CountRequest", Object({"?filter": FILTER, "?exact": BOOLEAN})),
     ("POST", COLLECTION + "/points/query"): Endpoint("QueryRequest", QUERY),
-    ("POST", COLLECTION + "/points/scroll"): Endpoint("ScrollRequest", SCROLL),
-    ("POST", COLLECTION + "/snapshots"): Endpoint(parameters={"wait"}),
 }
 
 _TYPES: Mapping[str, Any] = {INTEGER: int, NUMBER: (int, float), TEXT: str, BOOLEAN: bool, ANYTHING: dict}

@@ -9,7 +9,6 @@ arrival, and optimizing happens in the background, as in Qdrant. Snapshots are a
 import json
 import shutil
 import sys
-import tarfile
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import numpy as np
 import orjson
 import qdrant_edge as edge
 
@@ -92,24 +90,11 @@ class Collection:
             self.waiting -= 1
 
     def info(self) -> dict[str, Any]:
-        config = {"params": {}, "hnsw_config": {}, "optimizer_config": {}, "strict_mode_config": {"enabled": False}}
         return {
             "status": "yellow" if self.waiting else "green",
             "optimizer_status": "ok",
-            "segments_count": 1,
             "indexed_vectors_count": 0 if self.waiting else self.shard.info().indexed_vectors_count,
-            "config": config,
-            "payload_schema": {},
         }
-
-    def snapshot(self, folder: Path) -> dict[str, Any]:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.folder.name}-{len(list(folder.iterdir()))}.snapshot"
-        with self.lock:
-            self.shard.flush()
-            with tarfile.open(path, "w") as archive:
-                archive.add(self.folder, arcname=".")
-        return {"name": path.name, "creation_time": "2025-01-01T00:00:00", "size": path.stat().st_size}
 
 
 def filter_of(value: dict[str, Any] | None) -> Any:
@@ -134,17 +119,8 @@ def _vectors(value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(vector: Any) -> Any:
-    if isinstance(vector, edge.SparseVector):
-        return {"indices": vector.indices, "values": np.array(vector.values, np.float32)}
-    return np.array(vector, np.float32)
-
-
 def _record(record: Any) -> dict[str, Any]:
-    value: dict[str, Any] = {"id": _id(record.id), "payload": record.payload}
-    if record.vector is not None:
-        value["vector"] = {name: _plain(each) for name, each in record.vector.items() if name != HIDDEN}
-    return value
+    return {"id": _id(record.id), "payload": record.payload}
 
 
 def _id(value: Any) -> Any:
@@ -238,15 +214,6 @@ class Rest:
         with collection.lock:
             return {"count": collection.shard.count(request)}
 
-    def scroll(self, name: str, body: Any) -> Any:
-        collection = self.collection(name)
-        shown = {"with_payload": body.get("with_payload", True), "with_vector": body.get("with_vector", False)}
-        request = edge.ScrollRequest(body.get("offset"), body.get("limit", 10), filter_of(body.get("filter")), **shown)
-        with collection.lock:
-            records, following = collection.shard.scroll(request)
-        offset = None if following is None else _id(following)
-        return {"points": [_record(each) for each in records], "next_page_offset": offset}
-
     def query(self, name: str, body: Any) -> Any:
         collection, query, params = self.collection(name), body["query"], body.get("params", {})
         if body.get("limit", 10) < 1:
@@ -261,16 +228,12 @@ class Rest:
             filter=filter_of(body.get("filter")),
             params=edge.SearchParams(
                 hnsw_ef=params.get("hnsw_ef"),
-                exact=params.get("exact", False),
                 quantization=edge.QuantizationSearchParams(**params.get("quantization", {})),
             ),
         )
         with collection.lock:
             points = collection.shard.query(request)
         return {"points": [{"id": _id(each.id), "version": each.version, "score": each.score} for each in points]}
-
-    def snapshot(self, name: str, body: Any) -> Any:
-        return self.collection(name).snapshot(self.folder / "snapshots" / name)
 
 
 METHODS: dict[tuple[str, str], Callable[[Rest, str, Any], Any]] = {
@@ -288,8 +251,6 @@ METHODS: dict[tuple[str, str], Callable[[Rest, str, Any], Any]] = {
     ("POST", COLLECTION + "/points/delete"): Rest.delete,
     ("POST", COLLECTION + "/points/count"): Rest.count,
     ("POST", COLLECTION + "/points/query"): Rest.query,
-    ("POST", COLLECTION + "/points/scroll"): Rest.scroll,
-    ("POST", COLLECTION + "/snapshots"): Rest.snapshot,
 }
 
 

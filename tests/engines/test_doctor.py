@@ -118,14 +118,6 @@ def test_problems_of_the_server_weigh_as_much_as_they_do_harm(
     assert check["fix"].startswith("ALTER EXTENSION vector UPDATE;")
 
 
-def test_a_secret_that_is_not_set_is_named_by_its_variable(
-    index: Path, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "opensearch")
-    monkeypatch.setenv("RETRIEVE_OPENSEARCH__PASSWORD_ENV", "NOT_SET_ANYWHERE")
-    assert_finding(look(), "fail", "export NOT_SET_ANYWHERE=...", "NOT_SET_ANYWHERE")
-
-
 @pytest.mark.parametrize(
     ("url", "exposed"),
     [

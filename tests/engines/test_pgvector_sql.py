@@ -12,7 +12,6 @@ from doc_pages import ROOT
 from engines.contents import DIM, GENERATION, OTHER, VECTORS, Content, content, send
 from engines.pgvector_server import PostgresServer
 from engines.suite_base import vector
-from waiting import until
 
 from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import Part
@@ -144,22 +143,3 @@ def test_vectors_of_other_lengths_are_ranked_by_inner_product(new_engine: NewEng
     found, _ = engine.open(GENERATION).collection(VECTORS).nearest(vector(3), TOP)
     assert found.tolist() == best(made.vectors @ vector(3))
     assert len(ask(EVERYWHERE, **values(3))) == TOP
-
-
-@pytest.mark.parametrize("operators", ["vector_cosine_ops", "vector_ip_ops"])
-def test_own_searches_use_the_index_that_is_there(
-    new_engine: NewEngine, ask: Ask, postgres: PostgresServer, database: str, operators: str
-) -> None:
-    """The index is for inner products if vectors have other lengths."""
-    engine, made = new_engine(), content(3000)
-    pushed(engine, made)
-    again = definition(ask).replace("vector_cosine_ops", operators)
-    postgres.run(f"DROP INDEX retrieve_{GENERATION}.embeddings_{VECTORS}_hnsw; {again}", database=database)
-    # So few rows are scanned otherwise.
-    postgres.run(f"ALTER DATABASE {database} SET enable_seqscan = off", database=database)
-    engine = new_engine()
-    found, _ = engine.open(GENERATION).collection(VECTORS).nearest(vector(4), TOP)
-    assert found.tolist() == best(made.vectors @ vector(4))
-    engine.close()  # counts are written when a connection ends
-    used = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = %(name)s AND idx_scan > 0"
-    until(lambda: ask(used, name=f"embeddings_{VECTORS}_hnsw"), "the use of the index")

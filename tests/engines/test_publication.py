@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from engines.injected import Servers, WatchedStaging, said, search_in
+from engines.injected import Servers, said, search_in
 from samples import Done, Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
@@ -204,20 +203,3 @@ def test_an_engine_without_vectors_is_refused_with_the_key(
     monkeypatch.setenv("HAS_NO_VECTORS", "qdrant")
     fails(retrieve("build", "--catalog", source), 2, "qdrant cannot hold vectors", "engines.dense")
     assert not Path("artifacts/current").exists()
-
-
-def test_rows_that_are_missing_when_the_staging_ends_are_an_error(
-    servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put = WatchedStaging.put
-
-    def loses_one(self: WatchedStaging, part: str, batch: Any) -> None:
-        put(self, part, batch)
-        with self._opened() as database:
-            database.execute("DELETE FROM rows WHERE generation = ? AND row = 3", (self._generation,))
-
-    monkeypatch.setattr(WatchedStaging, "put", loses_one)
-    write_catalog(source, records(2, SIZE))
-    fails(retrieve("sync"), 5, f"{SIZE - 1} of the {SIZE} rows")
-    assert live(Path("artifacts")) == built == servers.engine("qdrant").live()
-    monkeypatch.undo()

@@ -24,7 +24,6 @@ from retrieve_cli.errors import Unavailable
 
 qdrant = qdrant_server.qdrant
 OLD, NEW = "0123456789ab", "ba9876543210"
-INCOMPLETE = Staged(OLD, complete=False, live=False)
 PARTS = [Part("meaning", "record", 3, 2), Part("words", "chunk", 3)]
 VECTORS = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
 FIELDS = [{"a.b[0]": ["x=y"]}, {'a"': ["\x1f", "\udc80"], "a.b[0]": ["z"]}, {}]

@@ -93,7 +93,7 @@ def test_status_marks_the_current_generation_and_what_is_incomplete(
     servers.engine("qdrant").stage("0123456789ab", [])
     servers.engine("qdrant").stage("ba9876543210", [])
     lines = retrieve("engines", "status").out.splitlines()
-    assert f"  {built}  current, live, complete, verified" in lines
+    assert f"  {built}  current, live, complete" in lines
     assert "  0123456789ab  incomplete: the next push from its index removes it" in lines
     found = retrieve("engines", "status", "--json").json["engines"]
     assert {each["generation"]: each["current"] for each in found["opensearch"]["generations"]}[built]

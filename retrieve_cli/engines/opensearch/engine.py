@@ -19,7 +19,6 @@ from retrieve_cli.engines.opensearch.server import (
     RequestRejected,
     ResourceMissing,
     corrupt,
-    plugins_in_short,
     require_vectors,
     server_problems,
 )
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import OpensearchSettings
 
 
-_ROWS_AT_ONCE = 500
-"""Rows that are in memory as JSON at a time."""
 _REFRESHED_WITHIN = 600.0
 """Seconds for making all rows visible, which builds graphs of vectors."""
 
@@ -113,7 +110,6 @@ class OpensearchEngine(CollectionLifeCycle):
             stored = self._server.ask("GET", f"/{home}/_doc/{documents.METADATA}")["_source"]
             return GenerationRecord(
                 generation,
-                orjson.loads(stored["card"]),
                 [Part(**part) for part in orjson.loads(stored["parts"])],
                 stored["complete"],
             )
@@ -127,7 +123,6 @@ class OpensearchEngine(CollectionLifeCycle):
     def put_record(self, record: GenerationRecord) -> None:
         """Store the record of a generation, as a text of JSON, which preserves keys and numbers."""
         document: Json = {
-            "card": _json(dict(record.card)),
             "parts": _json([part._asdict() for part in record.parts]),
             "complete": record.complete,
         }
@@ -163,14 +158,9 @@ class OpensearchEngine(CollectionLifeCycle):
         return self._names.owner(live[0]) if live else None
 
     def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
-        """Store rows as documents, some hundred at a time."""
-        with_text = part == documents.principal(record.parts)
-        for start in range(0, len(batch.rows), _ROWS_AT_ONCE):
-            some = slice(start, start + _ROWS_AT_ONCE)
-            vectors = None if batch.vectors is None else batch.vectors[some]
-            piece = Batch(batch.rows[some], batch.labels[some], vectors, batch.weights[some])
-            lines = documents.documents(part, piece, with_text=with_text)
-            self._server.store(self._names.part(record.generation, part.name), lines)
+        """Store rows as documents."""
+        lines = documents.documents(part, batch, with_text=part == documents.principal(record.parts))
+        self._server.store(self._names.part(record.generation, part.name), lines)
 
     def settle(self, record: GenerationRecord) -> None:
         """Make everything that was stored visible to searches."""
@@ -198,7 +188,6 @@ class OpensearchEngine(CollectionLifeCycle):
         return {
             "address": self._server.address,
             "version": str(self._server.version()),
-            "plugins": plugins_in_short(self._server),
             "alias": self._names.prefix,
         }
 

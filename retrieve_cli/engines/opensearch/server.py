@@ -252,17 +252,6 @@ def require_vectors(server: OpensearchServer) -> None:
         raise Unavailable(message, hint=_INSTALL)
 
 
-def plugins_in_short(server: OpensearchServer) -> str:
-    """Return which plugins a server has, in words: the one that vectors need, and how many others."""
-    plugins = server.plugins()
-    if plugins is None:
-        return "unknown"
-    others = len(set(plugins) - {_PLUGIN})
-    if _PLUGIN not in plugins:
-        return f"{others}, none for vectors" if others else "none"
-    return f"{_PLUGIN} {plugins[_PLUGIN]}" + (f" and {others} more" if others else "")
-
-
 def server_problems(server: OpensearchServer) -> Sequence[tuple[str, str]]:
     """Return what keeps a server from being used, or used well, each with the edit or command that fixes it."""
     problems = []

@@ -72,7 +72,6 @@ class PgvectorEngine(LifeCycle):
         """
         generation, chosen = wanted.generation, self._tables(wanted.generation)
         parts = tuple(tables.checked_part(part) for part in wanted.parts)
-        card, listed = (json.dumps(value, sort_keys=True) for value in (dict(self.card), parts))
         server = facts(self._connections)
         if server["installed"] is None and server["available"] is not None:
             self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
@@ -83,8 +82,8 @@ class PgvectorEngine(LifeCycle):
             tables.lock(connection, self._prefix)
             tables.create_registry(connection, self._prefix)
             tables.create_generation(connection, chosen, parts, extension=index.extension)
-            new = statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry)
-            connection.execute(new, [generation, card, listed])
+            new = statement("INSERT INTO {table} (id, parts) VALUES (%s, %s)", table=registry)
+            connection.execute(new, [generation, json.dumps(parts)])
 
         self._connections.write(work)
 
@@ -137,10 +136,10 @@ class PgvectorEngine(LifeCycle):
     def record(self, generation: str) -> GenerationRecord | None:
         """Return the record of a generation; None if it has none."""
         tables.checked_generation(generation)
-        for known, card, parts, complete in self._registered("SELECT id, card, parts, complete FROM {generations}"):
+        for known, parts, complete in self._registered("SELECT id, parts, complete FROM {generations}"):
             if known == generation:
                 listed = [Part(*part) for part in json.loads(parts)]
-                return GenerationRecord(generation, json.loads(card), listed, complete)
+                return GenerationRecord(generation, listed, complete)
         return None
 
     def put_record(self, record: GenerationRecord) -> None:

@@ -1,6 +1,6 @@
 """Schemas and tables of generations: their names, and the statements that create them.
 
-    <schema>                 generations   every generation: card, parts; complete or not
+    <schema>                 generations   every generation: parts; complete or not
                              current       the generation that was published last
                              chunks, records, embeddings_<part>: views of that one
     <schema>_<generation>    chunks, records         texts and fields, for people and other programs
@@ -129,7 +129,7 @@ def create_registry(connection: Connection, prefix: str) -> None:
     _run(connection, "CREATE SCHEMA IF NOT EXISTS {schema}", **names)
     _run(
         connection,
-        "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, card text NOT NULL, parts text NOT NULL,"
+        "CREATE TABLE IF NOT EXISTS {generations} (id text PRIMARY KEY, parts text NOT NULL,"
         " complete boolean NOT NULL DEFAULT false,"
         " begun timestamptz NOT NULL DEFAULT now())",
         **names,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Part
@@ -118,24 +117,25 @@ class QdrantEngine(CollectionLifeCycle):
     def record(self, generation: str) -> GenerationRecord | None:
         """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
         collection = self._names.home(generation)
-        found = self._payloads(collection, [_RECORD], with_payload=True)
+        body = {"ids": [_RECORD], "with_payload": True, "with_vector": False}
+        try:
+            found = self._server.call("POST", f"/collections/{collection}/points", body=body)
+        except Missing:
+            return None
         if not found:
             return None
-        payload = found[0]
+        payload = found[0]["payload"]
         try:
             parts = [Part(*part) for part in payload["parts"]]
-            return GenerationRecord(generation, payload["card"], parts, bool(payload["complete"]))
+            return GenerationRecord(generation, parts, bool(payload["complete"]))
         except (KeyError, TypeError) as error:
             raise IndexCorrupt(f"the record of {collection} cannot be read", hint=PUSH) from error
 
     def put_record(self, record: GenerationRecord) -> None:
         """Replace the record, and wait until it can be read."""
-        payload: dict[str, Json] = {
-            "card": record.card,
-            "parts": [list(part) for part in record.parts],
-            "complete": record.complete,
-        }
-        self._put(record.generation, {_RECORD: payload}, wait=True)
+        payload = {"parts": [list(part) for part in record.parts], "complete": record.complete}
+        body: Json = {"points": [{"id": _RECORD, "vector": {}, "payload": payload}]}
+        self._server.call("PUT", f"/collections/{self._names.home(record.generation)}/points", body=body, wait=True)
 
     def set_alias(self, record: GenerationRecord) -> None:
         """Let the alias name the first part with vectors, in one request."""
@@ -223,20 +223,6 @@ class QdrantEngine(CollectionLifeCycle):
             scalar = {"type": "int8", "quantile": _QUANTILE, "always_ram": True}
             body["quantization_config"] = {"scalar": scalar}
         return body
-
-    def _payloads(self, collection: str, points: Sequence[int | str], *, with_payload: Any) -> list[Json]:
-        """Return the payloads of the points that exist; an empty list if the collection does not exist."""
-        body = {"ids": list(points), "with_payload": with_payload, "with_vector": False}
-        try:
-            found = self._server.call("POST", f"/collections/{collection}/points", body=body)
-        except Missing:
-            return []
-        return [point["payload"] for point in found]
-
-    def _put(self, generation: str, payloads: Mapping[int | str, Json], *, wait: bool) -> None:
-        points = [{"id": point, "vector": {}, "payload": payload} for point, payload in payloads.items()]
-        body: Json = {"points": points}
-        self._server.call("PUT", f"/collections/{self._names.home(generation)}/points", body=body, wait=wait)
 
     def _change(
         self, record: GenerationRecord, part: Part, method: str, what: str, body: Json | bytes, *, wait: bool = False
