@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Rows
 
-    Arrays = dict[str, NDArray[Any]]
-
 _MOST = 1 << 14
 """Values of a field whose code is remembered; beyond it they are forgotten, and a repeated value gets another code."""
 
@@ -47,19 +45,17 @@ class ColumnsWriter:
             kept = rows[old] >= 0
             used, codes = np.unique(values[kept], return_inverse=True)
             if len(used):
-                texts = map(field.raw, used.tolist())
-                self._fields[name].take(texts, codes, rows[old][kept])
+                self._fields[name].take(map(field.raw, used.tolist()), codes, rows[old][kept])
         self._length += int(np.count_nonzero(rows >= 0))
 
     def write(self, path: Path) -> None:
         """Write the file; the same rows give the same bytes, no matter where they came from. The rows are used up."""
         names = sorted(self._fields)
         fields = [self._fields.pop(name).finish(name) for name in names]
-        words = [name.encode() for name in names]
         content: dict[str, Any] = {
             "length": self._length,
-            "names": np.frombuffer(b"".join(words), np.uint8),
-            "name_ends": _starts(words),
+            "names": np.frombuffer("".join(names).encode(), np.uint8),
+            "name_ends": _starts(map(str.encode, names)),
             "value_starts": _starts(field["ends"] for field in fields),
             "number_starts": _starts(field["numbered"] for field in fields),
         }
@@ -107,7 +103,7 @@ class _Field:
         for text in texts:
             self._texts.append(text)
 
-    def finish(self, name: str) -> Arrays:
+    def finish(self, name: str) -> dict[str, NDArray[Any]]:
         """Return the distinct values in order of canonical form and text, and their rows in both orders."""
         texts, places = ordered_texts([text.decode() for text in self._texts[:]])
         encoded = [text.encode() for text in texts]
