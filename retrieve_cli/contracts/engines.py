@@ -80,8 +80,6 @@ class Capabilities(NamedTuple):
 
     most_rows: int
     """Rows that a search can be restricted to by their numbers."""
-    vectors: bool = True
-    """True if it can hold parts with vectors."""
     terms: bool = True
     """True if it can hold parts with term weights."""
 

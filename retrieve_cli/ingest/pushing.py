@@ -161,12 +161,11 @@ class Push:
             if parts:
                 shares.append(EngineShare(engines.engine(name, self._settings), parts))
         for share in shares:
-            able = share.engine.capabilities
             for exported in share.parts:
-                if not (able.terms if exported.part.dim is None else able.vectors):
-                    what = "term weights" if exported.part.dim is None else "vectors"
+                if exported.part.dim is None and not share.engine.capabilities.terms:
                     hint = f"choose another engine: engines.{registry.retriever(exported.part.name).role}"
-                    raise UsageError(f"{share.engine.name} cannot hold {what} ({exported.part.name})", hint=hint)
+                    message = f"{share.engine.name} cannot hold term weights ({exported.part.name})"
+                    raise UsageError(message, hint=hint)
         return shares
 
 

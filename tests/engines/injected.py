@@ -36,7 +36,7 @@ class Watched(SqliteEngine):
 
     @property
     def capabilities(self) -> Capabilities:
-        return super().capabilities._replace(vectors=os.environ.get("HAS_NO_VECTORS") != self.name)
+        return super().capabilities._replace(terms=os.environ.get("HAS_NO_TERMS") != self.name)
 
     def note(self, call: str, *facts: object) -> None:
         """Append a call to the list."""

@@ -105,19 +105,6 @@ def test_an_engine_that_cannot_be_reached_fails(
     assert built
 
 
-@pytest.mark.parametrize(("lost", "status"), [(False, "warn"), (True, "fail")])
-def test_problems_of_the_server_weigh_as_much_as_they_do_harm(
-    small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, *, lost: bool, status: str
-) -> None:
-    monkeypatch.setattr(small, "problems", lambda: [("the extension is old", "ALTER EXTENSION vector UPDATE;")])
-    if lost:
-        small.drop(built)
-    check = look()
-    assert check["status"] == status
-    assert check["message"].startswith("the extension is old")
-    assert check["fix"].startswith("ALTER EXTENSION vector UPDATE;")
-
-
 @pytest.mark.parametrize(
     ("url", "exposed"),
     [

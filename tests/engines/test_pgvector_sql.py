@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from doc_pages import ROOT
-from engines.contents import DIM, GENERATION, OTHER, VECTORS, Content, content, send
+from engines.contents import DIM, GENERATION, VECTORS, Content, content, send
 from engines.pgvector_server import PostgresServer
 from engines.suite_base import vector
 
@@ -121,17 +121,6 @@ def test_the_documents_of_the_statement_are_looked_up(new_engine: NewEngine, ask
     rows = [row for row, label in enumerate(made.labels) if label.doc_id in documents]
     rows.sort(key=lambda row: -(made.vectors[row] @ vector(1)))
     assert [row["id"] for row in ask(DOCUMENTS, **given)] == [made.labels[row].id for row in rows]
-
-
-def test_names_stay_and_show_the_current_generation(new_engine: NewEngine, ask: Ask) -> None:
-    engine = new_engine()
-    pushed(engine, content(300))
-    for generation, made in ((OTHER, content(200, seed=1)), (GENERATION, content(300))):
-        pushed(engine, made, generation)
-        scores = made.vectors @ vector(2)
-        assert ask(EVERYWHERE, **values(2))[0]["id"] == made.labels[best(scores)[0]].id
-        columns = ask("SELECT chunk_id, document_id, embedding FROM embeddings")
-        assert sorted(row["chunk_id"] for row in columns) == sorted(label.id for label in made.labels)
 
 
 def test_vectors_of_other_lengths_are_ranked_by_inner_product(new_engine: NewEngine, ask: Ask) -> None:

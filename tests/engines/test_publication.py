@@ -197,9 +197,9 @@ def test_nothing_is_published_if_an_engine_cannot_be_reached(
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
 
 
-def test_an_engine_without_vectors_is_refused_with_the_key(
+def test_an_engine_without_term_weights_is_refused_with_the_key(
     servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HAS_NO_VECTORS", "qdrant")
-    fails(retrieve("build", "--catalog", source), 2, "qdrant cannot hold vectors", "engines.dense")
+    monkeypatch.setenv("HAS_NO_TERMS", "opensearch")
+    fails(retrieve("build", "--catalog", source), 2, "opensearch cannot hold term weights", "engines.lexical")
     assert not Path("artifacts/current").exists()

@@ -17,28 +17,15 @@ from engines.suite_base import told
 from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.index_settings import QdrantSettings
-from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
+from retrieve_cli.contracts.engines import Batch, Label, Part
 from retrieve_cli.engines.qdrant.engine import INDEXED_FROM, QdrantEngine
 from retrieve_cli.errors import Unavailable
 
 qdrant = qdrant_server.qdrant
-OLD, NEW = "0123456789ab", "ba9876543210"
-PARTS = [Part("meaning", "record", 3, 2), Part("words", "chunk", 3)]
+OLD = "0123456789ab"
+PARTS = [Part("meaning", "record", 3, 2)]
 VECTORS = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
-FIELDS = [{"a.b[0]": ["x=y"]}, {'a"': ["\x1f", "\udc80"], "a.b[0]": ["z"]}, {}]
-LABELS = [
-    Label(f"c{row}", f"d{row}", f"title {row}", f"text {row} \udc80", "s", "t", fields)
-    for row, fields in enumerate(FIELDS)
-]
-
-
-def weights(*pairs: tuple[int, float]) -> TermWeights:
-    terms, values = ([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    return TermWeights(terms=np.array(terms, np.int32), weights=np.array(values, np.float32))
-
-
-WEIGHTS = [weights((1, 0.1), (5, -0.1)), weights(), weights((5, 0.0), (9, 2.5))]
+LABELS = [Label(f"c{row}", f"d{row}", f"title {row}", f"text {row}", "s", "t") for row in range(3)]
 
 
 @pytest.fixture(autouse=True)
@@ -100,35 +87,7 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
     """Store a generation of three rows."""
     staging = engine.stage(generation, PARTS)
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
-    staging.put("words", Batch(np.arange(3), LABELS, weights=WEIGHTS))
     staging.finish()
-
-
-@pytest.mark.parametrize(
-    ("condition", "rows"),
-    [
-        (AnyOf("a.b[0]", ["x=y"]), [0]),
-        (AnyOf("a.b[0]", ["y"]), []),
-        (AnyOf("a.b[0]", ["x=y", "z"], negated=True), [2]),
-        (AnyOf('a"', ["\x1f"]), [1]),
-        (AnyOf('a"', ["\udc80"]), [1]),
-        (AnyOf("a", []), []),
-        (AnyOf("a", [], negated=True), [0, 1, 2]),
-    ],
-)
-def test_names_and_values_of_fields_may_be_any_text(engine: QdrantEngine, condition: AnyOf, rows: list[int]) -> None:
-    push(engine)
-    part = engine.open(OLD).collection("meaning")
-    found, _ = part.nearest(VECTORS[1], 10, within=Within(conditions=[condition]))
-    assert sorted(found.tolist()) == rows
-
-
-def test_no_row_is_found_among_none(engine: QdrantEngine) -> None:
-    push(engine)
-    nothing = Within(rows=np.empty(0, np.int64))
-    opened = engine.open(OLD)
-    assert not len(opened.collection("meaning").nearest(VECTORS[0], 5, within=nothing)[0])
-    assert not len(opened.collection("words").nearest(WEIGHTS[2], 9, within=nothing)[0])
 
 
 def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(engine: QdrantEngine) -> None:
@@ -151,20 +110,6 @@ def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(
         assert scores == pytest.approx(vectors[found] @ query, abs=1e-5)
         shared += len(set(found.tolist()) & set(np.argsort(-(vectors @ query))[:10].tolist()))
     assert shared >= 990
-
-
-def test_the_alias_names_vectors_of_the_published_generation(engine: QdrantEngine, qdrant: Server) -> None:
-    push(engine)
-    engine.publish(OLD)
-    push(engine, NEW)
-    assert engine.live() == OLD
-    engine.publish(NEW)
-    assert engine.generations() == [Staged(OLD, complete=True, live=False), Staged(NEW, complete=True, live=True)]
-    engine.drop(NEW)
-    assert engine.live() is None
-    engine.drop(NEW)
-    engine.publish(OLD)
-    assert engine.live() == OLD
 
 
 def test_collections_of_others_are_neither_listed_nor_dropped(engine: QdrantEngine, qdrant: Server) -> None:

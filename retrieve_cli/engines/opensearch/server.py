@@ -81,11 +81,11 @@ class OpensearchServer:
         facts = self.ask("GET", "/")["version"]
         return OpensearchVersion(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
 
-    def plugins(self) -> Mapping[str, str] | None:
-        """Return the installed plugins with their versions; None if the credential may not list them."""
+    def plugins(self) -> set[str] | None:
+        """Return the names of the installed plugins; None if the credential may not list them."""
         try:
             installed = self.ask("GET", "/_cat/plugins", params={"format": "json"})
-            return {plugin["component"]: str(plugin.get("version", "")) for plugin in installed}
+            return {str(plugin["component"]) for plugin in installed}
         except (RequestRejected, ResourceMissing):
             return None
 
@@ -243,32 +243,23 @@ def require_vectors(server: OpensearchServer) -> None:
     Raises:
         Unavailable: it is too old, or the k-NN plugin is not installed.
     """
-    version = server.version()
-    if version.distribution != "opensearch" or version.at_least < _OLDEST:
-        raise Unavailable(_unfit(str(version)), hint=_UPGRADE)
-    plugins = server.plugins()
-    if plugins is not None and _PLUGIN not in plugins:
-        message = f"OpenSearch at {server.address} has no k-NN plugin, which vectors need"
-        raise Unavailable(message, hint=_INSTALL)
+    for message, hint in server_problems(server):
+        raise Unavailable(message, hint=hint)
 
 
 def server_problems(server: OpensearchServer) -> Sequence[tuple[str, str]]:
     """Return what keeps a server from being used, or used well, each with the edit or command that fixes it."""
-    problems = []
     try:
         version = server.version()
     except RetrieveError as error:
         return [(error.message, error.hint or _UPGRADE)]
     if version.distribution != "opensearch" or version.at_least < _OLDEST:
-        problems.append((_unfit(str(version)), _UPGRADE))
+        message = f"the server is {version}, and OpenSearch 2.16 or later is needed"
+        return [(message, _UPGRADE)]
     plugins = server.plugins()
     if plugins is not None and _PLUGIN not in plugins:
-        problems.append(("the k-NN plugin is not installed: OpenSearch cannot hold vectors", _INSTALL))
-    return problems
+        return [(f"OpenSearch at {server.address} has no k-NN plugin, which vectors need", _INSTALL)]
+    return []
 
 
 _UPGRADE = "run OpenSearch 2.16 or later, or edit opensearch.url"
-
-
-def _unfit(version: str) -> str:
-    return f"the server is {version}, and OpenSearch 2.16 or later is needed"

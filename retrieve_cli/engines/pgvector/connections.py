@@ -78,19 +78,13 @@ class Connections:
         return f"{host}:{known.get('port') or 5432}/{known.get('dbname') or known.get('user') or 'postgres'}"
 
     def query(self, text: Composed, values: Parameters, *, settings: Mapping[str, str] | None = None) -> Rows:
-        """Return the rows of a query, in binary format, in one round trip if the client library can do that.
+        """Return the rows of a query, in binary format, in one round trip.
 
         `settings` are parameters of the server that hold for this query.
         """
         chosen = {"statement_timeout": str(round(self._timeout_s * 1000)), "jit": "off", **(settings or {})}
 
         def work(connection: Connection) -> Rows:
-            if not package().Pipeline.is_supported():
-                connection.autocommit = False
-                configure(connection, chosen)
-                found = connection.execute(text, values, binary=True).fetchall()
-                connection.commit()
-                return found
             connection.autocommit = True  # what is sent until the pipeline ends is one transaction of the server's own
             with connection.pipeline():
                 configure(connection, chosen)
