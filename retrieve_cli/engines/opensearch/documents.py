@@ -27,26 +27,16 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 """The smallest rank feature that OpenSearch accepts."""
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_PART = re.compile(r"[a-z0-9_]{1,80}")
 
 
 class OpensearchNames(collections.Names):
-    """Names of the indexes and aliases of an engine."""
+    """Names of the indexes of an engine."""
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
             raise UsageError(f"opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
         super().__init__(prefix, "-")
-
-    def alias(self, part: str) -> str:
-        """Return the alias of a part of the published generation."""
-        return f"{self.prefix}-{part}"
-
-    def owns(self, alias: str) -> bool:
-        """Return True if an alias is one that publishing sets."""
-        part = alias.removeprefix(f"{self.prefix}-")
-        return alias == self.prefix or (part != alias and _PART.fullmatch(part) is not None)
 
 
 class PartFields(NamedTuple):
