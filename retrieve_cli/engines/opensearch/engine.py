@@ -174,8 +174,8 @@ class OpensearchEngine(CollectionLifeCycle):
         """Return the rows of a part."""
         reader = self._reader(record.generation, part.name)
         if part.dim is None:
-            return OpensearchTerms(reader, part)
-        return OpensearchVectors(reader, part, ef_search=HNSW_EF_SEARCH)
+            return OpensearchTerms(reader)
+        return OpensearchVectors(reader, ef_search=HNSW_EF_SEARCH)
 
     def describe(self) -> Mapping[str, str]:
         """Return version, plugins and address of the server."""
