@@ -131,12 +131,6 @@ def similar_names(generation: Generation) -> tuple[str, ...]:
     return tuple(retriever.name for retriever in retrievers if retriever.similarity)
 
 
-def vectors_file(generation: Generation) -> str | None:
-    """Return the artifact with the vectors of chunks; None without one."""
-    names = similar_names(generation)
-    return registry.retriever(names[0]).file if names else None
-
-
 def vectors_of(generation: Generation, indexes: Indexes) -> Callable[[Any], Any]:
     """Return a function that returns the vectors of chunk rows, (n, dim) float32, wherever their index lives."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,21 +22,6 @@ def replace(path: Path, content: str | bytes, *, mode: int | None = None) -> Non
 
     `mode` is its permissions, before a byte is in it; None: according to the umask.
     """
-    _put_in_place(path, content, os.fsync, mode)
-    sync(path.parent)
-
-
-def unfinished(path: Path) -> Path:
-    """Return the place of the new content of a file until it replaces the file; a killed writer leaves it there."""
-    return path.with_name(f".{path.name}.new")
-
-
-def replace_later(path: Path, content: str | bytes) -> None:
-    """Do the same as `replace` without waiting for the disk: for files that may be lost in a power failure."""
-    _put_in_place(path, content, lambda _: None)
-
-
-def _put_in_place(path: Path, content: str | bytes, settle: Callable[[int], None], mode: int | None = None) -> None:
     new = unfinished(path)
     if new.is_symlink():  # not created by this program: it may lead anywhere
         new.unlink()
@@ -47,11 +31,17 @@ def _put_in_place(path: Path, content: str | bytes, settle: Callable[[int], None
                 os.fchmod(file.fileno(), mode)
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            settle(file.fileno())
+            os.fsync(file.fileno())
         new.replace(path)
     except OSError:
         new.unlink(missing_ok=True)
         raise
+    sync(path.parent)
+
+
+def unfinished(path: Path) -> Path:
+    """Return the place of the new content of a file until it replaces the file; a killed writer leaves it there."""
+    return path.with_name(f".{path.name}.new")
 
 
 def write(file: BinaryIO, data: memoryview) -> None:

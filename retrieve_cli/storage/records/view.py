@@ -34,7 +34,10 @@ class RecordView:
         self.is_restricted = rows is not None
         """True if records that are there are not in the view."""
         live = generation.live
-        self.rows = rows if live is None else live if rows is None else rows & live
+        if rows is None or live is None:
+            self.rows = live if rows is None else rows
+        else:
+            self.rows = rows & live
 
     def without(self, rows: Mask | None) -> RecordView:
         """Return the view without some more records, (records,) bool."""
