@@ -6,7 +6,6 @@ Numbers of changes of the inbox: the last one that a generation includes, and th
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -26,7 +25,6 @@ from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.inbox import Inbox, name_of, sequence_of
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,7 +248,8 @@ class Sequences:
         except OSError:
             return {}
         if self._listed[:2] != (marks, name):
-            self._listed = marks, name, {} if name is None else _listed(self._store, name)
+            items = (item for item in self._store.rejected() if item.source == name)
+            self._listed = marks, name, {item.line: item.reason for item in items}
         return self._listed[2]
 
     def _of(self, generation: str | None) -> tuple[tuple[int, ...], int, str | None]:
@@ -267,17 +266,6 @@ class Sequences:
                 self._read = {**dict(list(self._read.items())[-_REMEMBERED:]), name: known}
             return known
         return (), 0, None
-
-
-def _listed(store: Store, name: str) -> dict[int, str]:
-    reasons: dict[int, str] = {}
-    with suppress(OSError), files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
-        for line in files.lines(file):
-            with suppress(ValueError, KeyError, TypeError, RecursionError):
-                item = json.loads(line)
-                if item["source"] == name:
-                    reasons[int(item["line"])] = str(item["reason"])
-    return reasons
 
 
 def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:

@@ -5,10 +5,9 @@ Other changes (of the configuration, of other sources) wait for a sync.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -25,7 +24,6 @@ from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.inbox import sequence_of
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import SourceKind
@@ -98,7 +96,8 @@ def add(
                 intake.take(source, survey.new, complete=False)
             intake.make_facets()
             intake.finish()
-            rejected = [*_still_rejected(store, inbox), *intake.rejected]
+            others = [item for item in store.rejected() if item.source != inbox.name or inbox.holds(item.line)]
+            rejected = [*others, *intake.rejected]
             intake.refused.clear()
             intake.refused.update(_refused(before, inbox, rejected))
             publication = Publication(intake, sources, store, parts, before=before)
@@ -163,17 +162,6 @@ def _survey(before: Generation, source: Source) -> Survey:
     marks = _NotedMarks(source) if isinstance(source, _Settled) else SourceMarks(source)
     new = [(item.line if isinstance(item, Item) else 0, item) for item in source.scan()]
     return Survey(rows, before.lines[rows], before.lines[rows], new, marks)
-
-
-def _still_rejected(store: Store, inbox: ChangedDocuments) -> Iterator[Refused]:
-    """Yield the items that are listed as rejected, without documents of the inbox that have changed."""
-    with suppress(OSError), files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
-        for line in files.lines(file):
-            with suppress(ValueError, KeyError, TypeError, RecursionError):
-                item = json.loads(line)
-                refused = Refused(str(item["source"]), int(item["line"]), str(item["reason"]), str(item["excerpt"]))
-                if refused.source != inbox.name or inbox.holds(refused.line):
-                    yield refused
 
 
 def _refused(before: Generation, inbox: ChangedDocuments, rejected: Sequence[Refused]) -> dict[str, int]:

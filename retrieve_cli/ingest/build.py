@@ -7,10 +7,9 @@ Nothing is published before everything is written, and nothing if too many recor
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,6 @@ from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted import files
 from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -130,7 +128,7 @@ def apply(
         store.write_quarantine(intake.rejected)  # not before: what is listed there counts as reported
         if report.status != "failed":
             if before is not None:
-                before.release_holds()  # or its folders would count as read
+                before.holds.clear()  # or its folders would count as read
             tidy(store, limits.keep, progress)
             if push:
                 push.tidy(store)
@@ -198,7 +196,7 @@ def _report(publication: Publication, parts: Parts, store: Store, *, kinds: froz
         chunk_changes=intake.chunk_changes(),
         kinds=kinds,
         quarantined=len(intake.rejected),
-        rejected_new=new_rejections(store, intake.rejected),
+        rejected_new=_new_rejections(store, intake.rejected),
         rejected=intake.rejected,
         skipped=parts.skipped,
         notices=intake.notices.on_keys,
@@ -213,32 +211,15 @@ def noted(parts: Parts, last: Manifest | None) -> dict[str, Json]:
     return {"settings": dict(parts.settings), **{key: value for key, value in named.items() if value}}
 
 
-def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:
-    """Return how many of the items the quarantine file does not list yet.
+def _new_rejections(store: Store, rejected: Sequence[Refused]) -> int:
+    """Return how many of the items are not listed yet.
 
     An item is known by its source and its text, so that one that only moved to another line is not new; without text,
     by its source and the reason.
     """
-    if not rejected:
-        return 0
-    listed = Counter(_listed(store))
-    now = Counter(_key(item.source, item.excerpt, item.reason) for item in rejected)
-    return (now - listed).total()
+    listed = Counter(map(_key, store.rejected() if rejected else ()))
+    return (Counter(map(_key, rejected)) - listed).total()
 
 
-def _listed(store: Store) -> Iterator[str]:
-    """Yield the keys of the listed items; lines that are damaged have none."""
-    try:
-        with files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
-            for line in files.lines(file):
-                try:
-                    item: Json = json.loads(line)
-                    yield _key(item["source"], item["excerpt"], item["reason"])
-                except (ValueError, KeyError, TypeError, RecursionError):
-                    continue
-    except OSError:
-        return
-
-
-def _key(source: Json, excerpt: Json, reason: Json) -> str:
-    return json.dumps([source, excerpt or None, None if excerpt else reason])
+def _key(item: Refused) -> tuple[str, str, str]:
+    return item.source, item.excerpt, "" if item.excerpt else item.reason

@@ -21,7 +21,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, chunk_changes
 from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
-from retrieve_cli.ingest.known_items import KeptRecords, place_of
+from retrieve_cli.ingest.known_items import Comparison, KeptRecords, place_of
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
@@ -55,7 +55,8 @@ class Intake:
         self._parts = parts
         self._before = before
         self._syncs = kept is not None
-        self.kept = KeptRecords(len(before.records) if before else 0) if kept is None else kept
+        self._compared = compared = Comparison(before, kept)
+        self.kept, self.places, self._rows = compared.kept, compared.places, compared.rows
         self.kinds: set[str] = set()
         """Kinds of the new records."""
         self._facets: Faceting | None = None
@@ -64,14 +65,8 @@ class Intake:
             self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
             self._waiting = FacetQueue(self._facets)
         self._writers = parts.writers()
-        self._rows: dict[str, int] = {}
-        """The row of each new record by its id."""
         self._files: list[str] = []
         """By new record, the file that it was read from."""
-        self._former: list[int] = []
-        """By new record, the row of the record of its id before; -1 without one."""
-        self.places: list[int] = []
-        """By new record, the place of its item among the items of all sources."""
         self._names: list[str] = []
         self._counts: Counter[int] = Counter()
         self.refused: Counter[str] = Counter()
@@ -178,28 +173,12 @@ class Intake:
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
-        before, names = self._before, list(self._rows)
-        if before is None:
-            return Changes(added=tuple(names))
-        contents, old = self.contents, before.contents
-        former = np.array(self._former, np.int64)
-        same = np.zeros(len(former), np.bool_)
-        known = np.flatnonzero(former >= 0)
-        same[known] = (contents[known] == old[former[known]]).all(axis=1)
-        gone = ~self.kept.mask if before.live is None else before.live & ~self.kept.mask
-        gone[former[known]] = False
-        kept = int(np.count_nonzero(self.kept.mask)) + int(np.count_nonzero(same))
-        return Changes(
-            added=tuple(names[row] for row in np.flatnonzero(former < 0).tolist()),
-            changed=tuple(names[row] for row in known[~same[known]].tolist()),
-            removed=tuple(map(before.record_id, np.flatnonzero(gone).tolist())),
-            kept=kept,
-        )
+        return self._compared.changes(self.contents)
 
     def chunk_changes(self) -> ChunkChanges:
         """Return how many chunks were added, changed, removed and kept."""
         kept = np.flatnonzero(self.kept.mask)
-        return chunk_changes(self._before, kept, self._former, self._tables.starts, self._tables.texts.array)
+        return chunk_changes(self._before, kept, self._compared.former, self._tables.starts, self._tables.texts.array)
 
     def close(self) -> None:
         """Close the files, finished or not."""
@@ -220,9 +199,8 @@ class Intake:
             self._then(partial(self._tables.reread.append, item.digest))
 
     def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
-        former = -1 if self._before is None else self._before.exact_row(record.id)
-        former = -1 if former is None else former
-        if record.id in self._rows or (former >= 0 and self.kept.mask[former] and self.kept.places[former] < place):
+        former = self._compared.former_of(record.id)
+        if self._compared.is_taken(record.id, former, place=place):
             self._reject(source, _refused(record, self._duplicate(record, source, former)))
             return
         try:
@@ -244,10 +222,8 @@ class Intake:
                 return
         self.notices.count(record)
         self.kinds.add(record.kind)
-        self._rows[record.id] = len(self._rows)
+        self._compared.add(record.id, former, place=place)
         self._files.append(item.source)
-        self._former.append(former)
-        self.places.append(place)
         self._counts[len(self._names) - 1] += 1
         if self._waiting is None:
             self._write(record, chunks, item.digest, content)

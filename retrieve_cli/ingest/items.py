@@ -66,11 +66,6 @@ def read_ahead(items: Iterable[Placed]) -> Iterator[Placed]:
         yield waiting.pop(0)
 
 
-def folders_of(source: Source) -> Mapping[str, Json]:
-    """Return the marks of a source's folders; none if it is not of many files."""
-    return source.folders() if isinstance(source, Foldered) else {}
-
-
 def mapping_of(source: Source) -> Mapping[str, Json]:
     """Return the keys that the last scan of a source read under other names; empty if it has none."""
     return source.mapping() if isinstance(source, Mapped) else {}
@@ -82,7 +77,9 @@ class SourceMarks:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.stamp = source.stamp()
-        self._marks: dict[str, Json] = {"folders": folders} if (folders := folders_of(source)) else {}
+        self._marks: dict[str, Json] = {}
+        if isinstance(source, Foldered) and (folders := source.folders()):
+            self._marks["folders"] = folders
         if isinstance(source, SingleFile):
             self._marks["content"] = source.content_sha1()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Item, Notice, Refused
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.items import Placed, SourceMarks, is_untouched
 from retrieve_cli.ingest.report import reading
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -48,8 +49,9 @@ class KnownItems:
         self._names = {name: number for number, name in enumerate(generation.source_names)}
         self._taken = np.zeros(len(self._first), np.bool_)
         self._next = 0
-        for digest in generation.reread:  # parts of these were rejected: they are read again, so that it is told
-            self._taken[(self._digests == digest).all(axis=1)] = True
+        for segment in generation.segments:
+            for digest in segment.reread:  # parts of these were rejected: they are read again, so that it is told
+                self._taken[(self._digests == digest).all(axis=1)] = True
 
     def match(self, source: str, digests: Digests) -> Rows:
         """Return the run of each item of a source, (n,) int64, -1 for items that must be read; a run matches once."""
@@ -159,6 +161,55 @@ class KeptRecords:
     def drop(self, row: int) -> None:
         """Let a record go."""
         self.mask[row] = False
+
+
+class Comparison:
+    """Records that are read, compared with those of the current generation."""
+
+    def __init__(self, before: Generation | None, kept: KeptRecords | None = None) -> None:
+        """`before` is the current generation, of which the `kept` records stay."""
+        self.before = before
+        self.kept = KeptRecords(len(before.records) if before else 0) if kept is None else kept
+        self.rows: dict[str, int] = {}
+        """The number of each new record by its id."""
+        self.former: list[int] = []
+        """By new record, the row of the record of its id before; -1 without one."""
+        self.places: list[int] = []
+        """By new record, the place of its item among the items of all sources."""
+
+    def former_of(self, record_id: str) -> int:
+        """Return the row of the record that had an id before; -1 without one."""
+        row = None if self.before is None else self.before.exact_row(record_id)
+        return -1 if row is None else row
+
+    def is_taken(self, record_id: str, former: int, *, place: int) -> bool:
+        """Return True if an item before a place has the id, which the record `former` had."""
+        stays = former >= 0 and self.kept.mask[former] and self.kept.places[former] < place
+        return record_id in self.rows or bool(stays)
+
+    def add(self, record_id: str, former: int, *, place: int) -> None:
+        """Add a new record."""
+        self.rows[record_id] = len(self.rows)
+        self.former.append(former)
+        self.places.append(place)
+
+    def changes(self, contents: Digests) -> Changes:
+        """Return the records that were added, changed and removed, given the digest of each new one."""
+        before, names = self.before, list(self.rows)
+        if before is None:
+            return Changes(added=tuple(names))
+        former = np.array(self.former, np.int64)
+        same = np.zeros(len(former), np.bool_)
+        known = np.flatnonzero(former >= 0)
+        same[known] = (contents[known] == before.contents[former[known]]).all(axis=1)
+        gone = ~self.kept.mask if before.live is None else before.live & ~self.kept.mask
+        gone[former[known]] = False
+        return Changes(
+            added=tuple(names[row] for row in np.flatnonzero(former < 0).tolist()),
+            changed=tuple(names[row] for row in known[~same[known]].tolist()),
+            removed=tuple(map(before.record_id, np.flatnonzero(gone).tolist())),
+            kept=int(np.count_nonzero(self.kept.mask)) + int(np.count_nonzero(same)),
+        )
 
 
 def place_of(source: int, item: int) -> int:

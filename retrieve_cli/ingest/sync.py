@@ -27,7 +27,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, chunk_chang
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
-from retrieve_cli.ingest.known_items import KeptRecords, KnownItems, Survey, place_of
+from retrieve_cli.ingest.known_items import Comparison, KeptRecords, KnownItems, Survey, place_of
 from retrieve_cli.ingest.merge import merge
 from retrieve_cli.ingest.publishing import kinds_in
 from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
@@ -35,6 +35,7 @@ from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, live_rows, open_generation
+from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.rows import content_digest
@@ -199,7 +200,8 @@ class Sync:
         if now is None or not self._same_recipe(now):
             return None
         rejected = sum(source.refused for source in now.manifest.sources)
-        if not compact and self._store.quarantined() == rejected and self._looks_untouched(now.manifest):
+        listed = sum(1 for _ in self._store.rejected())
+        if not compact and listed == rejected and self._looks_untouched(now.manifest):
             return []
         known, surveys = KnownItems(now), list[Survey]()
         most = max(_FEW, int(_MOST_NEW * now.size))
@@ -308,12 +310,8 @@ class _Reading:
         """Without `surveys`, all items are read."""
         self._now = now
         self._surveys = surveys
-        length = len(now.records) if now else 0
-        self._kept = KeptRecords(length, surveys or ())
-        self._seen: dict[str, int] = {}
-        self._added: list[str] = []
-        self._changed: list[str] = []
-        self._same = 0
+        self._compared = Comparison(now, KeptRecords(len(now.records) if now else 0, surveys or ()))
+        self._contents = DigestList()
         self.rejected = 0
         self.notices = Notices(lambda _: None)
         self.records: dict[str, int] = {}
@@ -322,12 +320,12 @@ class _Reading:
     @property
     def moved(self) -> bool:
         """True if the lines of a record moved."""
-        now, kept = self._now, self._kept
+        now, kept = self._now, self._compared.kept
         return now is not None and bool((now.lines[kept.mask] != kept.lines[kept.mask]).any())
 
     def take(self, source: Source, number: int) -> None:
         """Read the items of a source."""
-        first, items = len(self._seen), enumerate(source.scan())
+        first, items = len(self._contents), enumerate(source.scan())
         survey = self._surveys[number] if self._surveys is not None else None
         for item_number, item in items if survey is None else survey.new:
             for piece in pieces_of(item):
@@ -336,36 +334,24 @@ class _Reading:
                 self.rejected += isinstance(piece, Refused)
         self.notices.report_mapping(source.name, mapping_of(source))
         self.notices.finish(source.name, complete=survey is None)
-        self.records[source.name] = len(self._seen) - first + (0 if survey is None else len(survey.rows))
+        self.records[source.name] = len(self._contents) - first + (0 if survey is None else len(survey.rows))
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
-        now = self._now
-        if now is None:
-            return Changes(added=tuple(self._added))
-        gone = ~self._kept.mask if now.live is None else now.live & ~self._kept.mask
-        removed = [name for name in map(now.record_id, np.flatnonzero(gone).tolist()) if name not in self._seen]
-        kept = int(np.count_nonzero(self._kept.mask)) + self._same
-        return Changes(tuple(self._added), tuple(self._changed), tuple(removed), kept)
+        return self._compared.changes(self._contents.array)
 
     def _record(self, record: Record, place: int) -> None:
-        row = self._now.exact_row(record.id) if self._now is not None else None
-        taken = row is not None and self._kept.mask[row]
-        if record.id in self._seen or (taken and row is not None and self._kept.places[row] < place):
+        compared = self._compared
+        former = compared.former_of(record.id)
+        if compared.is_taken(record.id, former, place=place):
             self.rejected += 1
             return
-        self._seen[record.id] = place
+        if former >= 0 and compared.kept.mask[former]:  # its item comes later: there the id is taken
+            compared.kept.drop(former)
+            self.rejected += 1
         self.notices.count(record)
-        if row is None or self._now is None:
-            self._added.append(record.id)
-            return
-        if taken:
-            self._kept.drop(row)
-            self.rejected += 1
-        if self._now.contents[row].tobytes() == content_digest(record):
-            self._same += 1
-        else:
-            self._changed.append(record.id)
+        compared.add(record.id, former, place=place)
+        self._contents.append(content_digest(record))
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:

@@ -15,13 +15,8 @@ def tidy(store: Store, keep: int, progress: Progress) -> None:
         for old in store.prune(keep):
             progress.say(f"removed generation {old}: the last {keep} are kept (store.keep)")
         entries.clear(store.cache)
-        tidy_inbox(store)
+        manifests = [kept.manifest for kept in store.kept()]
+        numbers = (sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None)
+        Inbox(store.path).tidy(min(numbers, default=None))
     except (OSError, RetrieveError) as error:
         progress.say(f"old generations could not be removed: {error}")
-
-
-def tidy_inbox(store: Store) -> None:
-    """Remove files of the inbox that are not needed any more. Raises: OSError, RetrieveError."""
-    manifests = [kept.manifest for kept in store.kept()]
-    numbers = (sequence_of(manifest) for manifest in manifests if name_of(manifest) is not None)
-    Inbox(store.path).tidy(min(numbers, default=None))

@@ -14,7 +14,7 @@ from typing import Any
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import printable
-from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.generation import Generation, live_rows
 
 _SHORT = re.compile(r"\(\s?([^\W_][\w\-./&+]{1,9})(?=[,;)])")
 _BEFORE = 200
@@ -28,8 +28,8 @@ def abbreviations(generation: Generation, *, most: int) -> dict[str, Json]:
     many there are. A short form has the long form that most records give it."""
     counts: Counter[tuple[str, str]] = Counter()
     spellings: dict[tuple[str, str], tuple[str, str]] = {}
-    for text in generation.record_texts():
-        for short, long in dict(definitions(text)).items():
+    for row in live_rows(generation.live, len(generation.records)):
+        for short, long in dict(definitions(generation.record_text(row))).items():
             key = (short, " ".join(_WORDS.findall(long.lower())))
             counts[key] += 1
             spellings.setdefault(key, (short, long))

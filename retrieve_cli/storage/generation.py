@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Mask, Rows, Unit
     from retrieve_cli.storage.dead_rows import Remains
-    from retrieve_cli.storage.mapped import MappedFile
 
 __all__ = ["CHUNKS", "CHUNK_KEYS", "DEAD", "DIGEST", "GRAPH", "OFFSETS", "RECORDS", "TOKENS", "Generation"]
 
@@ -171,6 +170,7 @@ class Generation:
     ) -> None:
         """`remains` tells by the name of a segment which of its rows are dead, and how far its lines moved."""
         self.manifest = manifest
+        self.id = manifest.id
         self.segments = tuple(segments)
         self.folder = folder
         self.holds: list[Any] = []
@@ -201,10 +201,6 @@ class Generation:
         live = np.repeat(self.live, np.diff(self.starts))
         live.flags.writeable = False
         return live
-
-    def live_of(self, unit: Unit) -> Mask | None:
-        """Return the rows that are there, of records or chunks; None if no row is dead."""
-        return self.live if unit == "record" else self.live_chunks
 
     @cached_property
     def size(self) -> int:
@@ -252,15 +248,6 @@ class Generation:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
-    @cached_property
-    def id(self) -> str:
-        """Name of the generation: a digest of its contents."""
-        return self.manifest.id
-
-    def release_holds(self) -> None:
-        """Allow the folders to be removed."""
-        self.holds.clear()
-
     def advise_random_reads(self) -> None:
         """Announce that rows of the tables are read here and there, as queries do it."""
         for segment in self.segments:
@@ -269,14 +256,6 @@ class Generation:
     def has(self, name: str) -> bool:
         """Return True if its segments have a file of that name."""
         return bool(self.segments) and all(segment.has(name) for segment in self.segments)
-
-    def file(self, name: str) -> MappedFile:
-        """Return a file of the only segment. Raises: IndexCorrupt: it cannot be read."""
-        return self.segments[0].file(name)
-
-    def expect(self, name: str, rows: int) -> None:
-        """Check the rows of a file of the only segment. Raises: IndexCorrupt: there are others."""
-        self.segments[0].expect(name, rows)
 
     def segment_of(self, row: int, *, unit: Unit = "record") -> Segment:
         """Return the segment of a row."""
@@ -295,23 +274,18 @@ class Generation:
         pairs = [pair for part in self.segments for pair in part.manifest.own_sources]
         return np.repeat([numbers[name] for name, _ in pairs], [count for _, count in pairs]).astype(np.int64)
 
-    @property
-    def reread(self) -> Sequence[NDArray[np.uint8]]:
-        """The SHA-1 of items of which a part was rejected, (20,) uint8 each."""
-        return [digest for segment in self.segments for digest in segment.reread]
-
-    def exact_row(self, record_id: str) -> int | None:
-        """Return the row of the record that has exactly this id, None without one."""
+    def exact_row(self, record_id: str, *, visible: Mask | None = None) -> int | None:
+        """Return the row of the record that has exactly this id, None without one; with `visible`, only of these."""
+        visible = self.live if visible is None else visible
         for segment in self.segments:
             row = segment.ids.row(record_id)
-            if row is not None and (self.live is None or self.live[segment.first_record + row]):
+            if row is not None and (visible is None or visible[segment.first_record + row]):
                 return segment.first_record + row
         return None
 
     def source_of(self, record: int) -> str:
         """Return the name of the source of a record, as in the manifest."""
-        segment = self.segment_of(record)
-        return segment.manifest.own_sources[int(segment.record_sources[record - segment.first_record])][0]
+        return self.source_names[int(self.row_sources[record])]
 
     def origin(self, record: int) -> bytes:
         """Return the SHA-1 of the input of a record."""
@@ -347,10 +321,6 @@ class Generation:
         """True if it has the rows of a fresh build: one segment that it added, in the order of the sources."""
         alone = len(self.segments) == 1 and not self.manifest.segments and not self.remains
         return alone and self.in_order() == list(range(len(self.records)))
-
-    def record_texts(self) -> Iterator[str]:
-        """Yield the text of each record that is there, assembled from its chunks, which may overlap."""
-        return (self.record_text(row) for row in live_rows(self.live, len(self.records)))
 
     def chunk_text(self, row: int) -> str:
         """Return the text of a chunk with its header."""
@@ -394,11 +364,9 @@ class Generation:
 
         Without a record of exactly this id, it is the only one whose id is equal in canonical form.
         """
+        if (exact := self.exact_row(record_id, visible=visible)) is not None:
+            return exact
         visible = self.live if visible is None else visible
-        for segment in self.segments:
-            row = segment.ids.row(record_id)
-            if row is not None and (visible is None or visible[segment.first_record + row]):
-                return segment.first_record + row
         alike = [
             segment.first_record + row
             for segment in self.segments

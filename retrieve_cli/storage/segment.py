@@ -14,12 +14,9 @@ Sizes are checked when a generation is opened, the form of a file when it is rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import pickles
@@ -28,6 +25,7 @@ from retrieve_cli.storage.tables import JsonlTable
 from retrieve_cli.storage.vocabulary import RecordIds, rises
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Unit
@@ -162,9 +160,3 @@ class Segment:
         """
         for name in (RECORDS, CHUNKS):
             self.file(name).advise_random_reads()
-
-    @cached_property
-    def record_sources(self) -> Rows:
-        """(records,) the place of each record's source in `manifest.segment.sources`."""
-        counts = [count for _, count in self.manifest.own_sources]
-        return np.repeat(np.arange(len(counts)), counts)

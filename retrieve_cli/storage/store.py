@@ -199,13 +199,13 @@ class Store(Generations):
                 return
         durable.replace(self.quarantine, text)
 
-    def quarantined(self) -> int:
-        """Return the number of rejected items that the last build or attempt listed."""
-        try:
-            with open_regular(self.quarantine, limit=JUDGMENTS) as file:
-                return sum(1 for _ in lines(file))
-        except OSError:
-            return 0
+    def rejected(self) -> Iterator[Refused]:
+        """Yield the items that the last build or attempt rejected; damaged lines of the list are skipped."""
+        with suppress(OSError), open_regular(self.quarantine, limit=JUDGMENTS) as file:
+            for line in lines(file):
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
+                    item = json.loads(line)
+                    yield Refused(str(item["source"]), int(item["line"]), str(item["reason"]), str(item["excerpt"]))
 
     def _point_at(self, generation: str) -> None:
         durable.replace(self.path / "current", generation + "\n")

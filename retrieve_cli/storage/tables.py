@@ -32,10 +32,9 @@ class TableWriter:
 
     def append(self, row: Json) -> None:
         """Write one row as a line of UTF-8 JSON."""
-        self.copy(encode_row(row))
+        import orjson
 
-    def copy(self, line: bytes) -> None:
-        """Write one row that is already encoded."""
+        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
         self._file.write(line)
         self.offsets.append(self.offsets[-1] + len(line))
 
@@ -47,13 +46,6 @@ class TableWriter:
 
     def close(self) -> None:
         self._file.close()
-
-
-def encode_row(row: Json) -> bytes:
-    """Return a row as a line of UTF-8 JSON."""
-    import orjson
-
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class JsonlTable:
@@ -75,7 +67,7 @@ class JsonlTable:
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> dict[str, Json]:
-        return self._parsed(row, self.raw(row))
+        return self._parsed(row, self._bytes(row, row + 1))
 
     def rows(self, first: int, end: int) -> list[dict[str, Json]]:
         """Return the rows from `first` up to but not `end`, which are contiguous, by a single read."""
@@ -96,10 +88,6 @@ class JsonlTable:
         if not isinstance(value, dict) or not self._keys <= value.keys():
             raise IndexCorrupt(f"row {row} of {self._path} is not an object with the keys of its kind", hint=_HINT)
         return value
-
-    def raw(self, row: int) -> bytes:
-        """Return the row's line, unparsed."""
-        return self._bytes(row, row + 1)
 
     def raw_rows(self, rows: range) -> Iterator[tuple[bytes, Rows]]:
         """Yield unparsed lines of rows, some at a time, with their starts and ends in the file."""

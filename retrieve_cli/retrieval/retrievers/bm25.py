@@ -94,7 +94,8 @@ class Bm25(Retriever[str]):
     def _opened(self, generation: Generation, contents: Sequence[Mapping[str, Json]], settings: Settings) -> Bm25Index:
         formula = Formula(settings.bm25.variant, settings.bm25.k1, settings.bm25.b)
         with reading_cards():
-            live = generation.live_of(generation.manifest.recipe.retrievers[self.name]["unit"])
+            by_record = generation.manifest.recipe.retrievers[self.name]["unit"] == "record"
+            live = generation.live if by_record else generation.live_chunks
         return Bm25Index(contents, formula=formula, live=live, lowest=generation.lowest)
 
     def exported(self, index: Index[str]) -> Exported:

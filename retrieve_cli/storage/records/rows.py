@@ -41,14 +41,13 @@ def _content(record: Record) -> dict[str, Json]:
     }
 
 
-def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
+def record_row(record: Record, *, content: bytes) -> dict[str, Json]:
     """Return the stored form of a record: its text is in its chunks, its line in `offsets.pkl`.
 
-    `content` is its `content_digest`, if known.
-
-    `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.
+    `content` is its `content_digest`; `spans` has the place in that text of each field of a catalog's record, which
+    `inspect records` restores.
     """
-    place = {"source": record.source, "sha1": (content or content_digest(record)).hex()}
+    place = {"source": record.source, "sha1": content.hex()}
     starts = [record.text.find(field.text) for field in record.fields] if record.kind == "catalog" else []
     spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=False)]
     return {**_content(record), **({"spans": spans} if spans and -1 not in starts else {}), **place}

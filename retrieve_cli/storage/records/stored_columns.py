@@ -27,7 +27,7 @@ from retrieve_cli.contracts.canonical import (
 )
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage.records.record_values import PATHS, number_of
-from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.storage.vocabulary import Vocabulary, rises
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -327,16 +327,12 @@ def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
     return (
         all(arrays[name].dtype.str == dtype and arrays[name].ndim == 1 for name, dtype in DTYPES.items())
         and all(len(arrays[name]) == fields + 1 for name in ("value_starts", "number_starts"))
-        and _rises(arrays["name_ends"], len(arrays["names"]))
-        and _rises(arrays["value_starts"], len(arrays["ends"]) - 1)
-        and _rises(arrays["number_starts"], len(arrays["numbered"]))
+        and rises(arrays["name_ends"], len(arrays["names"]), least=0)
+        and rises(arrays["value_starts"], len(arrays["ends"]) - 1, least=0)
+        and rises(arrays["number_starts"], len(arrays["numbered"]), least=0)
         and int(arrays["ends"][0]) == int(arrays["row_starts"][0]) == 0
         and int(arrays["ends"][-1]) == len(arrays["text"])
         and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["owners"]) == len(arrays["values"])
         and len(arrays["row_starts"]) == len(arrays["ends"])
         and len(arrays["numbered"]) == len(arrays["numbers"])
     )
-
-
-def _rises(ends: Rows, last: int) -> bool:
-    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())
