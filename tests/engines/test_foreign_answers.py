@@ -53,8 +53,8 @@ def opensearch(url: str) -> Iterator[tuple[object, type]]:
     settings = OpensearchSettings(url=url, timeout_s=5)
     reader = IndexReader(OpensearchServer(settings, user=None, password=None), "i")
     yield OpensearchEngine(settings, user=None, password=None), Engine
-    yield OpensearchVectors(reader, VECTORS, ef_search=1), Collection
-    yield OpensearchTerms(reader, TERMS), Collection
+    yield OpensearchVectors(reader, ef_search=1), Collection
+    yield OpensearchTerms(reader), Collection
 
 
 def said_by(call: Callable[[], object]) -> str:

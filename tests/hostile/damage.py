@@ -13,7 +13,7 @@ from hostile.tries import CURRENT, Content, Try
 
 TABLES = ("records.jsonl", "chunks.jsonl")
 PICKLES = ("offsets.pkl", "bm25.pkl", "columns.pkl", "graph.pkl")
-FILES = (*TABLES, *PICKLES, "dense.faiss", "SHA1SUMS")
+FILES = (*TABLES, *PICKLES, "dense.faiss")
 FORGE: Content = ("forge", ())
 
 

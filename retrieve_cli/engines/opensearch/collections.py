@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts.engines import Part, Within
+from retrieve_cli.contracts.engines import Within
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines.collections import reading
 from retrieve_cli.engines.opensearch import documents
@@ -62,9 +62,8 @@ class IndexReader:
 class OpensearchVectors:
     """A part with vectors, indexed by the k-NN plugin with Lucene's HNSW."""
 
-    def __init__(self, reader: IndexReader, part: Part, *, ef_search: int) -> None:
+    def __init__(self, reader: IndexReader, *, ef_search: int) -> None:
         self._reader, self._server = reader, reader.server
-        self._field = documents.PartFields.of(part.name).vector
         self._ef_search = ef_search
 
     def nearest(self, query: Any, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
@@ -80,7 +79,7 @@ class OpensearchVectors:
         }
         if any(restriction.values()):
             clause["filter"] = {"bool": restriction}
-        return self._products({"knn": {self._field: clause}}, limit)
+        return self._products({"knn": {documents.VECTOR: clause}}, limit)
 
     def _products(self, query: Json, limit: int) -> tuple[Rows, Vectors]:
         """Return rows and inner products. Scores of OpenSearch are above 0: 1 + p for a product p of at least 0, and
@@ -95,19 +94,18 @@ class OpensearchVectors:
 class OpensearchTerms:
     """A part with term weights, as rank features, of which the server keeps 9 significant bits."""
 
-    def __init__(self, reader: IndexReader, part: Part) -> None:
+    def __init__(self, reader: IndexReader) -> None:
         self._reader, self._server = reader, reader.server
-        self._field = documents.PartFields.of(part.name).features
 
     def nearest(self, query: Any, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         """Return rows that share a term with the query, with the highest scores, and these, best first. Terms that
         weigh 0 or less are ignored."""
         heaviest = np.argsort(-query.weights, kind="stable")[:_MOST_CLAUSES]
         pairs = zip(query.terms[heaviest].tolist(), query.weights[heaviest].tolist(), strict=True)
+        weights = {documents.feature(term): weight for term, weight in pairs if weight > 0}
         should = [
-            {"rank_feature": {"field": f"{self._field}.{documents.feature(term)}", "linear": {}, "boost": weight}}
-            for term, weight in pairs
-            if weight > 0
+            {"rank_feature": {"field": f"{documents.FEATURES}.{name}", "linear": {}, "boost": weight}}
+            for name, weight in weights.items()
         ]
         if limit < 1 or not should:
             return np.empty(0, np.int64), np.empty(0, np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -23,41 +22,22 @@ _TOKEN_BYTES = 8_000
 """Longest value that is stored unchanged; Lucene takes terms of 32,766 bytes at most."""
 _KEYWORD = {"type": "keyword", "ignore_above": 8_000}
 _SEPARATOR = "\x1f"
+FEATURES, VECTOR = "features", "vector"
+"""Fields with the term weights and the vector of a row."""
 _SMALLEST = float(np.finfo(np.float32).tiny)
 """The smallest rank feature that OpenSearch accepts."""
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_PART = re.compile(r"[a-z0-9_]{1,80}")
 
 
 class OpensearchNames(collections.Names):
-    """Names of the indexes and aliases of an engine."""
+    """Names of the indexes of an engine."""
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
             raise UsageError(f"opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
         super().__init__(prefix, "-")
-
-    def alias(self, part: str) -> str:
-        """Return the alias of a part of the published generation."""
-        return f"{self.prefix}-{part}"
-
-    def owns(self, alias: str) -> bool:
-        """Return True if an alias is one that publishing sets."""
-        part = alias.removeprefix(f"{self.prefix}-")
-        return alias == self.prefix or (part != alias and _PART.fullmatch(part) is not None)
-
-
-class PartFields(NamedTuple):
-    """Names of the fields of a part that depend on its name."""
-
-    features: str
-    vector: str
-
-    @classmethod
-    def of(cls, part: str) -> PartFields:
-        return cls(f"{part}_features", f"{part}_vector")
 
 
 def principal(parts: Sequence[Part]) -> Part | None:
@@ -77,18 +57,17 @@ def index_settings(part: Part) -> Json:
 
 def mapping(part: Part, *, with_text: bool) -> Json:
     """Return the mapping of a part. Documents are kept without their numbers, which are in the index."""
-    fields = PartFields.of(part.name)
     properties: dict[str, Json] = dict.fromkeys(("doc_id", "chunk_id", "tenant_id", "section"), _KEYWORD)
     properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}}
     if with_text:
         properties |= {name: {"type": "text", "similarity": "BM25"} for name in ("title", "content")}
     if part.dim is None:
-        properties[fields.features] = {"type": "rank_features"}
+        properties[FEATURES] = {"type": "rank_features"}
     else:
         parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
         method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
-        properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}
-    return {"dynamic": False, "_source": {"excludes": [fields.features, fields.vector]}, "properties": properties}
+        properties[VECTOR] = {"type": "knn_vector", "dimension": part.dim, "method": method}
+    return {"dynamic": False, "_source": {"excludes": [FEATURES, VECTOR]}, "properties": properties}
 
 
 HOME = {
@@ -115,11 +94,11 @@ def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, b
         document |= {name: _clean(text) for name, text in texts.items() if text is not None}
         document["fields"] = [token(field, value) for field, values in label.fields.items() for value in values]
         if part.dim is None:
-            document[PartFields.of(part.name).features] = _features(batch.weights[place])
+            document[FEATURES] = _features(batch.weights[place])
         else:
             if batch.vectors is None:
                 raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
-            document[PartFields.of(part.name).vector] = np.ascontiguousarray(batch.vectors[place], np.float32)
+            document[VECTOR] = np.ascontiguousarray(batch.vectors[place], np.float32)
         lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
     return lines
 

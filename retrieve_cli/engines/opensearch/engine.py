@@ -1,4 +1,4 @@
-"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation."""
+"""OpenSearch as an engine: one index per part of a generation, and an alias for the current generation."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class OpensearchEngine(CollectionLifeCycle):
     """OpenSearch 2.16 or later.
 
     A generation is one index per part, and a home index with its record. The alias `chunks`
-    names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`;
-    each part has a separate alias, such as `chunks-lexical`. All aliases move with one request.
+    names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
@@ -129,18 +128,13 @@ class OpensearchEngine(CollectionLifeCycle):
         self._server.store(self._names.home(record.generation), [(documents.METADATA, orjson.dumps(document))])
 
     def set_alias(self, record: GenerationRecord) -> None:
-        """Let the aliases name the indexes of this generation, in one request."""
+        """Let the alias name the first index whose rows are chunks, in one request."""
         names, generation = self._names, record.generation
         main = documents.principal(record.parts)
-        targets = {names.alias(part.name): names.part(generation, part.name) for part in record.parts}
-        targets[names.prefix] = targets[names.alias(main.name)] if main else names.home(generation)
-        actions: list[Json] = [
-            {"remove": {"index": index, "alias": alias}}
-            for index, aliases in self._indexes().items()
-            for alias in aliases
-            if targets.get(alias) != index and names.owns(alias)
-        ]
-        actions += [{"add": {"index": index, "alias": alias}} for alias, index in targets.items()]
+        target = names.part(generation, main.name) if main else names.home(generation)
+        older = [index for index, aliases in self._indexes().items() if names.prefix in aliases and index != target]
+        actions: list[Json] = [{"remove": {"index": index, "alias": names.prefix}} for index in older]
+        actions.append({"add": {"index": target, "alias": names.prefix}})
         try:
             self._server.ask("POST", "/_aliases", {"actions": actions})
         except ResourceMissing as error:
@@ -180,8 +174,8 @@ class OpensearchEngine(CollectionLifeCycle):
         """Return the rows of a part."""
         reader = self._reader(record.generation, part.name)
         if part.dim is None:
-            return OpensearchTerms(reader, part)
-        return OpensearchVectors(reader, part, ef_search=HNSW_EF_SEARCH)
+            return OpensearchTerms(reader)
+        return OpensearchVectors(reader, ef_search=HNSW_EF_SEARCH)
 
     def describe(self) -> Mapping[str, str]:
         """Return version, plugins and address of the server."""

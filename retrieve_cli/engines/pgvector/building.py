@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 _LONGEST = {"vector": 2000, "halfvec": 4000}
 """The most numbers of a vector that an HNSW index takes, by the type of its numbers."""
-_LEAST_MB = 64
-_BUILD_MEMORY_MB, _BUILD_WORKERS = 1024, 2
+_BUILDING = {"maintenance_work_mem": "1GB", "max_parallel_maintenance_workers": "2"}
 """Memory of the server for building an index, and its parallel workers."""
-_MOST_SORTING_MB = 256
 
 
 class IndexParameters(NamedTuple):
@@ -71,33 +69,27 @@ def indexed(kind: str | None, dim: int, *, extension: str) -> Composed:
 
 
 def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
-    """Build all indexes that are not there."""
-    sorting_mb = min(_BUILD_MEMORY_MB, _MOST_SORTING_MB)
+    """Build all indexes."""
     for part in parts:
         table, name = tables.rows(part), rows_table(part)
         # The views join vectors with texts by the key.
-        plain = [_plain(table, name, "gin", "facts"), _plain(table, name, "hash", "key")]
-        _build(connections, plain, memory_mb=sorting_mb, workers=_BUILD_WORKERS)
+        indexes = [_plain(table, name, "gin", "facts"), _plain(table, name, "hash", "key")]
         if part.dim and index.type(part.dim):
-            # The memory of the graph while it is built: if it fits, nothing is written twice.
-            width = 2 if index.type(part.dim) == "halfvec" else 4
-            graph_mb = round(part.rows * (width * part.dim + 40 * HNSW_M + 250) * 1.2 / 2**20)
-            memory = min(_BUILD_MEMORY_MB, max(_LEAST_MB, graph_mb))
             metric = "cosine" if _of_length_1(connections, table, extension=index.extension) else "ip"
-            hnsw = _hnsw(table, name, part.dim, index, metric=metric)
-            _build(connections, [hnsw], memory_mb=memory, workers=_BUILD_WORKERS)
+            indexes.append(_hnsw(table, name, part.dim, index, metric=metric))
+        _build(connections, indexes)
         connections.write(partial(_analyze, table=table), limited=False)
     for name in sorted({labels_table(part) for part in parts}):
         table = tables.table(name)
         # A hash, for a B-tree has a longest text.
         ids = [_plain(table, name, "hash", column) for column in ("document_id", "id")]
-        _build(connections, ids, memory_mb=sorting_mb, workers=_BUILD_WORKERS)
+        _build(connections, ids)
         connections.write(partial(_analyze, table=table), limited=False)
 
 
 def _plain(table: Identifier, name: str, method: str, column: str) -> Composed:
     return statement(
-        "CREATE INDEX IF NOT EXISTS {name} ON {table} USING {method} ({column})",
+        "CREATE INDEX {name} ON {table} USING {method} ({column})",
         name=identifier(f"{name}_{column}"),
         table=table,
         method=identifier(method),
@@ -114,8 +106,7 @@ def _of_length_1(connections: Connections, table: Identifier, *, extension: str)
 
 def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters, *, metric: str) -> Composed:
     return statement(
-        "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw (({expression}) {operators})"
-        " WITH (m = {m}, ef_construction = {ef})",
+        "CREATE INDEX {name} ON {table} USING hnsw (({expression}) {operators}) WITH (m = {m}, ef_construction = {ef})",
         name=identifier(f"{name}_hnsw"),
         table=table,
         expression=indexed(index.type(dim), dim, extension=index.extension),
@@ -125,10 +116,9 @@ def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters, *, met
     )
 
 
-def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: int, workers: int) -> None:
+def _build(connections: Connections, texts: Sequence[Composed]) -> None:
     def work(connection: Connection) -> None:
-        configure(connection, {"maintenance_work_mem": f"{memory_mb}MB"})
-        configure(connection, {"max_parallel_maintenance_workers": str(workers)})
+        configure(connection, _BUILDING)
         for text in texts:
             try:
                 with connection.transaction():
