@@ -1,4 +1,4 @@
-"""All edges of a graph: their counts, the connected components and the dangling references."""
+"""Graph as a whole: counts of its edges, connected components and dangling references."""
 
 from __future__ import annotations
 
