@@ -34,7 +34,7 @@ class Dangling(Frozen):
 
 
 class WholeGraph:
-    """The edges of a graph between numbered nodes: records by their rows, then the others in the order of their edges."""
+    """The edges of a graph between numbered nodes: records by their rows, then others by their edges."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
