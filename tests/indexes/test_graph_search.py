@@ -236,7 +236,7 @@ def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networ
     drawn = needs(edges)
     within = drawn.subgraph({row, *nx.descendants(drawn, row)})
     circles = sorted(tuple(sorted(each)) for each in nx.strongly_connected_components(within) if len(each) > 1)
-    found = prerequisites(graph(add=edges), [row])
+    found = prerequisites(graph(add=edges), row)
 
     assert sorted(found.order) == sorted(nx.descendants(drawn, row))
     assert list(found.cycles) == circles
@@ -249,7 +249,7 @@ def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: 
     within = drawn.subgraph({row, *nx.descendants(drawn, row)}).reverse()
     wanted = [node for node in nx.lexicographical_topological_sort(within) if node != row]
 
-    assert list(prerequisites(graph(add=downward), [row]).order) == wanted
+    assert list(prerequisites(graph(add=downward), row).order) == wanted
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1), flags=visible)
@@ -258,13 +258,13 @@ def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
 ) -> None:
     flags[row] = True
     seen = graph(add=edges).within(np.array(flags))
-    assert prerequisites(seen, [row]) == prerequisites(graph(add=among(edges, flags)), [row])
+    assert prerequisites(seen, row) == prerequisites(graph(add=among(edges, flags)), row)
 
 
 def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
     chain = [GraphEdge(str(row), str(row + 1), "requires") for row in range(1999)]
 
-    assert prerequisites(graph(tools(2000), add=chain), [0]).order == tuple(range(1999, 0, -1))
+    assert prerequisites(graph(tools(2000), add=chain), 0).order == tuple(range(1999, 0, -1))
 
 
 # ------------------------------------------------------------------------------------------------------- segments
@@ -302,7 +302,7 @@ def told_of(built: Graph, names: list[str], seeds: list[str]) -> list[object]:
         sorted(map(built.label, graph_of_all.others)),
         [(None if each.record is None else names[each.record], each.kind, each.name) for each in graph_of_all.dangling],
         [[(path.rendered(built.label), round(path.score, 9)) for path in found] for found in walks],
-        [[names[row] for row in prerequisites(built, [row]).order] for row in starts],
+        [[names[row] for row in prerequisites(built, row).order] for row in starts],
     ]
 
 
