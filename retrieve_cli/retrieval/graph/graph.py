@@ -164,11 +164,10 @@ class Graph:
     def _first_by_id(self, rows: Rows, count: int) -> Rows:
         return np.array(sorted(rows.tolist(), key=self.id_of)[:count], np.int64)
 
-    def label(self, node: Node, record: Callable[[int], str] | None = None) -> str:
-        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row, which is its id
-        by default."""
+    def label(self, node: Node) -> str:
+        """Return the name of a node: the id of a record, a value with its field (`topics:Imaging`)."""
         if isinstance(node, int):
-            return (record or self.id_of)(node)
+            return self.id_of(node)
         if node.field:
             return f"{node.field}:{self.shared[node.field].spelling(node.form)}"
         if (declared := self.files.node_of(node.form)) is not None:
