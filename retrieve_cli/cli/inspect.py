@@ -123,9 +123,8 @@ def files_(
 ) -> None:
     """List the files that the index was built from: records, chunks, SHA-1, chunk ids; chunks per group.
 
-    The SHA-1 of a document covers its path and its bytes, by which a sync detects changes: printf
-    '["file","PATH",""]' | cat - PATH | sha1sum. The SHA-1 of a catalog covers its lines. --json has all digits and all
-    chunk ids.
+    The SHA-1 of a document covers its path, its parser and its bytes, by which a sync detects changes; the SHA-1 of a
+    catalog is the one of its file. --json has all digits and all chunk ids.
     """
     from retrieve_cli.operations import files as listed
     from retrieve_cli.storage.generation import open_generation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -68,9 +69,9 @@ class Intake:
         """The row of each new record by its id."""
         self._files: list[str] = []
         """By new record, the file that it was read from."""
-        self._former: list[int] = []
+        self._former = array("q")
         """By new record, the row of the record of its id before; -1 without one."""
-        self.places: list[int] = []
+        self.places = array("q")
         """By new record, the place of its item among the items of all sources."""
         self._names: list[str] = []
         self._counts: Counter[int] = Counter()
