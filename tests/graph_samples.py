@@ -105,8 +105,7 @@ def steps(edges: Iterable[GraphEdge], walks: Mapping[str, Walk] = WALKS) -> nx.M
             fan = sum(key[end] == tail and key[2] == kind for key in known)
             lost = 1.0 if walk.damped == "never" else damping(fan, NODES)
             worth = weight / largest[kind] * walk.weight
-            always = walk.damped == "always"
-            drawn.add_edge(tail, head, weight=worth, damped=lost, always=always, fan=fan if always else 1)
+            drawn.add_edge(tail, head, weight=worth, damped=lost, always=walk.damped == "always")
     return drawn
 
 

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
 
 
-_REQUIRED_BY = "required_by"
-"""Edges that page rank skips unless they are configured: score flowing back from a requirement to all records that
-require it is lost to the required ones (ToolLinkOS, R@10 with all dependencies: 0.57 with them, 0.63 without)."""
-
-_DECAY = 0.7
-"""Share of its score that a record passes on over one edge."""
-
-
 def card(settings: Settings) -> Mapping[str, Json]:
     """Return the graph's part of the recipe.
 
@@ -73,9 +65,12 @@ def write(path: Path, settings: Settings) -> int | None:
 
 def notes(generation: Generation, settings: Settings) -> list[str]:
     """Return sentences on names and values that link no records."""
-    whole = whole_graph_of(generation)
-    if whole is None:
+    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
+
+    graph = graph_of(generation)
+    if graph is None:
         return []
+    whole = WholeGraph(graph)
     found = []
     if whole.dangling:
         count = len(whole.dangling)
@@ -109,18 +104,6 @@ def graph_of(generation: Generation) -> Graph | None:
     return generation.once(_open)
 
 
-def whole_graph_of(generation: Generation) -> WholeGraph | None:
-    """Return the edges of a generation, found once; None without edges. Raises: IndexCorrupt: as `graph_of` does."""
-    return generation.once(_whole)
-
-
-def _whole(generation: Generation) -> WholeGraph | None:
-    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
-
-    graph = graph_of(generation)
-    return None if graph is None else WholeGraph(graph)
-
-
 def _open(generation: Generation) -> Graph | None:
     known = generation.manifest.recipe.graph or {"relations": {}, "entities": []}
     with reading_cards():
@@ -150,15 +133,11 @@ def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
     """
     from retrieve_cli.retrieval.graph import walks
 
-    weights = chosen.weights
-    if chosen.method == "pagerank" and _REQUIRED_BY not in chosen.kinds:
-        weights = {_REQUIRED_BY: 0.0, **weights}
-    return walks.chosen(graph.kinds, only=chosen.kinds, weights=weights, domain_share=chosen.domain_share)
+    return walks.chosen(graph.kinds, only=chosen.kinds, weights=chosen.weights, domain_share=chosen.domain_share)
 
 
 def walk(
     graph: Graph,
-    generation: Generation,
     chosen: ExpansionSettings,
     walks: Mapping[str, Walk],
     seeds: Sequence[tuple[int, float]],
@@ -171,27 +150,10 @@ def walk(
     from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
 
-    reach = WalkLimits(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=_DECAY, walks=walks)
+    reach = WalkLimits(depth=chosen.depth, max_nodes=chosen.max_nodes, walks=walks)
     view = graph.within(visible)
-    whole = whole_graph_of(generation) if chosen.method == "pagerank" else None
-    if whole is not None:
-        from retrieve_cli.retrieval.graph.walks import PageRank
-
-        # A random walk with restarts at the seeds: the record visited most has the score of one
-        # step, the others a proportional score.
-        shares = PageRank(whole, walks, visible=view.columns.visible)(seeds)[: whole.first]
-        shares[[row for row, _ in seeds]] = 0.0
-        order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], view.id_of(row)))[
-            : chosen.max_nodes
-        ]
-        scores = {row: _DECAY * float(shares[row] / shares[order[0]]) for row in order}
-        start = max(seeds, key=lambda seed: seed[1])[0]
-
-        def path(row: int, score: float) -> str:
-            return f"{view.label(start)} —pagerank→ {view.label(row)} ({score:.2f})"
-
-        return [LinkedRecord(row, score, partial(path, row, score)) for row, score in scores.items()]
-    found = ((path, path.node) for path in expand(view, seeds, reach))
     return [
-        LinkedRecord(row, path.score, partial(path.rendered, view.label)) for path, row in found if isinstance(row, int)
+        LinkedRecord(path.node, path.score, partial(path.rendered, view.label))
+        for path in expand(view, seeds, reach)
+        if isinstance(path.node, int)
     ]

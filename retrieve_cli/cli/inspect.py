@@ -123,9 +123,8 @@ def files_(
 ) -> None:
     """List the files that the index was built from: records, chunks, SHA-1, chunk ids; chunks per group.
 
-    The SHA-1 of a document covers its path and its bytes, by which a sync detects changes: printf
-    '["file","PATH",""]' | cat - PATH | sha1sum. The SHA-1 of a catalog covers its lines. --json has all digits and all
-    chunk ids.
+    The SHA-1 of a document covers its path, its parser and its bytes, by which a sync detects changes; the SHA-1 of a
+    catalog is the one of its file. --json has all digits and all chunk ids.
     """
     from retrieve_cli.operations import files as listed
     from retrieve_cli.storage.generation import open_generation
@@ -172,25 +171,13 @@ def synonyms(
 @shared("text", "json")
 def graph(
     id_: Annotated[str | None, argument("[ID]", "A record id, or FIELD:VALUE that records share.")] = None,
-    picture: Annotated[bool, option("--picture", "Print its neighbourhood as text for Mermaid.")] = False,
-    radius: Annotated[int, option("--radius", "Size of the neighbourhood in edges.", "N")] = 1,
     *,
     shared: Shared,
 ) -> None:
     """Show the edges between records and dangling references, or the neighbours of one record."""
     from retrieve_cli.operations import views
 
-    if not picture:
-        _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
-        return
-    if id_ is None:
-        raise UsageError("--picture needs a record", hint="retrieve inspect graph ID --picture")
-    if radius < 1:
-        raise UsageError(f"--radius is {radius}; it takes a whole number from 1", hint="--radius 1")
-    drawn = _look(shared, partial(views.drawing, name=id_, radius=radius))
-    shared.show(drawn, drawn["mermaid"].splitlines())
-    if drawn["nodes"] < drawn["total"]:
-        shared.talk.say(f"note: {drawn['nodes']:,} of {drawn['total']:,} nodes are shown, the nearest")
+    _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
 
 
 @app.command()

@@ -44,7 +44,6 @@ class ExpansionSettings(SettingsSection):
     """Addition of linked records to the results."""
 
     enabled: bool | None = None
-    method: Literal["paths", "pagerank"] = "paths"
     depth: int = bounded(2, 1, 10)
     max_nodes: int = bounded(200, 1)
     seeds: int = bounded(5, 1, 1000)

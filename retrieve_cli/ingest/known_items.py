@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -172,9 +173,9 @@ class Comparison:
         self.kept = KeptRecords(len(before.records) if before else 0) if kept is None else kept
         self.rows: dict[str, int] = {}
         """The number of each new record by its id."""
-        self.former: list[int] = []
+        self.former = array("q")
         """By new record, the row of the record of its id before; -1 without one."""
-        self.places: list[int] = []
+        self.places = array("q")
         """By new record, the place of its item among the items of all sources."""
 
     def former_of(self, record_id: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.graph import common_domains, graph_of, whole_graph_of
+from retrieve_cli.assemble.graph import common_domains, graph_of
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
@@ -19,7 +19,6 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Graph, Node
-    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
@@ -92,17 +91,16 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     Raises:
         UsageError: the record does not exist.
     """
-    whole = whole_graph_of(generation) if name is None else None
-    if whole is not None:
-        return _whole(whole, settings)
     edges = graph_of(generation)
-    if edges is None or name is None:
+    if edges is None:
         if name is not None:
             _all(generation).find_record(name)
         return {
             "edges": 0,
             "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
         }
+    if name is None:
+        return _whole(edges, settings)
     edges = edges.within(None)
     label = edges.label
     node = _node(edges, generation, name)
@@ -114,39 +112,26 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     return {"node": label(node), "degree": degree, "neighbours": neighbours}
 
 
-def _whole(whole: WholeGraph, settings: Settings) -> dict[str, Json]:
+def _whole(edges: Graph, settings: Settings) -> dict[str, Json]:
+    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
+
+    whole = WholeGraph(edges)
     return {
-        "edges": len(whole.edges),
-        "kinds": {kind: len(edges) for kind in whole.kinds if len(edges := whole.edges_of([kind]))},
-        "nodes": {"records": whole.graph.records, "others": len(whole.others)},
+        "edges": sum(whole.counts.values()),
+        "kinds": whole.counts,
+        "nodes": {"records": edges.records, "others": len(whole.others)},
         "components": whole.sizes()[:20],
         "common": common_domains(whole, settings),
         "dangling": [
             {
-                "record": None if entry.record is None else whole.graph.id_of(entry.record),
+                "record": None if entry.record is None else edges.id_of(entry.record),
                 "kind": entry.kind,
                 "name": entry.name,
-                "why": whole.why(entry),
+                "why": entry.why,
             }
             for entry in whole.dangling
         ],
     }
-
-
-def drawing(generation: Generation, *, name: str, radius: int) -> dict[str, Json]:
-    """Return the neighbourhood of a record as text for Mermaid, the number of its nodes, and of those there are.
-
-    Raises:
-        UsageError: the record does not exist, or the index has no edges.
-    """
-    from retrieve_cli.retrieval.graph.picture import flowchart
-
-    edges = graph_of(generation)
-    if edges is None:
-        raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
-    edges = edges.within(None)
-    drawn = flowchart(edges, _node(edges, generation, name), radius=radius, record=edges.id_of)
-    return {"mermaid": drawn.text, "nodes": drawn.shown, "total": drawn.total}
 
 
 def _node(edges: Graph, generation: Generation, name: str) -> Node:

@@ -20,7 +20,6 @@ _FORWARD = {
     "part_of": "contains {}",
     "is_a": "broader than {}",
     "links_to": "linked from {}",
-    "pagerank": "linked to {}",
 }
 """By the kind of an edge, what the record at its end is to the one at its start."""
 _BACKWARD = {"requires": "requires {}", "part_of": "part of {}", "is_a": "a kind of {}", "links_to": "links to {}"}

@@ -189,7 +189,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
 
     appends = chosen.placement == "append"
     stage = Expand(
-        partial(walk, graph, generation, chosen, walks_of(graph, chosen)),
+        partial(walk, graph, chosen, walks_of(graph, chosen)),
         ChunkLayout(generation.starts, generation.chunk_id),
         seeds=chosen.seeds,
         floor=SEEN_BY_EXPANSION,

@@ -173,7 +173,7 @@ def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> B
     """
     from retrieve_cli.retrieval.graph.graph import prerequisites
 
-    found = prerequisites(graph.within(query.visible), [record])
+    found = prerequisites(graph.within(query.visible), record)
     firsts = generation.starts[list(found.order)].tolist()
     needs = (
         Dependency(

@@ -94,12 +94,8 @@ REQUESTS: Mapping[str, Asked] = {
     "gate": query("tools", "brain scans", "--route", *FEW, GATING__TOP_GROUPS="2", GATING__MIN_RESULTS="0"),
     "gate, filled up": query("tools", "large mosaic of a tissue section", "--route", *FEW, **NARROW_GATE),
     "expanded": query("steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2"),
-    "expanded by page rank": query(
-        "steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2", EXPANSION__METHOD="pagerank"
-    ),
     "expanded leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW, **BLENDED),
     "related": query("steps", "cluster single-cell data", "-k", "2"),
-    "related by page rank": query("steps", "cluster single-cell data", "-k", "2", EXPANSION__METHOD="pagerank"),
     "related to the hits of one leg": query("steps", "stores tables", "--mode", "bm25", "--expand", *FEW),
     "bundle": query("steps", "cluster single-cell data", "--with-dependencies", "-k", "2", EXPANSION__SEEDS="1"),
     "bundle with a circle": query("steps", "stores tables", "--with-dependencies", "-k", "2", BUDGET__MAX_CHUNKS="3"),

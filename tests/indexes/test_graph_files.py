@@ -83,8 +83,13 @@ def test_a_name_means_a_record_of_the_same_tenant_whoever_else_is_called_so() ->
     ]
     built = graph(columns(rows), refer={"requires": "needs"})
 
-    edges = WholeGraph(built).edges
-    pairs = {(said[source][0], said[target][0]) for source, target in zip(edges.sources, edges.targets, strict=True)}
+    pairs = {
+        (name, said[near.node][0])
+        for row, (name, *_) in enumerate(said)
+        for near in built.neighbours(row, limit=9)
+        if near.forward and isinstance(near.node, int)
+    }
+    assert WholeGraph(built).counts == {"requires": 6}
     assert pairs == {("a", "c"), ("a", "b"), ("a", "d"), ("b", "e"), ("f", "b"), ("f", "c")}
     assert [(said[each.record or 0][0], each.name, each.ambiguous) for each in WholeGraph(built).dangling] == [
         ("c", "nobody", False),

@@ -1,4 +1,4 @@
-"""Walking the graph: bounded search and PageRank against networkx, prerequisites in order, hubs, cycles, paths."""
+"""Walking the graph: bounded search against networkx, prerequisites in order, hubs, cycles, paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from graph_samples import (
     NODES,
     OTHERS,
     WALKS,
-    edge_lists,
     graph,
     linked,
     linked_lists,
@@ -29,17 +28,19 @@ from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
-from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
+from retrieve_cli.retrieval.graph.expand import DECAY, WalkLimits, expand
 from retrieve_cli.retrieval.graph.graph import Graph, prerequisites
 from retrieve_cli.retrieval.graph.walks import (
     WALKS as WALKS_BY_DEFAULT,
-    PageRank,
+    Walk,
     chosen,
 )
 from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
 
 Seeds = list[tuple[int, float]]
 FREE = WalkLimits(max_nodes=1000, walks=WALKS)
+UNDAMPED = {name: replace(walk, damped="never") for name, walk in WALKS.items()}
+SHARED = WALKS_BY_DEFAULT["shares_entity"]
 
 
 def walked(built: Graph, **parts: Any) -> WalkLimits:
@@ -60,7 +61,7 @@ def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: WalkLimits) -> di
     for halves in range(2 * reach.depth):
         for node, score in layers[halves].items():
             for _, head, data in drawn.out_edges(node, data=True):
-                factor = data["weight"] * (reach.decay if node < NODES else 1.0)
+                factor = data["weight"] * (DECAY if node < NODES else 1.0)
                 factor *= data["damped"] if halves or data["always"] else 1.0
                 following = layers[halves + (2 if max(node, head) < NODES else 1)]
                 if score * factor > 0:
@@ -95,7 +96,7 @@ def test_a_search_that_may_see_some_records_finds_what_it_would_if_there_were_no
     edges: list[GraphEdge], start: Seeds, flags: list[bool], most: int
 ) -> None:
     own = [(node, score) for node, score in start if flags[node]]
-    reach = replace(FREE, depth=3, damping=0.0, max_nodes=most)
+    reach = replace(FREE, depth=3, walks=UNDAMPED, max_nodes=most)
     some = expand(linked(edges).within(np.array(flags)), start, reach)
     alone = expand(linked(among(edges, flags)), own, reach)
 
@@ -105,13 +106,12 @@ def test_a_search_that_may_see_some_records_finds_what_it_would_if_there_were_no
         assert some == alone
 
 
-@given(edges=linked_lists, start=seeds, depth=st.integers(0, 4), damped=st.sampled_from([0.0, 1.0]))
-def test_a_node_has_the_score_of_its_best_path(edges: list[GraphEdge], start: Seeds, depth: int, damped: float) -> None:
-    reach = replace(FREE, depth=depth, damping=damped)
-    drawn = steps(edges)
-    if not damped:
-        nx.set_edge_attributes(drawn, 1.0, "damped")
-    wanted = best_by_steps(drawn, start, reach)
+@given(edges=linked_lists, start=seeds, depth=st.integers(0, 4), walks=st.sampled_from([WALKS, UNDAMPED]))
+def test_a_node_has_the_score_of_its_best_path(
+    edges: list[GraphEdge], start: Seeds, depth: int, walks: dict[str, Walk]
+) -> None:
+    reach = replace(FREE, depth=depth, walks=walks)
+    wanted = best_by_steps(steps(edges, walks), start, reach)
     found = {path.node: path.score for path in expand(linked(edges), start, reach)}
 
     assert found == pytest.approx(wanted, rel=1e-6)
@@ -173,9 +173,10 @@ def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
 
 
 def test_a_value_between_two_records_is_one_step_and_its_kind_counts_once() -> None:
-    (path,) = expand(sharing("topics", [["x"]] * 2 + [[]] * 98), [(0, 1.0)], WalkLimits(depth=1, damping=0.0))
+    reach = WalkLimits(depth=1, walks={"shares_entity": replace(SHARED, damped="never")})
+    (path,) = expand(sharing("topics", [["x"]] * 2 + [[]] * 98), [(0, 1.0)], reach)
 
-    assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
+    assert path.score == pytest.approx(0.7 * SHARED.weight)
 
 
 def test_depth_counts_records_so_that_three_records_in_a_row_are_too_far_for_two_steps() -> None:
@@ -192,8 +193,6 @@ def test_how_common_a_domain_is_is_counted_among_visible_records(own: int, other
     built = sharing("domain", [["x"] if row in having else [] for row in range(100)])
 
     assert len(expand(built.within(np.array(flags)), [(0, 1.0)], WalkLimits())) == found
-    ranks = PageRank(WholeGraph(built), visible=np.array(flags))([(0, 1.0)])
-    assert np.count_nonzero(ranks[1:20]) == found
 
 
 def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> None:
@@ -214,41 +213,10 @@ def test_a_seed_whose_score_is_not_a_number_is_rejected() -> None:
 
 def test_of_a_value_that_many_share_the_first_in_order_of_ids_are_visited() -> None:
     rows = [record(f"{5000 - row:04}", metadata={"topics": ["x"] if row else ["y", "x"]}) for row in range(5000)]
-    found = expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], WalkLimits(max_nodes=50, damping=0.0))
+    reach = WalkLimits(max_nodes=50, walks={"shares_entity": replace(SHARED, damped="never")})
+    found = expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], reach)
 
     assert [path.node for path in found] == list(range(4999, 4952, -1))
-
-
-# --------------------------------------------------------------------------------------------------- PageRank
-
-
-@given(edges=edge_lists, start=seeds, alpha=st.sampled_from([0.0, 0.5, 0.85]))
-def test_pagerank_is_that_of_networkx(edges: list[GraphEdge], start: Seeds, alpha: float) -> None:
-    personal: dict[int, float] = dict.fromkeys(range(NODES + len(OTHERS)), 0.0)
-    for node, score in start:
-        personal[node] += score
-    drawn = steps(edges)
-    for _, _, data in drawn.edges(data=True):
-        data["weight"] /= data["fan"]
-    wanted = nx.pagerank(drawn, alpha=alpha, personalization=personal, max_iter=1000, tol=1e-12)
-    found = PageRank(WholeGraph(graph(add=edges)), WALKS)(start, alpha=alpha)
-
-    np.testing.assert_allclose(found, [wanted[node] for node in range(NODES)], atol=1e-6)
-    assert found.sum() == pytest.approx(1.0)
-
-
-@given(edges=edge_lists, start=seeds, flags=visible)
-def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
-    edges: list[GraphEdge], start: Seeds, flags: list[bool]
-) -> None:
-    seen = np.array(flags)
-    own = [(node, score) for node, score in start if seen[node]]
-    some = PageRank(WholeGraph(graph(add=edges)), WALKS, visible=seen)(own)
-    alone = PageRank(WholeGraph(graph(add=among(edges, flags))), WALKS)(own)
-
-    assert not some[~seen].any()
-    if largest_alike(edges, flags):
-        np.testing.assert_allclose(some, alone, atol=1e-9)
 
 
 # ---------------------------------------------------------------------------------------------- prerequisites
@@ -268,7 +236,7 @@ def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networ
     drawn = needs(edges)
     within = drawn.subgraph({row, *nx.descendants(drawn, row)})
     circles = sorted(tuple(sorted(each)) for each in nx.strongly_connected_components(within) if len(each) > 1)
-    found = prerequisites(graph(add=edges), [row])
+    found = prerequisites(graph(add=edges), row)
 
     assert sorted(found.order) == sorted(nx.descendants(drawn, row))
     assert list(found.cycles) == circles
@@ -281,7 +249,7 @@ def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: 
     within = drawn.subgraph({row, *nx.descendants(drawn, row)}).reverse()
     wanted = [node for node in nx.lexicographical_topological_sort(within) if node != row]
 
-    assert list(prerequisites(graph(add=downward), [row]).order) == wanted
+    assert list(prerequisites(graph(add=downward), row).order) == wanted
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1), flags=visible)
@@ -290,13 +258,13 @@ def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
 ) -> None:
     flags[row] = True
     seen = graph(add=edges).within(np.array(flags))
-    assert prerequisites(seen, [row]) == prerequisites(graph(add=among(edges, flags)), [row])
+    assert prerequisites(seen, row) == prerequisites(graph(add=among(edges, flags)), row)
 
 
 def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
     chain = [GraphEdge(str(row), str(row + 1), "requires") for row in range(1999)]
 
-    assert prerequisites(graph(tools(2000), add=chain), [0]).order == tuple(range(1999, 0, -1))
+    assert prerequisites(graph(tools(2000), add=chain), 0).order == tuple(range(1999, 0, -1))
 
 
 # ------------------------------------------------------------------------------------------------------- segments
@@ -325,17 +293,16 @@ def told_of(built: Graph, names: list[str], seeds: list[str]) -> list[object]:
     graph_of_all = WholeGraph(built)
     starts = [names.index(name) for name in sorted(seeds)]
     walks = [expand(built.within(None), [(row, 1.0)], WalkLimits(max_nodes=4)) for row in starts]
-    ranks = [PageRank(graph_of_all, visible=built.columns.visible)([(row, 1.0)]) for row in starts]
     return [
         built.kinds,
         built.records,
         graph_of_all.sizes(),
-        len(graph_of_all.edges),
+        graph_of_all.counts,
+        graph_of_all.values("topics"),
         sorted(map(built.label, graph_of_all.others)),
         [(None if each.record is None else names[each.record], each.kind, each.name) for each in graph_of_all.dangling],
         [[(path.rendered(built.label), round(path.score, 9)) for path in found] for found in walks],
-        [[names[row] for row in prerequisites(built, [row]).order] for row in starts],
-        [[round(float(rank[row]), 6) for row in starts] for rank in ranks],
+        [[names[row] for row in prerequisites(built, row).order] for row in starts],
     ]
 
 

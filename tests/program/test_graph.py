@@ -77,7 +77,6 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
         ("DEPTH", "1"),
         ("MAX_NODES", "2"),
         ("KINDS", "[part_of]"),
-        ("METHOD", "pagerank"),
     ],
 )
 def test_every_key_of_expansion_changes_the_answer(
@@ -86,23 +85,6 @@ def test_every_key_of_expansion_changes_the_answer(
     before = {name: hit["score"] for name, hit in found(retrieve).items()}
     configure("expansion", **{key: value})
     assert {name: hit["score"] for name, hit in found(retrieve).items()} != before
-
-
-@pytest.mark.parametrize("configured", [{"weights": "{required_by: 0.5}"}, {"kinds": "[required_by]"}])
-def test_page_rank_walks_back_over_requirements_only_if_that_is_configured(
-    tools: Path, retrieve: Program, configure: Configure, configured: dict[str, str]
-) -> None:
-    def paths() -> set[str]:
-        hits = found(retrieve, query=question, k=12)
-        return {name for name, hit in hits.items() if "pagerank→ cluster" in hit.get("path", "")}
-
-    question = "scores pairs captured as one"
-    configure("expansion", seeds=1)
-    assert next(iter(found(retrieve, query=question))) == "doublets"
-    configure("expansion", method="pagerank")
-    assert paths() == set()
-    configure("expansion", **configured)
-    assert paths() == {"cluster"}
 
 
 @pytest.mark.parametrize(("key", "value"), [("kinds", "[requird]"), ("weights", "{requird: 1}")], ids=str.upper)
@@ -148,7 +130,7 @@ def test_a_bundle_counts_in_the_budget_and_is_there_whole_or_not_at_all(
     assert answered(retrieve, QUERY, "--with-dependencies", "--max-tokens", "40")["budget"]["tokens"] <= 40
 
 
-def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, retrieve: Program) -> None:
+def test_the_graph_is_shown_as_a_whole_and_by_record(tools: Path, retrieve: Program) -> None:
     whole = drawn(retrieve)
     assert (whole["edges"], whole["kinds"]) == (6, {"requires": 6})
     assert [(each["record"], each["name"]) for each in whole["dangling"]] == [("batch", "nobody")]
@@ -156,11 +138,7 @@ def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, r
     one = drawn(retrieve, "doublets")
     assert one["degree"] == {"requires": {"out": 1, "in": 1}}
     assert {each["node"] for each in one["neighbours"]} == {"cluster", "loader"}
-    chart = retrieve("inspect", "graph", "doublets", "--picture").out
-    assert chart.startswith("flowchart LR\n")
-    assert '["cluster"]' in chart
     refused(retrieve, "inspect", "graph", "nothing")
-    refused(retrieve, "inspect", "graph", "--picture")
     assert retrieve("inspect", "status", "--json").json["graph"] == {"edges": 7, "kinds": ["requires"]}
 
 
@@ -287,13 +265,11 @@ def test_an_accession_leads_over_terms_of_an_ontology_to_the_tool_for_it(retriev
     assert "path" not in hits.get("comet-count", {})
 
 
-def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_is_reported(retrieve: Program) -> None:
+def test_the_nodes_of_a_file_of_edges_need_no_declaration(retrieve: Program) -> None:
     edges = "source,target,kind\nP04637,TP53,encoded_by\nTP53,apoptosis,in_pathway\ncaspase-screen,apoptosis,measures\n"
-    said = proteins(retrieve, {"edges.csv": edges + "comet-cuont,apoptosis,measures\n"})
-    assert "1 dangling reference" in said
+    assert "dangling reference" not in proteins(retrieve, {"edges.csv": edges})
     whole = drawn(retrieve)
-    assert whole["nodes"] == {"records": len(UNIPROT), "others": 3}
-    assert [(each["name"], "comet-count" in each["why"]) for each in whole["dangling"]] == [("comet-cuont", True)]
+    assert whole["nodes"] == {"records": len(UNIPROT), "others": 2}
     assert drawn(retrieve, "TP53")["degree"]["in_pathway"] == {"out": 1, "in": 0}
     path = found(retrieve, query="p53 tumor antigen", k=30)["caspase-screen"]["path"]
     assert "—in_pathway→ apoptosis ←measures— caspase-screen" in path

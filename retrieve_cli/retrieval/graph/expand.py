@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import isnan
 
 from retrieve_cli.frozen import Frozen
@@ -16,6 +17,8 @@ from retrieve_cli.retrieval.graph.walks import Path, PathStep, Walk, damping, di
 
 Seed = tuple[int, float]
 """A record's row and its score."""
+DECAY = 0.7
+"""Share of its score that a record passes on over one edge."""
 _NOWHERE = (0, "", "")
 """Place of the node before a seed."""
 
@@ -27,17 +30,8 @@ class WalkLimits(Frozen):
     """Steps from a seed at most: an edge between two records is one, an edge to or from any other node half of one."""
     max_nodes: int = 200
     """Nodes that are visited at most, the seeds among them."""
-    decay: float = 0.7
-    """Share of a score that is kept when a record is left."""
-    damping: float = 1.0
-    """Exponent of the damping of a node that many share; 0: none is damped."""
     walks: Mapping[str, Walk] | None = None
     """By the name of a direction, how it is walked, and no other is; None: all, in their own ways."""
-
-    @property
-    def halves(self) -> int:
-        """The depth in half steps."""
-        return 2 * self.depth
 
 
 class _Label(Frozen):
@@ -65,42 +59,10 @@ _Order = tuple[float, int, _Place, _Place, str, bool]
 """Score, half steps, place of the node and of the node before, kind and direction: no two labels have the same."""
 
 
-class _Cursor:
-    """The edges of one kind and direction that leave a label, as the labels that they lead to, best first."""
-
-    def __init__(self, graph: Graph, label: _Label, group: Group, steps: Iterator[tuple[Node, float]]) -> None:
-        self._order = graph.order
-        self._label = label
-        self._kind, self._forward = group.kind, group.forward
-        self._steps = steps
-
-    def advance(self, closed: Mapping[Node, int], most: int) -> _Waiting | None:
-        """The next label of at most so many half steps that is not known to be worse than another; None at the end.
-
-        `closed` are the fewest half steps by which a node was reached so far, by node.
-        """
-        for node, weight in self._steps:
-            between = isinstance(self._label.node, int) and isinstance(node, int)
-            hops = self._label.hops + (2 if between else 1)
-            if hops > most or hops >= closed.get(node, hops + 1):
-                continue
-            score = self._label.score * weight
-            if score <= 0:
-                return None
-            label = _Label(node, hops, score, PathStep(node, self._kind, weight, self._forward), self._label)
-            places = self._order(node), self._order(self._label.node)
-            return (-score, hops, *places, self._kind, self._forward), label, self
-        return None
-
-
-_Waiting = tuple[_Order, _Label, _Cursor | None]
-"""A label on the heap, and where the one after it comes from."""
-
-
 def expand(graph: Graph, seeds: Sequence[Seed], reach: WalkLimits) -> list[Path]:
     """Return the best path to each record that is found by walking, best first, then in order of ids.
 
-    A seed is among them where a path from another one gives it more than its own score. Seeds without a score above 0
+    A seed is among them if a path from another one gives it more than its own score. Seeds without a score above 0
     start nothing.
 
     Raises:
@@ -113,16 +75,18 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: WalkLimits) -> list[Path]
     walks = {way: walk for way, walk in named.items() if walk is not None and walk.weight > 0}
     best: dict[Node, _Label] = {}
     closed: dict[Node, int] = {}
-    heap: list[_Waiting] = [
-        ((-score, 0, graph.order(node), _NOWHERE, "", True), _Label(node, 0, score), None)
+    """The fewest half steps by which a node was reached so far."""
+    heap: list[tuple[_Order, _Label, Iterator[tuple[_Order, _Label]]]] = [
+        ((-score, 0, graph.order(node), _NOWHERE, "", True), _Label(node, 0, score), iter(()))
         for node, score in _best_seeds(seeds)
         if graph.has(node)
     ]
+    """Labels, each with those that its edge's kind and direction lead to after it."""
     heapq.heapify(heap)
     while heap:
-        _, label, cursor = heapq.heappop(heap)
-        if cursor is not None and (following := cursor.advance(closed, reach.halves)):
-            heapq.heappush(heap, following)
+        _, label, siblings = heapq.heappop(heap)
+        for following in islice(siblings, 1):
+            heapq.heappush(heap, (*following, siblings))
         if label.hops >= closed.get(label.node, label.hops + 1):
             continue
         if label.node not in best:
@@ -130,16 +94,17 @@ def expand(graph: Graph, seeds: Sequence[Seed], reach: WalkLimits) -> list[Path]
                 break
             best[label.node] = label
         closed[label.node] = label.hops
-        if label.hops < reach.halves:
-            for opened in _cursors(graph, label, walks, reach):
-                if first := opened.advance(closed, reach.halves):
-                    heapq.heappush(heap, first)
+        for group in graph.groups(label.node, walks) if label.hops < 2 * reach.depth else ():
+            ends = _ends(graph, label, group, walk=walks[group.kind, group.forward], limit=reach.max_nodes)
+            labels = _labels(graph, label, group, ends=ends, closed=closed, most=2 * reach.depth)
+            for first in islice(labels, 1):
+                heapq.heappush(heap, (*first, labels))
     found = [label.path for label in best.values() if label.hops and isinstance(label.node, int)]
     return sorted(found, key=lambda path: (-path.score, graph.order(path.node)))
 
 
 def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
-    """Each seed once, with the best of its scores."""
+    """Return each seed once, with the best of its scores."""
     best: dict[int, float] = {}
     for node, score in seeds:
         if score > max(0.0, best.get(node, 0.0)):
@@ -147,31 +112,47 @@ def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
     return list(best.items())
 
 
-def _cursors(
-    graph: Graph, label: _Label, walks: Mapping[tuple[str, bool], Walk], reach: WalkLimits
-) -> Iterator[_Cursor]:
-    for group in graph.groups(label.node, walks):
-        factor = _kept(graph, label, group, walks[group.kind, group.forward], reach)
-        if factor > 0:
-            yield _Cursor(graph, label, group, _steps(graph, group, factor, reach.max_nodes))
+def _labels(
+    graph: Graph,
+    label: _Label,
+    group: Group,
+    *,
+    ends: Iterable[tuple[Node, float]],
+    closed: Mapping[Node, int],
+    most: int,
+) -> Iterator[tuple[_Order, _Label]]:
+    """Yield the labels of at most so many half steps to which edges of a group lead, best first.
+
+    Those that are known by then to be worse than another are skipped: `closed` has the fewest half steps to each node.
+    """
+    for node, weight in ends:
+        hops = label.hops + (2 if isinstance(label.node, int) and isinstance(node, int) else 1)
+        score = label.score * weight
+        if score <= 0:
+            return
+        if hops <= most and hops < closed.get(node, hops + 1):
+            order = -score, hops, graph.order(node), graph.order(label.node), group.kind, group.forward
+            yield order, _Label(node, hops, score, PathStep(node, group.kind, weight, group.forward), label)
 
 
-def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: WalkLimits) -> float:
-    """The share of a score that is kept on the way to the ends of a group of edges, their weights aside."""
+def _ends(graph: Graph, label: _Label, group: Group, *, walk: Walk, limit: int) -> Iterator[tuple[Node, float]]:
+    """Yield the ends of a group's edges with the weight of each step, of which a search that visits `limit` nodes needs
+    no more: those behind lead to nodes that are at most as good."""
+    factor = _kept(graph, label, group, walk)
+    largest = graph.largest[group.kind]
+    for end, weight in group.ends(limit) if factor > 0 else ():
+        yield end, weight / largest * factor
+
+
+def _kept(graph: Graph, label: _Label, group: Group, walk: Walk) -> float:
+    """Return the share of a score that is kept on the way to the ends of a group of edges, their weights aside."""
     to_holders = not group.forward and field_of(label.node) == group.kind
     if to_holders and group.total > walk.most * graph.records:
         return 0.0
     factor = 1.0
     if isinstance(label.node, int):
-        factor = walk.weight * reach.decay
+        factor = walk.weight * DECAY
     elif not to_holders and not walk.once:
         factor = walk.weight
     is_damped = walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
-    return factor * float(damping(group.total, graph.records) ** reach.damping) if is_damped else factor
-
-
-def _steps(graph: Graph, group: Group, factor: float, limit: int) -> Iterator[tuple[Node, float]]:
-    """The ends of a group's edges with the weight of each step, of which a search that visits `limit` nodes needs no
-    more: those behind lead to nodes that are at most as good."""
-    largest = graph.largest[group.kind]
-    return ((end, weight / largest * factor) for end, weight in group.ends(limit))
+    return factor * damping(group.total, graph.records) if is_damped else factor

@@ -141,14 +141,13 @@ class FileEdges:
             raise _damaged()
         return list(zip(ends.tolist(), arrays["weights"][low:stop].tolist(), strict=True)), high - low
 
-    def __iter__(self) -> Iterator[tuple[int, int, str, float]]:
-        """Yield each edge: its names, its kind, its weight. Raises: IndexCorrupt: a name or kind does not exist."""
-        arrays = self._edges[True]
-        columns = [arrays[name] for name in ("names", "ends", "kinds", "weights")]
-        if not all(_within(column, len(self)) for column in columns[:2]) or not _within(columns[2], len(self.kinds)):
+    def __iter__(self) -> Iterator[tuple[int, int, str]]:
+        """Yield each edge: its names and its kind. Raises: IndexCorrupt: a name or kind does not exist."""
+        names, ends, kinds = (self._edges[True][part] for part in ("names", "ends", "kinds"))
+        if not (_within(names, len(self)) and _within(ends, len(self)) and _within(kinds, len(self.kinds))):
             raise _damaged()
-        for source, target, kind, weight in zip(*(column.tolist() for column in columns), strict=True):
-            yield source, target, self.kinds[kind], weight
+        for source, target, kind in zip(names.tolist(), ends.tolist(), kinds.tolist(), strict=True):
+            yield source, target, self.kinds[kind]
 
 
 def _damaged() -> IndexCorrupt:

@@ -9,7 +9,6 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.graph.edge_list import EdgeList
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
 from retrieve_cli.retrieval.graph.file_edges import DTYPES
 from retrieve_cli.storage.records.stored_columns import ordered_texts
@@ -44,16 +43,20 @@ def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
     texts += [name for edge in edges for name in (edge.source, edge.target)]
     names, _ = ordered_texts(texts)
     number = {name: place for place, name in enumerate(names)}
-    columns = [[number[edge.source], number[edge.target], kinds.index(edge.kind)] for edge in edges]
-    sources, targets, of_kind = np.array(columns, np.int64).reshape(-1, 3).T
-    simple = EdgeList.joined([EdgeList(sources, targets, of_kind, np.array([edge.weight for edge in edges]))]).simple()
+    heaviest: dict[tuple[int, int, int], float] = {}
+    """By source, kind and target, the weight of the heaviest edge. An edge to itself is not one."""
+    for edge in edges:
+        ends = number[edge.source], kinds.index(edge.kind), number[edge.target]
+        if ends[0] != ends[2]:
+            heaviest[ends] = max(edge.weight, heaviest.get(ends, 0.0))
+    outward = _ordered([(source, kind, end, weight) for (source, kind, end), weight in heaviest.items()])
     ids = sorted(declared, key=number.__getitem__)
     aliases = [[number[name] for name in dict.fromkeys((*declared[node_id], node_id))] for node_id in ids]
     pairs = sorted((name, node) for node, named in enumerate(aliases) for name in named)
     encoded = [name.encode() for name in names]
     return {
         "kinds": kinds,
-        "largest": [float(simple.weights[simple.kinds == kind].max(initial=0.0)) for kind in range(len(kinds))],
+        "largest": [float(outward["weights"][outward["kinds"] == kind].max(initial=0.0)) for kind in range(len(kinds))],
         "names": np.frombuffer(b"".join(encoded), np.uint8),
         "name_ends": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
         "nodes": np.array([number[node_id] for node_id in ids], np.int32),
@@ -61,13 +64,15 @@ def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
         "aliases": np.array([name for named in aliases for name in named], np.int32),
         "named": np.array([name for name, _ in pairs], np.int32),
         "owners": np.array([node for _, node in pairs], np.int32),
-        "outward": _ordered(simple),
-        "inward": _ordered(simple.reversed()),
+        "outward": outward,
+        "inward": _ordered([(end, kind, source, weight) for (source, kind, end), weight in heaviest.items()]),
     }
 
 
-def _ordered(edges: EdgeList) -> dict[str, NDArray[Any]]:
-    """Return the arrays of edges in one direction, the same for every order of the edges."""
-    edges = edges.chosen(np.lexsort((edges.targets, -edges.weights, edges.kinds, edges.sources)))
-    columns = zip(DTYPES.items(), (edges.sources, edges.kinds, edges.targets, edges.weights), strict=True)
-    return {name: column.astype(dtype) for (name, dtype), column in columns}
+def _ordered(edges: list[tuple[int, int, int, float]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of edges in one direction (name, kind, end, weight), the same for every order of the edges."""
+    names, kinds, ends, weights = np.array(edges, np.float64).reshape(-1, 4).T
+    stored = weights.astype(np.float32)
+    order = np.lexsort((ends, -stored, kinds, names))
+    columns: dict[str, NDArray[Any]] = {"names": names, "kinds": kinds, "ends": ends, "weights": stored}
+    return {name: columns[name][order].astype(dtype) for name, dtype in DTYPES.items()}

@@ -35,6 +35,8 @@ _MOST_RESOLVED = 1000
 """Edges of a file, of one name and kind, whose ends are looked up; for a name with more, the stored number counts."""
 
 
+REQUIRES = "requires"
+"""The kind of the edges to what a record needs."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
@@ -164,11 +166,10 @@ class Graph:
     def _first_by_id(self, rows: Rows, count: int) -> Rows:
         return np.array(sorted(rows.tolist(), key=self.id_of)[:count], np.int64)
 
-    def label(self, node: Node, record: Callable[[int], str] | None = None) -> str:
-        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row, which is its id
-        by default."""
+    def label(self, node: Node) -> str:
+        """Return the name of a node: the id of a record, a value with its field (`topics:Imaging`)."""
         if isinstance(node, int):
-            return (record or self.id_of)(node)
+            return self.id_of(node)
         if node.field:
             return f"{node.field}:{self.shared[node.field].spelling(node.form)}"
         if (declared := self.files.node_of(node.form)) is not None:
@@ -362,11 +363,11 @@ class Graph:
             counts[group.kind] = (leaving + number, reaching) if group.forward else (leaving, reaching + number)
         return counts
 
-    def needs(self, row: int, kinds: Collection[str]) -> list[int]:
-        """Return the visible records to which edges of some kinds lead from a record, in order of ids."""
-        only = {(kind, True) for kind in kinds}
-        found = {end for group in self.groups(row, only) for end, _ in group.ends(group.total) if isinstance(end, int)}
-        return sorted(found, key=self.id_of)
+    def needs(self, row: int) -> list[int]:
+        """Return the visible records that a record requires, in order of ids."""
+        groups = self.groups(row, {(REQUIRES, True)})
+        ends = {end for group in groups for end, _ in group.ends(group.total) if isinstance(end, int)}
+        return sorted(ends, key=self.id_of)
 
 
 def _contains(rows: Rows, row: int) -> bool:
@@ -380,25 +381,22 @@ def field_of(node: Node) -> str | None:
     return None if isinstance(node, int) else node.field
 
 
-REQUIRES = ("requires",)
-
-
 class Prerequisites(Frozen):
-    """The transitive needs of some records."""
+    """The transitive needs of a record."""
 
     order: tuple[int, ...]
-    """Rows, each after all that it needs, the asked ones not among them; equal ones by id."""
+    """Rows, each after all that it needs, without the record itself; equal ones by id."""
     cycles: tuple[tuple[int, ...], ...] = ()
-    """Rows that need one another, in order of ids, the given rows included; in `order` they are adjacent."""
+    """Rows that need one another, in order of ids, the record included; in `order` they are adjacent."""
 
 
-def prerequisites(graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = REQUIRES) -> Prerequisites:
-    """Return the dependencies of `rows` by edges of some kinds, direct or not.
+def prerequisites(graph: Graph, record: int) -> Prerequisites:
+    """Return the records that a record requires, directly or not.
 
-    The order is by Kahn 1962, over the components of Tarjan 1972. Invisible records are not needed, and neither are
+    The order is by Kahn 1962, over strongly connected components. Invisible records are not needed, and neither are
     records that only they need.
     """
-    needs = _closure(graph, rows, kinds)
+    needs = _closure(graph, record)
     circles = [sorted(circle, key=graph.id_of) for circle in _components(needs)]
     circle_of = {row: number for number, circle in enumerate(circles) for row in circle}
     waiting = [{circle_of[need] for row in circle for need in needs[row]} - {at} for at, circle in enumerate(circles)]
@@ -416,53 +414,47 @@ def prerequisites(graph: Graph, rows: Sequence[int], *, kinds: Sequence[str] = R
             waiting[other].discard(number)
             if not waiting[other]:
                 heapq.heappush(ready, (graph.id_of(circles[other][0]), other))
-    asked = set(rows)
     cycles = [tuple(circle) for circle in circles if len(circle) > 1]
     cycles.sort(key=lambda circle: [graph.id_of(row) for row in circle])
-    return Prerequisites(tuple(row for row in order if row not in asked), tuple(cycles))
+    return Prerequisites(tuple(row for row in order if row != record), tuple(cycles))
 
 
-def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str]) -> dict[int, list[int]]:
-    """The direct needs by row, for `rows` and everything that they need."""
+def _closure(graph: Graph, record: int) -> dict[int, list[int]]:
+    """Return the direct needs by row, for a record and everything that it needs."""
     needs: dict[int, list[int]] = {}
-    left = list(rows)
-    while left:
-        row = left.pop()
+    remaining = [record]
+    while remaining:
+        row = remaining.pop()
         if row not in needs:
-            needs[row] = graph.needs(row, kinds)
-            left += needs[row]
+            needs[row] = graph.needs(row)
+            remaining += needs[row]
     return needs
 
 
 def _components(needs: Mapping[int, Sequence[int]]) -> list[list[int]]:
-    """The strongly connected components. Without recursion: a chain may be long."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    open_rows: set[int] = set()
-    circles: list[list[int]] = []
-    for root in sorted(needs):
-        trail = [] if root in number else [(root, iter(needs[root]))]
-        while trail:
-            row, rest = trail[-1]
-            if row not in number:
-                number[row] = low[row] = len(number)
-                stack.append(row)
-                open_rows.add(row)
-            step = next((need for need in rest if need not in number or need in open_rows), None)
-            if step is not None:
-                if step in number:
-                    low[row] = min(low[row], number[step])
-                else:
-                    trail.append((step, iter(needs[step])))
-                continue
-            trail.pop()
-            if trail:
-                low[trail[-1][0]] = min(low[trail[-1][0]], low[row])
-            if low[row] == number[row]:
-                circle = [stack.pop()]
-                while circle[-1] != row:
-                    circle.append(stack.pop())
-                open_rows.difference_update(circle)
-                circles.append(circle)
-    return circles
+    """Return the strongly connected components (Sharir 1981), without recursion: a chain may be long."""
+    needed_by: dict[int, list[int]] = {row: [] for row in needs}
+    for row, needed in needs.items():
+        for need in needed:
+            needed_by[need].append(row)
+    seen: set[int] = set()
+    finished = [row for root in needs for row in _reached(root, needs, seen)]
+    seen.clear()
+    components = (_reached(root, needed_by, seen) for root in reversed(finished))
+    return [component for component in components if component]
+
+
+def _reached(root: int, edges: Mapping[int, Sequence[int]], seen: set[int]) -> list[int]:
+    """Return the rows that a depth-first search from a row reaches and has not `seen`, in the order in which it leaves
+    them."""
+    finished: list[int] = []
+    stack = [(root, False)]
+    while stack:
+        row, is_finished = stack.pop()
+        if is_finished:
+            finished.append(row)
+        elif row not in seen:
+            seen.add(row)
+            stack.append((row, True))
+            stack += [(end, False) for end in edges[row]]
+    return finished

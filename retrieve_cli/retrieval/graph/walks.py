@@ -4,22 +4,17 @@ A step multiplies a score by weight of the edge x weight of its kind x damping o
 decay if that node is a record: two records are one step apart, regardless of the nodes between them. From a value to
 the records that have it the kind counts no second time, nor do kinds that have no name here, on the way between two
 records. Weights above 1 are counts: they are divided by the largest of their kind, so that no step raises a score.
-
-Personalised PageRank: where a walker ends up who keeps returning to a few records (Haveliwala 2002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import log
-from typing import TYPE_CHECKING, Literal
-
-import numpy as np
+from typing import Literal
 
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.retrieval.graph.edge_list import EdgeList
-from retrieve_cli.retrieval.graph.graph import Graph, Node
+from retrieve_cli.retrieval.graph.graph import Node
 
 
 class Walk(Frozen):
@@ -36,10 +31,6 @@ class Walk(Frozen):
     once: bool = False
     """True if the edge counts only when the walk leaves a record: not between two other nodes, nor from them to a
     record."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.weight <= 1:
-            raise UsageError(f"the weight {self.weight} of a kind of edges is not from 0 to 1")
 
 
 _PAIRS = {"requires": "required_by", "part_of": "has_part", "is_a": "has_subtype"}
@@ -166,107 +157,3 @@ class Path(Frozen):
             arrow = f"—{step.kind}→" if step.forward else f"←{step.kind}—"
             text += f" {arrow} {label(step.node)}"
         return f"{text} ({self.score:.2f})"
-
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from retrieve_cli.contracts import Mask
-    from retrieve_cli.retrieval.graph.whole_graph import WholeGraph
-
-    Floats = NDArray[np.float64]
-
-
-class PageRank:
-    """The transitions of a graph, made ready for any number of walks."""
-
-    def __init__(
-        self, whole: WholeGraph, walks: Mapping[str, Walk] | None = None, *, visible: Mask | None = None
-    ) -> None:
-        """`walks` are the directions that are walked, by name; None: all, in their own ways. With `visible`, (records,)
-        bool, the walker knows no other records."""
-        edges = whole.edges
-        self._all = len(whole)
-        self._there = whole.there(visible)
-        """The nodes that there are: they are numbered by their places here."""
-        self._nodes = len(self._there)
-        places = np.full(len(whole), -1, np.int64)
-        places[self._there] = np.arange(self._nodes)
-        inner = edges.chosen((places[edges.sources] >= 0) & (places[edges.targets] >= 0))
-        edges = EdgeList(places[inner.sources], places[inner.targets], inner.kinds, inner.weights)
-        records = int(np.count_nonzero(self._there < whole.first))
-        edges = _walked(whole.graph, edges, walks, records)
-        leaving = np.bincount(edges.sources, weights=edges.weights, minlength=self._nodes)
-        self._sources, self._targets = edges.sources, edges.targets
-        self._shares = edges.weights / leaving[edges.sources]
-        self._stuck = leaving == 0
-
-    def __call__(
-        self,
-        seeds: Sequence[tuple[int, float]],
-        *,
-        alpha: float = 0.85,
-        tolerance: float = 1e-10,
-        iterations: int = 200,
-    ) -> Floats:
-        """(nodes,) the share of time spent at each node, in all 1, or 0 where no seed has a score above 0.
-
-        From a node without an edge the walker returns to the seeds. Ends where a round moves less than `tolerance` in
-        all, or after so many rounds.
-
-        Raises:
-            UsageError: alpha is not between 0 and 1.
-        """
-        if not 0 <= alpha < 1:
-            raise UsageError(f"the alpha {alpha} of PageRank is not from 0 to below 1")
-        start = np.zeros(self._all)
-        for node, score in seeds:
-            start[node] += max(0.0, score)
-        rank = np.zeros(self._all)
-        rank[self._there] = self._walk(start[self._there], alpha, tolerance, iterations)
-        return rank
-
-    def _walk(self, start: Floats, alpha: float, tolerance: float, iterations: int) -> Floats:
-        if not start.any():
-            return start
-        start = start / start.sum()
-        rank = start
-        for _ in range(iterations):
-            moved = np.bincount(self._targets, weights=self._shares * rank[self._sources], minlength=self._nodes)
-            after = alpha * (moved + rank[self._stuck].sum() * start) + (1.0 - alpha) * start
-            change, rank = float(np.abs(after - rank).sum()), after
-            if change < tolerance:
-                break
-        return rank
-
-
-def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, records: int) -> EdgeList:
-    """Edges in the directions of their walks, weighted by their kind in each direction."""
-    if not len(edges):
-        return edges
-    there, back = (
-        _weighed_rows(graph, edges, [walk_of(direction(kind, forward=way), walks) for kind in graph.kinds], forward=way)
-        for way in (True, False)
-    )
-    for kind in range(len(graph.kinds)):
-        walk = walk_of(graph.kinds[kind], walks)
-        if walk is not None and walk.most < 1:
-            of_kind, targets = edges.kinds == kind, edges.targets
-            counts = np.bincount(targets[of_kind], minlength=int(targets.max()) + 1)
-            common = of_kind & (targets >= records) & (counts[targets] > walk.most * records)
-            there.weights[common], back.weights[common] = 0.0, 0.0
-    every = EdgeList.joined([there, back.reversed()])
-    return every.chosen(every.weights > 0)
-
-
-def _weighed_rows(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], *, forward: bool) -> EdgeList:
-    """Edges with the weights that they have in one direction. For a kind that is always damped, all such edges of a
-    node together have the weight of one edge."""
-    known = [walk or Walk(0.0) for walk in walks]
-    share = np.array([walk.weight / graph.largest[kind] for walk, kind in zip(known, graph.kinds, strict=True)])
-    weights = edges.weights * share[edges.kinds]
-    leaving = edges.sources if forward else edges.targets
-    for kind in (kind for kind, walk in enumerate(known) if walk.damped == "always"):
-        of_kind = edges.kinds == kind
-        weights[of_kind] /= np.bincount(leaving[of_kind], minlength=1)[leaving[of_kind]]
-    return EdgeList(edges.sources, edges.targets, edges.kinds, weights)

@@ -1,154 +1,153 @@
-"""The edges of a graph as arrays, for what needs every one of them: counts, components, dangling names, PageRank."""
+"""Graph as a whole: counts of its edges, connected components and dangling references."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, Lookalikes
-from retrieve_cli.retrieval.graph.edge_list import EdgeList
+from retrieve_cli.retrieval.graph.directory import AMBIGUOUS
 from retrieve_cli.retrieval.graph.graph import Entity, Graph, Node
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Rows
+    from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.records.column import Column
 
 
 class Dangling(Frozen):
-    """An edge that leads nowhere."""
+    """A name that leads to no node."""
 
     record: int | None
-    """Row of the record that names it; None where a file does."""
+    """Row of the record that names it; None if a file does."""
     kind: str
     name: str
     ambiguous: bool
-    """True if several records have that name; False if nothing has."""
+    """True if several records have the name; False if none has."""
+
+    @property
+    def why(self) -> str:
+        """The reason, in words."""
+        return "several records have this name" if self.ambiguous else "no record has this name"
 
 
 class WholeGraph:
-    """The edges of a graph: its nodes are numbered, records by their rows, others behind them in order."""
+    """The edges of a graph between numbered nodes: records by their rows, then others by their edges."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.kinds = graph.kinds
-        self.first = len(graph.columns)
-        """Number of the first node that is no record."""
+        self._records = len(graph.columns)
         self._numbers: dict[Entity, int] = {}
-        self._dangling: set[tuple[int, str, str, bool]] = set()
-        graph.names.load()
-        parts = [part for kind, column in graph.references for part in self._references(kind, column)]
-        parts += [part for field, column in graph.shared.items() for part in self._values(field, column)]
-        self.edges = EdgeList.joined([*parts, self._stated()]).simple()
-        """(e,) edges between nodes; each kind is numbered by its place among `kinds`."""
-        self.others = [*self._numbers]
-        """The nodes that are no records."""
-
-    def __len__(self) -> int:
-        """Number of nodes, also of invisible records."""
-        return self.first + len(self._numbers)
+        self._dangling: set[Dangling] = set()
+        self._ends: dict[str, list[Rows]] = {kind: [] for kind in graph.kinds}
+        """By kind, blocks of (2, e) sources and targets."""
+        for kind, column in graph.references:
+            self._ends[kind] += self._references(kind, column)
+        for field, column in graph.shared.items():
+            self._ends[field] += self._values(field, column)
+        self._add_stated()
+        self._edges = {kind: self._distinct(ends) for kind, ends in self._ends.items() if ends}
+        """By kind, source x number of nodes + target of each edge, ascending."""
 
     def _number(self, node: Node) -> int:
         if isinstance(node, int):
             return node
-        return self._numbers.setdefault(node, self.first + len(self._numbers))
+        return self._numbers.setdefault(node, self._records + len(self._numbers))
 
-    def _edges(self, kind: str, sources: Rows, targets: Rows) -> EdgeList:
-        return EdgeList(sources, targets, np.full(len(sources), self.kinds.index(kind)), np.ones(len(sources)))
-
-    def _references(self, kind: str, column: Column) -> Iterator[EdgeList]:
-        """Yield the edges to records that the values of a column name; each value is looked up once, and for records of
-        tenants also among the records of these."""
+    def _references(self, kind: str, column: Column) -> Iterator[Rows]:
+        """Yield the edges to records that the values of a column name. Each value is looked up once; in an index of
+        tenants, also once for each record, because a name may mean another record to a tenant."""
         names = self.graph.names
         for texts, rows, values in column.postings():
             targets = np.array([names.row(text) for text in texts], np.int64)[values]
-            yield self._edges(kind, rows[targets >= 0], targets[targets >= 0])
-            left = range(len(rows)) if names.has_tenants else np.flatnonzero(targets < 0).tolist()
-            for place in left:
-                source, name = int(rows[place]), texts[values[place]]
-                meant = [row for row in names.meant_by(source, name) if row >= 0]
-                yield self._edges(kind, np.full(len(meant), source), np.array(meant, np.int64))
+            yield np.stack([rows, targets])[:, targets >= 0]
+            unclear = np.full(len(rows), names.has_tenants) | (targets < 0)
+            pairs: list[tuple[int, int]] = []
+            for row, value in zip(rows[unclear].tolist(), values[unclear].tolist(), strict=True):
+                name = texts[value]
+                meant = [target for target in names.meant_by(row, name) if target >= 0]
+                pairs += [(row, target) for target in meant]
                 if not meant:
-                    self._dangling.add((source, kind, name, targets[place] == AMBIGUOUS))
+                    self._dangling.add(Dangling(row, kind, name, names.row(name) == AMBIGUOUS))
+            yield _block(pairs)
 
-    def _values(self, field: str, column: Column) -> Iterator[EdgeList]:
+    def _values(self, field: str, column: Column) -> Iterator[Rows]:
         """Yield the edges to the values that records share."""
         for texts, rows, values in column.postings():
             numbers = np.zeros(len(texts), np.int64)
             for value in np.unique(values).tolist():
                 numbers[value] = self._number(Entity(field, canonical(texts[value])))
-            yield self._edges(field, rows, numbers[values])
+            yield np.stack([rows, numbers[values]])
 
-    def _stated(self) -> EdgeList:
-        """Return the edges that files state, between all nodes that their names mean."""
-        graph, files = self.graph, self.graph.files
-        rows: list[tuple[int, int, int, float]] = []
-        for name, other, kind, weight in files:
-            number = self.kinds.index(kind)
-            for source in graph.meant(name):
-                ends = graph.joined(source, name, other)
-                rows += [(self._number(source), self._number(end), number, weight) for end in ends]
+    def _add_stated(self) -> None:
+        """Add the edges that files state, between all nodes that their names mean."""
+        graph = self.graph
+        stated: dict[str, list[tuple[int, int]]] = {kind: [] for kind in graph.files.kinds}
+        for name, other, kind in graph.files:
+            for node in graph.meant(name):
+                ends = graph.joined(node, name, other)
+                stated[kind] += [(self._number(node), self._number(end)) for end in ends]
             for named in (name, other):
-                if not graph.meant(named) or self._is_misspelt(named):
-                    self._dangling.add((-1, kind, files.name(named), not graph.meant(named)))
-        sources, targets, kinds = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
-        return EdgeList(sources, targets, kinds, np.array([row[3] for row in rows], np.float64))
+                if not graph.meant(named):
+                    self._dangling.add(Dangling(None, kind, graph.files.name(named), ambiguous=True))
+        for kind, pairs in stated.items():
+            self._ends[kind].append(_block(pairs))
 
-    def _is_misspelt(self, number: int) -> bool:
-        """Return True if a name that nothing else has looks like the name of a record."""
-        files = self.graph.files
-        form = canonical(files.name(number))
-        is_new = self.graph.meant(number) == [Entity("", form)] and not files.owners(form)
-        return is_new and self._lookalikes.of(files.name(number)) is not None
+    def _distinct(self, ends: list[Rows]) -> Rows:
+        """Return the edges without repeated ones and loops."""
+        sources, targets = np.concatenate(ends, axis=1)
+        is_edge = sources != targets
+        return np.unique(sources[is_edge] * self._nodes + targets[is_edge])
 
-    @cached_property
-    def _lookalikes(self) -> Lookalikes:
-        return Lookalikes(self.graph.names.spellings)
+    @property
+    def _nodes(self) -> int:
+        """Number of nodes, dead records included."""
+        return self._records + len(self._numbers)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of edges of each kind that has any."""
+        return {kind: len(edges) for kind, edges in self._edges.items() if len(edges)}
+
+    @property
+    def others(self) -> list[Entity]:
+        """The nodes that are not records."""
+        return [*self._numbers]
 
     @property
     def dangling(self) -> list[Dangling]:
-        """The edges that lead nowhere, in order of the record's id, kind and name."""
+        """The names that lead to no node, in order of the record's id, kind and name."""
 
-        def order(entry: tuple[int, str, str, bool]) -> tuple[str, str, str]:
-            record, kind, name, _ = entry
-            return "" if record < 0 else self.graph.id_of(record), kind, name
+        def order(entry: Dangling) -> tuple[str, str, str]:
+            record = "" if entry.record is None else self.graph.id_of(entry.record)
+            return record, entry.kind, entry.name
 
-        return [
-            Dangling(None if record < 0 else record, kind, name, ambiguous)
-            for record, kind, name, ambiguous in sorted(self._dangling, key=order)
-        ]
-
-    def why(self, entry: Dangling) -> str:
-        """Return the reason for a dangling edge, in words."""
-        if entry.ambiguous:
-            return "several records have this name"
-        near = self._lookalikes.of(entry.name) if entry.record is None else None
-        if near is not None:
-            return f"similar to the record {near}; a line {{id, label}} in the file makes it a separate node"
-        return "no record has this name"
-
-    def edges_of(self, kinds: Sequence[str] | None = None) -> EdgeList:
-        """Return the edges of some kinds, or of all."""
-        if kinds is None:
-            return self.edges
-        numbers = [number for number, kind in enumerate(self.kinds) if kind in kinds]
-        return self.edges.chosen(np.isin(self.edges.kinds, numbers))
+        return sorted(self._dangling, key=order)
 
     def values(self, field: str) -> list[tuple[Entity, int]]:
-        """Return the values of a field, and how many records have each, the most common one first."""
-        counts = np.bincount(self.edges_of([field]).targets, minlength=len(self)).tolist()
+        """Return the values of a field with the number of records that have each, the most common one first."""
+        edges = self._edges.get(field, np.empty(0, np.int64))
+        counts = np.bincount(edges % self._nodes, minlength=self._nodes).tolist() if len(edges) else []
         values = [(node, counts[number]) for node, number in self._numbers.items() if node.field == field]
         return sorted(values, key=lambda pair: (-pair[1], pair[0]))
 
-    def components(self, kinds: Sequence[str] | None = None) -> Rows:
+    def sizes(self) -> list[int]:
+        """Return the sizes of the weakly connected components, largest first."""
+        lowest = self._components()
+        visible = self.graph.columns.visible
+        if visible is not None:
+            lowest = np.delete(lowest, np.flatnonzero(~visible))
+        return sorted(map(int, np.unique(lowest, return_counts=True)[1]), reverse=True)
+
+    def _components(self) -> Rows:
         """(nodes,) the smallest node of each node's weakly connected component."""
-        edges, lowest = self.edges_of(kinds), np.arange(len(self))
+        lowest = np.arange(self._nodes)
+        edges = np.concatenate([np.empty(0, np.int64), *self._edges.values()])
+        ends = np.divmod(edges, max(1, self._nodes))
         while True:
-            sources, targets = lowest[edges.sources], lowest[edges.targets]
+            sources, targets = lowest[ends[0]], lowest[ends[1]]
             apart = sources != targets
             if not apart.any():
                 return lowest
@@ -158,24 +157,7 @@ class WholeGraph:
             while not np.array_equal(above := lowest[lowest], lowest):
                 lowest = above
 
-    def sizes(self) -> list[int]:
-        """Return the sizes of the components, largest first."""
-        components = self.components()[self.there(self.graph.columns.visible)]
-        return sorted(map(int, np.unique(components, return_counts=True)[1]), reverse=True)
 
-    def there(self, visible: Mask | None) -> Rows:
-        """Return the nodes that are there if only some records are visible, (records,) bool: these, the values that one
-        of them has, and the nodes of files."""
-        if visible is None:
-            return np.arange(len(self))
-        flags = np.zeros(len(self), np.bool_)
-        flags[: self.first] = visible
-        flags[self.first :] = [not node.field for node in self.others]
-        for field in self.graph.shared:
-            edges = self.edges_of([field])
-            held = np.zeros(len(self), np.bool_)
-            held[edges.targets[flags[edges.sources] & (edges.sources < self.first)]] = True
-            held[: self.first] = False
-            held[self.first :] &= [node.field == field for node in self.others]
-            flags |= held
-        return np.flatnonzero(flags)
+def _block(pairs: list[tuple[int, int]]) -> Rows:
+    """Return (2, e) the sources and targets of pairs."""
+    return np.array(pairs, np.int64).reshape(-1, 2).T
