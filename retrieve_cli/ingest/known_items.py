@@ -165,7 +165,7 @@ class KeptRecords:
 
 
 class Comparison:
-    """Records that are read, compared with those of the current generation."""
+    """Records that are read, compared with the records of the current generation."""
 
     def __init__(self, before: Generation | None, kept: KeptRecords | None = None) -> None:
         """`before` is the current generation, of which the `kept` records stay."""
