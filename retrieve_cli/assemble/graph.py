@@ -13,9 +13,10 @@ from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.view import RecordView
+from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

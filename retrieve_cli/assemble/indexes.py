@@ -13,7 +13,8 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.trusted import expect_own
 from retrieve_cli.contracts import Analyzer, Index
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.segment import CHUNKS, RECORDS
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

@@ -20,7 +20,7 @@ from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen, asdict, replace
 from retrieve_cli.retrieval.retrievers.retriever import IndexWriter
 from retrieve_cli.storage import token_table
-from retrieve_cli.storage.recipe import Recipe, encoder_json
+from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records import columns
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
             sources={source.kind: source.card for source in sources},
             chunking=chunkers.cards,
             retrievers={name: card for name, (_, card) in cards.items()},
-            encoder=None if encoder is None else encoder_json(encoder.card),
+            encoder=None if encoder is None else asdict(encoder.card),
             columns=columns.CARD,
             tokens=token_table.CARD if keeps_tokens else None,
             facets=None if facets is None else facets.maker.card,

@@ -14,7 +14,8 @@ from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
 from retrieve_cli.frozen import replace
-from retrieve_cli.storage.generation import TOKENS, Generation
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors

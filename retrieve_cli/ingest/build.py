@@ -26,7 +26,7 @@ from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import SourceMarks
 from retrieve_cli.ingest.known_items import KeptRecords
 from retrieve_cli.ingest.publishing import Publication
-from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all, kinds_of
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -114,7 +114,7 @@ def apply(
         if last:
             limits.check_loss(last, publication.records_by_source)
         _expect_some(publication, sources)
-        report = _report(publication, parts, store, kinds=kinds_of(sources))
+        report = _report(publication, parts, store, kinds=frozenset(source.kind for source in sources))
         former = store.live()
         if limits.tolerates(_counted(intake, sources), publication.records):
             for sentence in announced(report.changes, len(intake.rejected)):

@@ -51,7 +51,7 @@ class Intake:
         """`before` is the generation that is current, of which the `kept` records stay. `lenders` are segments whose
         encodings and facets are used again; with `again`, only their facets, and no server is asked for more."""
         self._scratch = scratch
-        self._progress = progress
+        self.progress = progress
         self._parts = parts
         self._before = before
         self._syncs = kept is not None
@@ -147,9 +147,9 @@ class Intake:
     def write(self) -> dict[str, int]:
         """Write the indexes and offsets; return the rows of each file, none without new records."""
         if truncated := self.encodings.truncated:
-            self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
+            self.progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if summary := self.encodings.summary(self._tables.texts):
-            self._progress.say(summary)
+            self.progress.say(summary)
         rows = self._tables.finish()
         if not self.new:
             for path in self._scratch.iterdir():
@@ -166,10 +166,6 @@ class Intake:
             dim = self._parts.recipe.encoder_card.dim
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         return rows
-
-    def say(self, note: str) -> None:
-        """Show a sentence."""
-        self._progress.say(note)
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""

@@ -93,7 +93,7 @@ class Publication:
         manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
         for note in () if self._older else self._parts.graph_notes(opened):
-            self.intake.say(note)
+            self.intake.progress.say(note)
         built = {**built, "chunks": self.chunks}
         # An engine holds rows of one segment.
         whole = compact or push is not None

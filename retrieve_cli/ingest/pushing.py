@@ -1,15 +1,15 @@
 """Indexes on their way into engines: all rows of a generation are sent and counted before any alias names it.
 
-    Push(...).stage(generation)  ->  record(folder)  ->  publish()  ->  `current` is replaced  ->  tidy(store)
+    rows are sent  ->  noted in the folder  ->  named by the alias  ->  `current` is replaced  ->  tidy(store)
 
-A crash before `publish` leaves a generation in an engine that no reader asks for: the next push drops it. A crash after
-it leaves an alias that names the new generation while `current` names the older one, whose rows are still there:
-readers ask for the generation that `current` names, and never through the alias.
+A crash before the alias names it leaves a generation in an engine that no reader asks for: the next push drops it. A
+crash after it leaves an alias that names the new generation while `current` names the older one, whose rows are still
+there: readers ask for the generation that `current` names, and never through the alias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,43 +64,42 @@ class Push:
         """Send a sealed generation that is not published yet, and let the engines' aliases name it.
 
         Raises:
-            Unavailable, IndexCorrupt, UsageError: as `stage` does.
+            Unavailable, IndexCorrupt, UsageError: as `again` does.
         """
         self._before = store.live()
         folder = store.generations / manifest.id
         known = engine_record.read(folder) if folder.is_dir() else {}
         if known:
             engine_record.write(scratch, known)
-        self.stage(open_unpublished(scratch, manifest))
-        self.record(scratch)
-        if folder.is_dir():  # the same generation was built before: its folder stays
-            self.record(folder)
-        self.publish()
+        same = [folder] if folder.is_dir() else []  # the same generation was built before: its folder stays
+        self._send(open_unpublished(scratch, manifest), [scratch, *same], whole=False)
 
     def again(self, generation: Generation, *, whole: bool = False) -> None:
         """Send a published generation as far as the engines do not hold it, or all of it; their aliases name it then.
-
-        Raises:
-            UsageError, Unavailable, IndexCorrupt: as `stage` does.
-        """
-        self.stage(generation, whole=whole)
-        self.record(generation.folder)
-        self.publish()
-
-    def stage(self, generation: Generation, *, whole: bool = False) -> None:
-        """Send a generation to every engine that shall hold a part of it and does not.
 
         Raises:
             Unavailable: an engine cannot be reached, or rejects the rows.
             IndexCorrupt: it lost rows.
             UsageError: an index is of a kind that engines cannot hold, or the generation has several segments.
         """
+        self._send(generation, [generation.folder], whole=whole)
+
+    def _send(self, generation: Generation, folders: Sequence[Path], *, whole: bool) -> None:
+        """Send a generation, note in its folders what the engines hold, and let their aliases name it."""
+        self._stage(generation, whole=whole)
+        for folder in folders if self._entries else ():
+            engine_record.write(folder, {**_known(folder), **self._entries})
+        for name in self._entries:
+            engine = engines.engine(name, self._settings)
+            if name in self._sent or engine.live() != generation.id:
+                engine.publish(generation.id)
+
+    def _stage(self, generation: Generation, *, whole: bool) -> None:
+        """Send a generation to every engine that shall hold a part of it and does not."""
         if len(generation.segments) > 1 or generation.live is not None:
             raise UsageError("an engine takes an index of one segment", hint="retrieve sync --compact")
         self._generation = generation
-        known = {}
-        with suppress(IndexCorrupt):  # a damaged record is written again
-            known = engine_record.read(generation.folder)
+        known = _known(generation.folder)
         shares = self._shares(generation)
         for share in shares:
             name = share.engine.name
@@ -113,23 +112,6 @@ class Push:
                 durable.replace(sent, "".join(f"{each}\n" for each in [*notes, note][-_NOTED:]))
             self._entries[name] = send(share, generation, say=self._say)
             self._sent.add(name)
-
-    def record(self, folder: Path) -> None:
-        """Note in the folder of the generation what the engines hold; readers compare it. Raises: OSError."""
-        if self._generation is None or not self._entries:
-            return
-        known = {}
-        with suppress(IndexCorrupt):
-            known = engine_record.read(folder)
-        engine_record.write(folder, {**known, **self._entries})
-
-    def publish(self) -> None:
-        """Let the alias of every engine name the generation. Raises: Unavailable, IndexCorrupt."""
-        if self._generation is not None:
-            for name in self._entries:
-                engine = engines.engine(name, self._settings)
-                if name in self._sent or engine.live() != self._generation.id:
-                    engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:
         """Remove all generations that this store sent to the engines, except the newest ones; a failure is
@@ -167,6 +149,13 @@ class Push:
                     message = f"{share.engine.name} cannot hold term weights ({exported.part.name})"
                     raise UsageError(message, hint=hint)
         return shares
+
+
+def _known(folder: Path) -> dict[str, Entry]:
+    """Return the record of a folder; a damaged one is written again."""
+    with suppress(IndexCorrupt):
+        return engine_record.read(folder)
+    return {}
 
 
 def _lines(path: Path) -> list[str]:

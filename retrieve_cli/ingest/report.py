@@ -119,11 +119,6 @@ class Report(Frozen):
         return f"{verb or ('unchanged' if same else 'published')} {self.generation}: {', '.join(parts)}"
 
 
-def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
-    """Return the kinds of some sources."""
-    return frozenset(source.kind for source in sources)
-
-
 def fetch_all(sources: Iterable[Source], say: Callable[[str], None]) -> list[str]:
     """Fetch remote sources into local files, and return sentences on the parts of sources that failed.
 

@@ -1,12 +1,5 @@
 """Checks of the sources of a build or sync: their files and folders are there, without which nothing is published; and
 whether they replace an index of other sources.
-
-Files that a sync need not read again: their stamps are unchanged since they were read to the last byte and were
-sound.
-
-`cache/verified.json`, which may be lost. Only stamps that were settled before the reading began are kept (a file may be
-written twice within one tick of a clock), and only if they are the same after it. The key includes the subject of the
-verification, so that another configuration or another version of the program reads again.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage.beside import beside
-from retrieve_cli.storage.generation import RECORDS, Generation, open_generation
+from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.records.rows import shown_row
 from retrieve_cli.storage.records.view import RecordView
+from retrieve_cli.storage.segment import RECORDS
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.storage.generation import TOKENS, Generation
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.records.view import RecordView

@@ -20,7 +20,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage import dead_rows
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.segment import CHUNK_KEYS, CHUNKS, DEAD, DIGEST, GRAPH, OFFSETS, RECORDS, TOKENS, Segment
+from retrieve_cli.storage.segment import DEAD, DIGEST, RECORDS, Segment
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Mask, Rows, Unit
     from retrieve_cli.storage.dead_rows import Remains
-
-__all__ = ["CHUNKS", "CHUNK_KEYS", "DEAD", "DIGEST", "GRAPH", "OFFSETS", "RECORDS", "TOKENS", "Generation"]
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from retrieve_cli.contracts import Card, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
-from retrieve_cli.frozen import Frozen, asdict
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import json_checks
 
 _HINT = "build again: retrieve build"
@@ -102,11 +102,6 @@ def reading_cards() -> Iterator[None]:
 _OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents", "facets")
 NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
 """Keys of the object that are not the name of a retriever."""
-
-
-def encoder_json(card: ModelCard) -> Card:
-    """Return a model card in the form of the recipe."""
-    return asdict(card)
 
 
 def of_passages(encoder: Card) -> Card:

@@ -51,17 +51,13 @@ class TableWriter:
 class JsonlTable:
     """A JSONL file with its offsets, mapped into memory; every row has at least the given keys."""
 
-    def __init__(self, file: Path | MappedFile, offsets: Rows, *, keys: Collection[str] = ()) -> None:
-        """Raises: IndexCorrupt if the file is missing or its length differs from the offsets."""
-        self._path = path = file.path if isinstance(file, MappedFile) else file
+    def __init__(self, file: MappedFile, offsets: Rows, *, keys: Collection[str] = ()) -> None:
+        """Raises: IndexCorrupt if its length differs from the offsets."""
+        self._path, self._file = file.path, file
         self._keys = frozenset(keys)
         self._offsets = offsets
-        try:
-            self._file = MappedFile.of(file)
-        except OSError as error:
-            raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
         if len(offsets) == 0 or int(offsets[-1]) != len(self._file):
-            raise IndexCorrupt(f"the length of {path} does not match its offsets", hint=_HINT)
+            raise IndexCorrupt(f"the length of {file.path} does not match its offsets", hint=_HINT)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

@@ -69,11 +69,6 @@ def pack(tokens: TokenVectors) -> PackedTokens:
     return PackedTokens(tokens.ids.astype(np.int32), codes)
 
 
-def unpack(codes: Codes, dim: int) -> Vectors:
-    """Return (t, dim) float32 rows of L2 norm 1."""
-    return UnitVectors(codes, dim)[:]
-
-
 class UnitVectors:
     """Rows of L2 norm 1, (t, dim) float32, unpacked on access and always into the same memory, so that the rows of a
     text are still in the cache when they are multiplied. For one thread."""

@@ -53,10 +53,6 @@ class Vocabulary:
             raise _damaged("a text ends before it begins")
         return self._bytes[start:end]
 
-    def folded(self, number: int) -> str:
-        """Return a text in its canonical form, for comparison."""
-        return canonical(self[number])
-
     def texts(self, span: range) -> list[str]:
         """Return the texts of `span`, decoded at once."""
         ends = self._checked_ends(span).tolist()

@@ -14,10 +14,11 @@ from retrieve_cli.contracts import Chunk, Field, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation, opened
+from retrieve_cli.storage.generation import Generation, opened
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.columns import FILE as COLUMNS
+from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 
 ORIGIN = bytes(20)
 CONTENT = bytes(20)

@@ -24,6 +24,7 @@ from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
 from retrieve_cli.search.context import Narrower, in_context
+from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.tables import JsonlTable, TableWriter
 
 WORDS = Counter("words", WordTokenizer())
@@ -80,7 +81,7 @@ def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
             writer.append({**known, "text": text, **place})
             start += len(text) + 1
     writer.close()
-    chunks = JsonlTable(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
+    chunks = JsonlTable(MappedFile(folder / "chunks.jsonl"), np.array(writer.offsets, np.int64))
     return Pool(chunks, np.cumsum([0, *map(len, records)], dtype=np.int64))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from retrieve_cli.contracts import Encoder, Json, SparseEncoder, TokenEncoder
 from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, Unavailable, quoted
-from retrieve_cli.storage.recipe import encoder_json
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.token_table import PackedTokens, pack
 
 Results: TypeAlias = Iterator[tuple[Sequence[int], Sequence[Any]]]
@@ -43,7 +43,7 @@ class Encoders(NamedTuple):
     @property
     def cards(self) -> Mapping[str, Json]:
         """Everything that decides the encoding of a text."""
-        dense = None if self.dense is None else encoder_json(self.dense.card)
+        dense = None if self.dense is None else asdict(self.dense.card)
         return {"vectors": dense, "terms": None if self.sparse is None else dict(self.sparse.card)}
 
 

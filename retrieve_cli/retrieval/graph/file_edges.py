@@ -95,8 +95,8 @@ class FileEdges:
 
     def find(self, form: str) -> range:
         """Return the names of a canonical form."""
-        first = end = bisect_left(range(len(self)), form, key=self._names.folded)
-        while end < len(self) and self._names.folded(end) == form:
+        first = end = bisect_left(range(len(self)), form, key=lambda number: canonical(self._names[number]))
+        while end < len(self) and canonical(self._names[end]) == form:
             end += 1
         return range(first, end)
 
