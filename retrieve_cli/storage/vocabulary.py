@@ -1,8 +1,6 @@
 """Texts in one contiguous UTF-8 buffer of a file, sorted or not: opening decodes none of them.
 
 Ids of records by row, and rows by id.
-
-Numbered texts in a few arrays: a dictionary of a million ids takes ten times the memory.
 """
 
 from __future__ import annotations

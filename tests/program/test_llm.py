@@ -9,7 +9,7 @@ import pytest
 from models.remote.servers import Answer, Api, embedder, running
 from program.asking import Configure, answered, indexed, refused
 from program.chat_server import by_words, candidates, most, request, said
-from samples import TOOLS, Program
+from samples import TOOLS, Program, write_catalog
 
 
 @pytest.fixture
@@ -250,3 +250,12 @@ def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
     answer = answered(retrieve, "segment the lungs")
     assert len(answer["results"]) == 15, "the first 15 by similarity"
     assert not any("picked" in result for result in answer["results"])
+
+
+def test_without_an_index_the_model_is_not_asked(retrieve: Program, model: Api) -> None:
+    write_catalog(Path("tools.jsonl"), TOOLS)
+    Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
+    for mode in ("hybrid", "llm"):
+        message = refused(retrieve, "query", "lungs", "--mode", mode, code=4)
+        assert "build it: retrieve build" in message
+    assert model.asked == []
