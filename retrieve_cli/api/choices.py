@@ -213,6 +213,7 @@ SEARCH = Table(
     Choice("exit_status", _SWITCH, "Exit with 3 if there are no results.", SCRIPTS, "--exit-status", _NOWHERE_ELSE),
     Choice("server", _text(_LONGEST_NAME), "Ask this `retrieve serve` instead of an index here.", SCRIPTS,
            "--server URL", _NOWHERE_ELSE, "query.server"),
+    Choice("docs_dir", _PATH, "Search this folder without an index.", SCRIPTS, "--docs-dir DIR", _HERE),
     # In JSON alone
     Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON | {PAGE}),
     Choice("at_least", _whole(0, 2**53), "Sequence of a document that the answer must include.", doors=_IN_JSON),

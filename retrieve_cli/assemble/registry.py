@@ -64,6 +64,11 @@ def compares_vectors(name: str) -> bool:
     return retriever(name).form is VECTOR
 
 
+def asked_with_vectors() -> list[str]:
+    """Return the built-in retrievers that take the vector of a query."""
+    return asked_with(VECTOR)
+
+
 def asked_with_terms() -> list[str]:
     """Return the built-in retrievers that take learned term weights."""
     return asked_with(TERMS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,11 @@ import typer
 from retrieve_cli.api.index import Index
 from retrieve_cli.cli import printing
 from retrieve_cli.cli.options import OutputFlags, Shared
+from retrieve_cli.config.plugins import HYBRID, LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 
@@ -36,16 +38,34 @@ class Run(NamedTuple):
     """`k`, and the choices that have no key in the configuration."""
     given: Mapping[str, str]
     """Keys that the configuration sets, and where."""
+    docs_dir: Path | None
     picture: Path | None
     save_run: bool
     strict_fresh: bool
     exit_status: bool
+
+    @property
+    def unindexed(self) -> bool:
+        """True if folders are searched without an index, or a language model reads records that have no index."""
+        if self.docs_dir is not None or self.settings.docs.mode == "standard_chunking":
+            return True
+        reads_records = self.settings.search.mode == LLM or self._falls_back
+        return reads_records and bool(self.settings.sources.list) and self.shared.store.current() is None
+
+    @property
+    def _falls_back(self) -> bool:
+        """True if a configured language model may answer in place of an index that is missing."""
+        settings = self.settings
+        configured = settings.llm.base_url is not None or settings.rerank.backend == LLM
+        syncs = settings.syncs_each_time or settings.sync.every_hours
+        return configured and settings.search.mode == HYBRID and not (syncs or self.choices.get("retrievers"))
 
     def options(self, index: Index, choices: Mapping[str, Any] = NOTHING) -> SearchOptions:
         """Return the options of the flags, with the choices of a line in their place.
 
         Raises:
             UsageError: a choice is unknown or takes another value.
+            Unavailable: a folder is read as an index, and a retriever is named or required that it cannot have.
         """
         return index.options(**{**self.choices, **choices})
 
@@ -57,6 +77,9 @@ class Run(NamedTuple):
             from retrieve_cli.cli.picturing import expect_png
 
             expect_png(self.picture)
+        if self.save_run and self.unindexed:
+            message = "--save-run keeps a run beside its index, and there is no index"
+            raise UsageError(message, hint="retrieve build")
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
@@ -66,12 +89,26 @@ class Run(NamedTuple):
             raise typer.Exit(Exit.NO_RESULT)
 
 
-def opened(run: Run, *, show_reason: bool) -> Index:
-    """Open the index, after a sync if the configuration wants one.
+@contextmanager
+def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
+    """Open the index, after a sync if the configuration wants one, or read the folder.
 
     `show_reason`: every query may see all records, so the reason of a failed sync may be printed.
     """
     shared, settings = run.shared, run.settings
+    if run.unindexed:
+        from retrieve_cli.cli.folder_queries import unindexed
+
+        note = ""
+        if run.docs_dir is None and settings.docs.mode != "standard_chunking" and settings.search.mode != LLM:
+            note = (
+                f"there is no index in {shared.artifacts}: the language model alone chooses; retrieve build makes one"
+            )
+            settings = replace(settings, search=replace(settings.search, mode=LLM))
+        with unindexed(shared, settings, run.docs_dir, note) as folder:
+            run.options(folder)
+            yield folder
+        return
     if settings.syncs_each_time or settings.sync.every_hours:
         from retrieve_cli.cli.sync import sync_first
 
@@ -79,15 +116,15 @@ def opened(run: Run, *, show_reason: bool) -> Index:
     index = Index(shared.store, settings)
     printing.note_unapplied(shared, settings, index.opened.generation, given=run.given)
     run.options(index)
-    return index
+    yield index
 
 
 def answer_one(run: Run, request: Request) -> None:
     """Answer the query of a command line."""
-    index = opened(run, show_reason=request.tenant is None)
-    answers = index.answer([request], run.options(index))
-    tell_generation(run, index, all_records=request.tenant is None)
-    show(run, index, answers)
+    with opened(run, show_reason=request.tenant is None) as index:
+        answers = index.answer([request], run.options(index))
+        tell_generation(run, index, all_records=request.tenant is None)
+        show(run, index, answers)
     run.end(stale=is_stale(answers[0]), found=bool(answers[0].results))
 
 
@@ -118,7 +155,7 @@ def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | 
         draw(run.picture, answers[0], index.opened, run.shared)
     empty = [answer for answer in answers if not answer.results]
     printed = run.shared.talk.verbose and not run.shared.talk.quiet
-    kept = run.settings.log.queries
+    kept = run.settings.log.queries and not run.unindexed
     if not (empty or printed or kept):
         return
     from retrieve_cli.cli import answer_records

@@ -89,8 +89,6 @@ ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("--num", "--count", "--top"), "-k N"),
     **dict.fromkeys(("--source", "--path"), "name files and folders without a flag: retrieve build tools.jsonl docs/"),
     **dict.fromkeys(("--fields", "--columns", "--select"), "--format json has all fields of a record"),
-    "--docs-dir": "build an index of it: retrieve build --docs-dir DIR",
-    "--catalog": "build an index of it: retrieve build --catalog FILE",
     "--threshold": "--min-score S",
     "--output": "--format FORMAT, and > FILE",
 }

@@ -83,6 +83,7 @@ def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering
         shape,
         {row.chosen: own[row.chosen] for row in rows if row.name not in IN_REQUEST and (row.option or not row.key)},
         given=given,
+        docs_dir=chosen.get("docs_dir"),
         picture=chosen.get("picture"),
         save_run="save_run" in chosen,
         strict_fresh="strict_fresh" in chosen,

@@ -35,13 +35,13 @@ def answer_batch(run: Run) -> None:
         message = "--save-run stores one set of choices for all queries, and a line has its own choices"
         raise UsageError(message, hint="give them as flags, or query without --save-run")
     all_records = all(line.request.tenant is None for line in sound)
-    index = answering.opened(run, show_reason=all_records)
-    if run.choices["facets"] or any(_own(line) for line in sound):
-        expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
-    answers = iter(answer_groups(sound, partial(_answer_group, index=index, run=run)))
-    answering.tell_generation(run, index, all_records=all_records)
-    outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
-    _show(outcomes, run, index)
+    with answering.opened(run, show_reason=all_records) as index:
+        if run.choices["facets"] or any(_own(line) for line in sound):
+            expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
+        answers = iter(answer_groups(sound, partial(_answer_group, index=index, run=run)))
+        answering.tell_generation(run, index, all_records=all_records)
+        outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
+        _show(outcomes, run, index)
     tally = BatchTally()
     tally.add(outcomes)
     tally.end(run)
@@ -55,13 +55,13 @@ def answer_stream(run: Run) -> None:
         raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
     lines, tally = requests.from_stdin(run.asked), BatchTally()
     try:
-        index = answering.opened(run, show_reason=False)
-        expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
-        for line in lines:
-            outcome = line if isinstance(line, BadLine) else _answered(line, index, run)
-            _show([outcome], run, index)
-            sys.stdout.flush()
-            tally.add([outcome])
+        with answering.opened(run, show_reason=False) as index:
+            expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
+            for line in lines:
+                outcome = line if isinstance(line, BadLine) else _answered(line, index, run)
+                _show([outcome], run, index)
+                sys.stdout.flush()
+                tally.add([outcome])
     except KeyboardInterrupt:  # the usual end of a stream that a person types
         raise typer.Exit(Exit.INTERRUPTED) from None
     tally.end(run)

@@ -104,6 +104,7 @@ class DocsSettings(SettingsSection):
     gitignore: bool = True
     include: Sequence[str] = []
     exclude: Sequence[str] = []
+    mode: Literal["index", "standard_chunking"] = "index"
 
 
 class ParsingSettings(SettingsSection):

@@ -307,6 +307,13 @@ def test_without_facets_nothing_is_sent_and_the_recipe_has_no_trace(
     assert api.asked == []
 
 
+def test_a_query_over_a_folder_without_an_index_sends_no_text(docs: Path, model: Api, retrieve: Program) -> None:
+    done = retrieve("query", "lungs", "--docs-dir", docs, "--json")
+    assert done.code == 0
+    assert len(done.json["results"]) > 0
+    assert model.asked == []
+
+
 def test_a_duplicate_id_behind_waiting_records_is_rejected_with_the_place_of_the_first(
     tmp_path: Path, retrieve: Program, model: Api
 ) -> None:

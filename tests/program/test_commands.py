@@ -63,7 +63,6 @@ def test_a_word_that_is_no_command_leads_to_one(retrieve: Program, word: str, me
         ("add new.jsonl", "to add a source, list it under `sources:` in config.yaml, then run: retrieve sync"),
         ("remove lungs", "remove it from its source, then run: retrieve sync"),
         ("query lungs --filters license=MIT", "did you mean --filter?"),
-        ("query lungs --docs-dir papers", "build an index of it: retrieve build --docs-dir DIR"),
     ],
 )
 def test_what_other_programs_call_something_leads_to_it(retrieve: Program, words: str, advice: str) -> None:

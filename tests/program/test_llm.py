@@ -252,10 +252,22 @@ def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
     assert not any("picked" in result for result in answer["results"])
 
 
-def test_without_an_index_the_model_is_not_asked(retrieve: Program, model: Api) -> None:
+def test_a_language_model_reads_a_catalog_that_has_no_index(
+    model: Api, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
     write_catalog(Path("tools.jsonl"), TOOLS)
     Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
-    for mode in ("hybrid", "llm"):
-        message = refused(retrieve, "query", "lungs", "--mode", mode, code=4)
-        assert "build it: retrieve build" in message
-    assert model.asked == []
+    assert refused(retrieve, "query", "lungs", "--mode", "bm25", code=4)
+    answer = answered(retrieve, "segment lungs in CT")
+    assert "there is no index in artifacts: the language model alone chooses" in answer["notices"][0]
+    assert "note: there is no index in artifacts" in retrieve("query", "segment lungs in CT").err
+    assert (ids(answer), answer["pipeline"]) == (ids(chosen(retrieve, "segment lungs in CT")), "llm@10")
+    answer = chosen(retrieve, "segment lungs in CT")
+    assert "notices" not in answer
+    assert ids(answer)[0] == "lungs"
+    assert len(shown(model)) == len(TOOLS)
+    assert {result["picked"] for result in answer["results"]} == {True}
+    assert not Path("artifacts").exists()
+    monkeypatch.setattr("retrieve_cli.cli.folder_queries._MOST_MB", 0.0001)
+    assert "without an index" in refused(retrieve, "query", "lungs", "--mode", "llm")

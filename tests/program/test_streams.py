@@ -109,6 +109,14 @@ def test_an_error_of_the_flags_ends_the_command_and_no_line_is_answered(
         assert json.loads(refused(retrieve, "query", *words, "--json", *flags))["error"]["code"] == 2
 
 
+def test_a_stream_of_a_folder_needs_no_index(retrieve: Program, stdin: Stdin) -> None:
+    Path("notes").mkdir()
+    Path("notes/lungs.md").write_text("# Lungs\n\nSegments lungs.\n")
+    stdin("lungs\nsegments\n")
+    done = retrieve("query", "--docs-dir", "notes", "--stream", "-l")
+    assert (done.code, done.out) == (0, "lungs.md\nlungs.md\n")
+
+
 def test_exit_codes_of_a_stream_are_those_of_all_its_answers(
     index: Path, catalog: Path, retrieve: Program, stdin: Stdin
 ) -> None:

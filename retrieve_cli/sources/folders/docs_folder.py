@@ -183,6 +183,19 @@ class FolderSource:
         """Return the marks of the folders inside."""
         return marks_of_folders(self.path, self._reader.suffixes, IgnoreRules(self.path, self._selection))
 
+    def size(self, most: int) -> int:
+        """Return the bytes of all files that would be read, or a larger number than `most` if there are more.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        total = 0
+        for item in self._walk:
+            if isinstance(item, str) and counts(item, self._reader.suffixes) and total <= most:
+                with suppress(OSError):  # an unreadable file is rejected when it is read
+                    total += (self.path / item).stat(follow_symlinks=self._follow_links).st_size
+        return total
+
     def count(self) -> int:
         """Return the number of files with the suffix of a document, or without any.
 
