@@ -177,6 +177,8 @@ class Encodings:
     def close(self) -> None:
         """End tasks and workers, finished or not."""
         self._tasks.close()
+        for form in self._forms:
+            form.encode = lambda _: None  # it refers to this object, which would keep the lenders in memory
         if self._workers is not None:
             self._workers.close()
 

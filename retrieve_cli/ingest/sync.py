@@ -223,7 +223,9 @@ class Sync:
     def _same_recipe(self, now: Generation) -> bool:
         """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        same = sha1(now.manifest.recipe.to_json()) == sha1(self._recipe(now).to_json())
+        # The digest of a document covers its parser: only the documents of another parser are read again.
+        recipe = replace(self._recipe(now), documents=now.manifest.recipe.documents)
+        same = sha1(now.manifest.recipe.to_json()) == sha1(recipe.to_json())
         return same and named == [(source.kind, source.name) for source in now.manifest.sources]
 
     def _recipe(self, now: Generation) -> Recipe:

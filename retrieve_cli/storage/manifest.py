@@ -249,7 +249,8 @@ def _built(value: Json) -> Mapping[str, Json]:
     built = json_checks.mapping(value, "`built`")
     for name in ("at", "version"):
         json_checks.text(built.get(name, ""), f"`{name}`")
-    json_checks.count(built.get("sequence", 0), "`sequence`")
+    for name in ("sequence", "chunks"):
+        json_checks.count(built.get(name, 0), f"`{name}`")
     for name, number in json_checks.mapping(built.get("changes", {}), "`changes`").items():
         json_checks.count(number, f"the number of {shortened(name)}")
     for kind, source in json_checks.mapping(built.get("prefixes", {}), "`prefixes`").items():

@@ -63,7 +63,7 @@ def test_a_build_needs_no_server_and_says_nothing_is_sent(
     assert (first["facets"]["cached"], first["facets"]["made"]) == (6, 0)
     assert retrieve("build", docs, "--artifacts", "other", "--json").json["generation"] == first["generation"]
     (docs / "lungs.md").write_text("# Lungs\n\nAnother text.\n")
-    synced = retrieve("sync", "--json").json["generation"]
+    synced = retrieve("sync", "--compact", "--json").json["generation"]
     assert retrieve("build", docs, "--artifacts", "other", "--json").json["generation"] == synced
     assert retrieve("sync", "--verify").code == 0
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli.main import main
@@ -86,15 +85,6 @@ def test_a_hybrid_query_loads_no_more_than_it_uses(form: str) -> None:
 def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
     modules = f"{EVERYWHERE} {NO_VECTORS} rich yaml"
     assert loaded(modules, f"query segment lungs --mode bm25 --format {form}") == [[]]
-
-
-def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
-    catalog: Path, retrieve: Program, configure: Configure
-) -> None:
-    pytest.importorskip("faiss")
-    configure("dense", index="hnsw")
-    assert retrieve("build", "--catalog", catalog).code == 0
-    assert loaded("faiss", "query lungs --mode bm25 --json", "query lungs --mode dense --json") == [[], ["faiss"]]
 
 
 def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retrieve: Program) -> None:

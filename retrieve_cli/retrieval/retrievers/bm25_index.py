@@ -34,6 +34,11 @@ _TIE = 0.1
 """Share of the score of a whole name that it adds to the score of its parts."""
 
 
+def _rows_with(parts: Sequence[Bm25Part], term: str, own: Mask | None = None) -> int:
+    places = ((part, part.place_of(term)) for part in parts)
+    return sum(part.count(place, own) for part, place in places if place is not None)
+
+
 class Bm25Index(ScoringIndex[str]):
     """Opened `bm25.pkl` of each segment: sums the scores of a query's terms over the rows that contain them."""
 
@@ -64,7 +69,8 @@ class Bm25Index(ScoringIndex[str]):
         except (KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
         self._size = len(self) if live is None else int(np.count_nonzero(live))
-        self._frequency = lru_cache(maxsize=_TERMS)(self.rows_with)
+        # Not of a method: its cache would keep the index in memory.
+        self._frequency = lru_cache(maxsize=_TERMS)(partial(_rows_with, self._parts))
 
     def __len__(self) -> int:
         return self._parts[-1].span.stop if self._parts else 0
@@ -87,7 +93,7 @@ class Bm25Index(ScoringIndex[str]):
     def rows_with(self, term: str, own: Mask | None = None) -> int:
         """Return the number of rows, of the `own` ones if given, with a term; without them, of those that are not
         deleted."""
-        return sum(part.count(place, own) for part, place in self._places(term))
+        return _rows_with(self._parts, term, own)
 
     def _places(self, term: str) -> Iterator[tuple[Bm25Part, int]]:
         """Yield the segments with a term, and its place in the vocabulary of each."""
