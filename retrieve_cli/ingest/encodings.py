@@ -178,7 +178,7 @@ class Encodings:
         """End tasks and workers, finished or not."""
         self._tasks.close()
         for form in self._forms:
-            form.encode = lambda _: None  # it refers to this object, which would keep the lenders in memory
+            form.encode, form.task = lambda _: None, None  # both refer to this object, which has the lenders open
         if self._workers is not None:
             self._workers.close()
 
