@@ -51,7 +51,7 @@ class KnownItems:
         self._taken = np.zeros(len(self._first), np.bool_)
         self._next = 0
         for segment in generation.segments:
-            for digest in segment.reread:  # parts of these were rejected: they are read again, so that it is told
+            for digest in segment.reread:  # parts of these were rejected: they are read again to report it
                 self._taken[(self._digests == digest).all(axis=1)] = True
 
     def match(self, source: str, digests: Digests) -> Rows:

@@ -78,7 +78,7 @@ def _index(subject: Subject) -> Check:
         records = sum(source.records for source in subject.manifest.sources) if subject.manifest else 0
         return ok(f"generation {report['generation']} is intact ({count(records, 'record')})")
     # If every byte is as written and the parts still disagree, a sync would find nothing to do.
-    fix = subject.build() if faults.keys() == {"generation"} else subject.mend()
+    fix = subject.build() if faults.keys() == {"generation"} else subject.fix()
     return _damaged(subject, "; ".join(faults.values()), fix)
 
 

@@ -94,7 +94,7 @@ class Subject:
         listed = self.settings.sources.list and self.has_sources
         return self.command("build", *(() if listed else ("--catalog", "FILE")))
 
-    def mend(self) -> str:
+    def fix(self) -> str:
         """Return the command that writes damaged files again."""
         return self.command("sync", "--verify") if self.has_sources else self.build()
 
