@@ -182,8 +182,11 @@ class LiveIndex:
         Thread(target=self._follow, name="follow", daemon=True).start()
 
     def close(self) -> None:
-        """Stop to follow, and let go of the index."""
+        """Stop to follow, and let go of the indexes: routes of FastAPI outlive their server in its caches."""
         self._ended.set()
+        with self._opening:
+            self._index = None
+            self._pinned.clear()
 
     def _follow(self) -> None:
         while not self._ended.wait(_EVERY_S if self.fault is None else _RETRY_S):

@@ -61,7 +61,7 @@ def columns_in(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
 
 def is_tool(metadata: Mapping[str, Json]) -> bool:
     """Return True if metadata belong to the record of a tool."""
-    return isinstance(metadata.get(DEFINITION), Mapping) and TOOL in metadata
+    return TOOL in metadata and isinstance(metadata.get(DEFINITION), Mapping)
 
 
 def tool_marks(metadata: Mapping[str, Json]) -> str:

@@ -142,6 +142,11 @@ class Encodings:
         self._all_read = False
 
     @property
+    def expected(self) -> bool:
+        """True if texts are encoded: not in an index of words alone."""
+        return bool(self._forms)
+
+    @property
     def embedded(self) -> int:
         """Texts that were encoded as vectors."""
         return self._forms[0].done if self.encoded.vectors is not None else 0
@@ -161,7 +166,7 @@ class Encodings:
 
     def add(self, key: bytes, text: str) -> None:
         """Have a text encoded, unless it is known."""
-        if not self._forms or key in self._waiting:
+        if key in self._waiting:
             return
         self._waiting[key] = text
         self._characters += len(text)

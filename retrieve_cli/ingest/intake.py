@@ -256,6 +256,8 @@ class Intake:
         keys = self._tables.add(record, chunks, origin=origin, content=content)
         for writer in self._writers.values():
             writer.add(record, chunks)
+        if not self.encodings.expected:
+            return
         try:
             for key, chunk in zip(keys, chunks, strict=True):
                 self.encodings.add(key, chunk.embedded)

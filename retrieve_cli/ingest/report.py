@@ -226,10 +226,13 @@ class Notices:
 
     def count(self, record: Record) -> None:
         """Count the keys of a record with text that no field reads, and the texts that its reader skipped."""
-        self._dropped.update(record.dropped)
-        self._documents += bool(record.dropped)
+        if record.dropped:
+            self._dropped.update(record.dropped)
+            self._documents += 1
         few = len(self._unread) < _MOST_KEYS
-        self._unread.update(key for key in record.unread if few or key in self._unread)
+        for key in record.unread:
+            if few or key in self._unread:
+                self._unread[key] += 1
 
     def finish(self, name: str, *, complete: bool) -> None:
         """Report how many notices on the source of that name were not shown; if it is `complete`, also the unread

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.contracts.terms.licences import spdx_of
@@ -15,7 +15,7 @@ from retrieve_cli.contracts.terms.modalities import modality_of
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.contracts.tools import is_tool
 from retrieve_cli.errors import quoted
-from retrieve_cli.frozen import Frozen
+from retrieve_cli.frozen import Described, Frozen, field
 from retrieve_cli.sources.values import ADDRESS, addresses, first, first_at, strings, value_at
 from retrieve_cli.storage.manifest import sha1
 
@@ -85,9 +85,42 @@ LONGEST_ID = 4096
 """Maximum characters of an id, which each chunk repeats: a catalog line of 64 MB may have 200,000 chunks."""
 
 
-class FieldMap(Frozen):
+_MOST_SHAPES = 256
+"""Sets of keys that are remembered, of objects with up to `_MOST_KEYS` keys."""
+
+
+class ObjectShape(Frozen):
+    """What all objects with the same keys have in common."""
+
+    paths: Sequence[tuple[str, Sequence[str]]]
+    """The fields that may have values, each with those of its paths that lead to one."""
+    metadata: Sequence[str]
+    """Keys that are not shown as fields."""
+    unread: Sequence[str]
+    """Keys that no field is read from."""
+
+    @classmethod
+    def of(cls, keys: Sequence[str], spellings: Mapping[str, Sequence[str]], read: Collection[str]) -> ObjectShape:
+        """Return the shape of objects with these keys, of which the `read` ones feed fields."""
+        shown = _shown_elsewhere(tuple(tuple(spellings[name]) for name in _SHOWN))
+        held = frozenset(keys)
+        present = {name: [path for path in paths if _begins(path, held)] for name, paths in spellings.items()}
+        return cls(
+            [(name, paths) for name, paths in present.items() if paths],
+            [key for key in keys if key not in shown],
+            [key for key in keys if key not in read],
+        )
+
+
+def _begins(path: str, keys: Collection[str]) -> bool:
+    """Return True if a path begins at one of the keys."""
+    return path in keys or path.partition(".")[0] in keys
+
+
+class FieldMap(Described):
     """Keys of a catalog that feed each field, and the weight of each field."""
 
+    apart: ClassVar = ("shapes",)
     spellings: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, float]
     read: frozenset[str] = frozenset()
@@ -97,6 +130,18 @@ class FieldMap(Frozen):
     names has the same records."""
     configured: bool = False
     """True if the configuration maps or weights a key, so that no mapping is inferred."""
+    shapes: dict[tuple[str, ...], ObjectShape] = field(default_factory=dict)
+    """Shapes by the keys of objects: most objects of a catalog have the same."""
+
+    def shape_of(self, item: Mapping[str, Json]) -> ObjectShape:
+        """Return the shape of an object whose keys are renamed."""
+        keys = tuple(item)
+        shape = self.shapes.get(keys)
+        if shape is None:
+            shape = ObjectShape.of(keys, self.spellings, self.read)
+            if len(self.shapes) < _MOST_SHAPES and len(keys) <= _MOST_KEYS:
+                self.shapes[keys] = shape
+        return shape
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -190,48 +235,61 @@ def _parts(name: str, value: Json) -> list[Json]:
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
     """Return the record that a catalog's object describes, or the reason why it cannot become a record."""
     item = _without_scores(item)
-    if not (stored := is_stored(item)) and fields.renames:
+    stored = is_stored(item)
+    if not stored and fields.renames:
         try:
             item = renamed(item, fields.renames)
         except TenantUnclear as error:
             return str(error)
-    spellings = SPELLINGS if stored else fields.spellings
-    values = {name: _gather(item, name, paths) for name, paths in spellings.items()}
-    texts = item["texts"] if stored else {name: _field_text(name, values[name]) for name in fields.weights}
-    if not stored and is_tool(item):
-        texts["name"] = first(strings(item.get(_TOOL_WORDS))) or texts["name"]
-    weights = fields.weights.items()
-    pieces = tuple(Field(name, texts[name], weight) for name, weight in weights if weight > 0 and texts.get(name))
+    shape = ObjectShape.of(tuple(item), SPELLINGS, ()) if stored else fields.shape_of(item)
+    values = {name: _gather(item, name, paths) for name, paths in shape.paths}
+    texts = item["texts"] if stored else _texts(item, values)
+    pieces = tuple(
+        Field(name, texts[name], weight) for name, weight in fields.weights.items() if weight > 0 and texts.get(name)
+    )
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
         return _no_text(item, fields)
-    metadata = dict(item["metadata"]) if stored else _metadata(item, fields)
+    metadata = dict(item["metadata"]) if stored else _metadata(item, shape)
     owners = [key for key, name in fields.renames.items() if stored and name == TENANT]
     if reason := _set_tenant(metadata if stored else item, [*fields.spellings[TENANT], *owners], metadata):
         return reason
-    name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
-    licence = _licence(item, first(values["license"]), metadata)
-    if len(values["license"]) > 1:
-        metadata.setdefault("licenses", [spdx_of(text) or text for text in values["license"]])
-    if len(own_id := first(values["id"])) > LONGEST_ID:
+
+    def first_of(field: str) -> str:
+        return first(values.get(field, []))
+
+    own_id, licences = first_of("id"), values.get("license", [])
+    licence = _licence(item, first(licences), metadata) if "license" in item or licences else ""
+    if len(licences) > 1:
+        metadata.setdefault("licenses", [spdx_of(text) or text for text in licences])
+    if len(own_id) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
+    unread = [name for name in texts if name not in fields.weights] if stored else shape.unread
     return Record(
         id=own_id or _own_id(item),
-        name=name[:LONGEST_NAME].strip(),
+        name=(first_of("name") or own_id or text.split("\n")[0][:80])[:LONGEST_NAME].strip(),
         text=text,
         kind="catalog",
         source=source,
         line=line,
-        description=first(values["description"]),
-        url=first(values["url"]) or None,
+        description=first_of("description"),
+        url=first_of("url") or None,
         license=licence or None,
-        keywords=tuple(values["keywords"]),
-        group=first(values["group"]) or None,
+        keywords=tuple(values.get("keywords", ())),
+        group=first_of("group") or None,
         fields=pieces,
         supporting_data=_supporting_data(values),
         metadata=metadata,
-        unread=() if is_tool(metadata) else _unread(*((texts, fields.weights) if stored else (item, fields.read))),
+        unread=() if is_tool(metadata) else _unread(texts if stored else item, unread),
     )
+
+
+def _texts(item: Mapping[str, Json], values: Mapping[str, list[str]]) -> dict[str, str]:
+    """Return the text of each field of an object, given the values of its fields."""
+    texts = {name: _field_text(name, found) for name, found in values.items()}
+    if is_tool(item):
+        texts["name"] = first(strings(item.get(_TOOL_WORDS))) or texts.get("name", "")
+    return texts
 
 
 def _no_text(item: Mapping[str, Json], fields: FieldMap) -> str:
@@ -276,9 +334,9 @@ def _without_scores(item: Mapping[str, Json]) -> Mapping[str, Json]:
     return {key: value for key, value in item.items() if key not in ignored} if ignored else item
 
 
-def _unread(item: Mapping[str, Json], read: Collection[str]) -> tuple[str, ...]:
-    """Return the keys with text that are not `read`; of a very large object the first ones."""
-    found = (key[:_LOOKED_AT] for key, value in item.items() if key not in read and _has_words(value))
+def _unread(item: Mapping[str, Json], keys: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some keys that have text; of very many the first ones."""
+    found = (key[:_LOOKED_AT] for key in keys if _has_words(item[key]))
     return tuple(islice(found, _MOST_KEYS))
 
 
@@ -302,19 +360,9 @@ def compose(pieces: Iterable[Field]) -> str:
     return "\n".join(part for part in (head, *lines, tokens) if part)
 
 
-@cache
-def _first_keys(paths: Sequence[str]) -> frozenset[str]:
-    """Return the keys of an object with which some paths begin."""
-    return frozenset(paths).union(path.partition(".")[0] for path in paths)
-
-
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     texts: list[str] = []
-    if item.keys().isdisjoint(_first_keys(tuple(paths))):
-        return texts
     for path in paths:
-        if path not in item and path.partition(".")[0] not in item:
-            continue
         value = item[path] if path in item else value_at(item, path)
         if name == "keywords" and isinstance(value, str):
             value = value.split(",")  # as schema.org writes them
@@ -323,6 +371,8 @@ def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[s
             break
     if name in _FORMAT_FIELDS:
         texts = [_format_name(text, name) for text in texts]
+    if len(texts) < 2:
+        return texts
     return list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
 
 
@@ -346,8 +396,8 @@ def _field_text(name: str, values: list[str]) -> str:
 
 
 def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
-    lists = {name: values[name] for name in ("modalities", "dimensions", "formats")}
-    return {**lists, "demo_url": first(values["demo_url"]) or None}
+    lists = {name: values.get(name, []) for name in ("modalities", "dimensions", "formats")}
+    return {**lists, "demo_url": first(values.get("demo_url", [])) or None}
 
 
 def _licence(item: Mapping[str, Json], wording: str, metadata: dict[str, Json]) -> str:
@@ -381,10 +431,9 @@ def _shown_elsewhere(spellings: Sequence[Sequence[str]]) -> frozenset[str]:
     return frozenset(TOOL_TEXTS).union([_TOOL_WORDS], *spellings) - {"codeRepository"}
 
 
-def _metadata(item: Mapping[str, Json], fields: FieldMap) -> dict[str, Json]:
+def _metadata(item: Mapping[str, Json], shape: ObjectShape) -> dict[str, Json]:
     """Return the keys of the object that are not shown elsewhere; BEIR's `metadata` is unfolded."""
-    shown = _shown_elsewhere(tuple(fields.spellings[name] for name in _SHOWN))
-    rest = {key: value for key, value in item.items() if key not in shown}
+    rest = {key: item[key] for key in shape.metadata}
     inner = rest.pop("metadata", None)
     if isinstance(inner, Mapping):
         return {**inner, **rest}

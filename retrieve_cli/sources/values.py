@@ -66,6 +66,15 @@ def value_at(value: Json, path: str) -> Json:
     return value
 
 
+def holds_any(line: bytes, marks: Iterable[bytes]) -> bool:
+    """Return True if a line contains one of the marks. A loop: every line of a catalog passes here three times, and a
+    generator takes longer than the search."""
+    for mark in marks:  # noqa: SIM110
+        if mark in line:
+            return True
+    return False
+
+
 def too_deep(value: Json, levels: int = DEEPEST) -> bool:
     """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
     waiting = [(value, 1)]

@@ -8,15 +8,18 @@ Rows of an index on their way into an engine.
 
 from __future__ import annotations
 
-from array import array
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.pickles import Later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,36 +64,58 @@ class PostingBlock(NamedTuple):
     values: Values
 
 
+class _Batch:
+    """Postings that were added together: eight bytes each in memory, and as many for each run of one row."""
+
+    def __init__(self, groups: Values, rows: Values, values: Values) -> None:
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        self.groups = groups.astype(np.int32)
+        self.values = values.astype(np.float32)
+        self._rows = rows[begins].astype(np.int32)
+        self._sizes = np.diff(begins, append=len(rows)).astype(np.int32)
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """The row of each posting."""
+        return np.repeat(self._rows, self._sizes)
+
+
 class PostingSorter:
-    """Collector of postings: a group (a term), a row and a float32 value each, twelve bytes in memory."""
+    """Collector of postings: a group (a term), a row and a float32 value each."""
 
     def __init__(self) -> None:
-        self._groups = array("i")
-        self._rows = array("i")
-        self._values = array("f")
+        self._batches: list[_Batch] = []
+        self._waiting: list[tuple[Values, Values, Values]] = []
+        self._waiting_length = 0
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return sum(len(batch.groups) for batch in self._batches) + self._waiting_length
 
     def add(self, groups: Values, rows: Values, values: Values) -> None:
-        """Add postings, (p,) each; a group has a row once."""
-        self._groups.frombytes(groups.astype(np.intc, copy=False).tobytes())
-        self._rows.frombytes(rows.astype(np.intc, copy=False).tobytes())
-        self._values.frombytes(values.astype(np.float32, copy=False).tobytes())
+        """Add postings, (p,) each, best in order of rows; a group has a row once."""
+        self._waiting.append((groups, rows, values))
+        self._waiting_length += len(groups)
+        if self._waiting_length >= _SORTED:
+            self._pack()
+
+    def _pack(self) -> None:
+        """Make a batch of the postings that wait."""
+        if self._waiting_length:
+            groups, rows, values = map(np.concatenate, zip(*self._waiting, strict=True))
+            self._batches.append(_Batch(groups, rows, values))
+        self._waiting, self._waiting_length = [], 0
 
     def blocks(self) -> Iterator[PostingBlock]:
         """Yield the rows and values of all postings in the order in which they were added."""
-        rows, values = np.frombuffer(self._rows, np.intc), np.frombuffer(self._values, np.float32)
-        for start in range(0, len(rows), _SORTED):
-            block = slice(start, start + _SORTED)
-            yield PostingBlock(rows[block], values[block])
+        self._pack()
+        return (PostingBlock(batch.rows, batch.values) for batch in self._batches)
 
     def counts(self, groups: int) -> Rows:
         """Return the number of postings of each of the groups, (groups,)."""
+        self._pack()
         counts = np.zeros(groups, np.int64)
-        numbers = np.frombuffer(self._groups, np.intc)
-        for start in range(0, len(numbers), _SORTED):
-            counts += np.bincount(numbers[start : start + _SORTED], minlength=groups)
+        for batch in self._batches:
+            counts += np.bincount(batch.groups, minlength=groups)
         return counts
 
     def sorted(self, counts: Rows, numbers: Rows | NDArray[np.int32]) -> Iterator[PostingBlock]:
@@ -98,27 +123,54 @@ class PostingSorter:
 
         `numbers` has the number of each group, and `counts` the number of postings of each number.
         """
-        groups = np.frombuffer(self._groups, np.intc)
-        for start in range(0, len(groups), _SORTED):
-            groups[start : start + _SORTED] = numbers[groups[start : start + _SORTED]]
-        rows, values = np.frombuffer(self._rows, np.intc), np.frombuffer(self._values, np.float32)
+        self._pack()
+        for batch in self._batches:
+            batch.groups = numbers[batch.groups].astype(np.int32)
         for first, end in pairwise(even_cuts(counts).tolist()):
-            order = _in_order(groups, rows, first, end)
-            yield PostingBlock(rows[order], values[order])
-        self._groups, self._rows, self._values = array("i"), array("i"), array("f")
+            yield self._between(first, end)
+        self._batches = []
+
+    def _between(self, first: int, end: int) -> PostingBlock:
+        """Return the postings of the groups from `first` to `end`, by group and then by row."""
+        groups, rows, values = [], [], []
+        for batch in self._batches:
+            chosen = np.flatnonzero((batch.groups >= first) & (batch.groups < end))
+            groups.append(batch.groups[chosen])
+            rows.append(batch.rows[chosen])
+            values.append(batch.values[chosen])
+        every = np.concatenate(rows)
+        order = _order(np.concatenate(groups) - first, every)
+        return PostingBlock(every[order], np.concatenate(values)[order])
 
 
-def _in_order(groups: Values, rows: Values, first: int, end: int) -> Rows:
-    """Return the places of the postings of the groups from `first` to `end`, by group and then by row."""
-    places = np.flatnonzero((groups >= first) & (groups < end))
-    added = rows[places]
-    if bool((added[1:] < added[:-1]).any()):
-        places = places[np.argsort(added, kind="stable")]
+def _order(groups: Values, rows: Values) -> Rows:
+    """Return the places of postings in the order of their groups and then their rows."""
+    by_row = np.arange(len(rows))
+    if bool((rows[1:] < rows[:-1]).any()):
+        by_row = np.argsort(rows, kind="stable")
     # Sorting numbers with their places in the lower half is five times as fast as argsort.
-    keys = (groups[places].astype(np.int64) - first) << 32 | np.arange(len(places))
+    keys = groups[by_row].astype(np.int64) << 32 | np.arange(len(rows))
     keys.sort()
-    order: Rows = places[keys & 0xFFFFFFFF]
+    order: Rows = by_row[keys & 0xFFFFFFFF]
     return order
+
+
+class PostingFileWriter(ABC):
+    """Writer of a file whose postings are sorted while it is written."""
+
+    @abstractmethod
+    def _contents(self) -> tuple[dict[str, Json], Iterator[tuple[Later, Values]]]:
+        """Return the contents with the places of the postings, and the blocks of these."""
+
+    def stored(self) -> dict[str, Json]:
+        """Return the contents of the file. This consumes the collected rows."""
+        return pickles.fill(*self._contents())
+
+    def write(self, path: Path) -> int:
+        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
+        stored, blocks = self._contents()
+        pickles.dump(stored, path, blocks)
+        return int(stored["length"])
 
 
 _POSTINGS = 1 << 23

@@ -26,7 +26,8 @@ def conflict(values: Mapping[str, Json]) -> str:
 
 def conflict_in(metadata: Mapping[str, Json]) -> str:
     """Return the reason to reject a record with this metadata; empty if it is valid."""
-    return conflict({key: metadata.get(key) for key in KEYS})
+    named = {key: metadata[key] for key in KEYS if key in metadata}
+    return conflict(named) if len(named) > 1 else ""
 
 
 def _tenants(value: Json) -> frozenset[str]:

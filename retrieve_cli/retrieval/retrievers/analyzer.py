@@ -221,23 +221,24 @@ class TextAnalyzer:
         word, in capitals in both spellings; a compound without its joints, and the parts of a name."""
         read = self._cache.get(word)
         if read is None:
-            terms = self._terms(word if word.isascii() else clean(word))
-            forms = self._other_forms(word) if terms else stop_terms(word)
-            read = terms, tuple(form for form in forms if form and form not in terms)
+            read = self.analyzed(word)
             if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = read
         return read
+
+    def analyzed(self, word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what `read_word` returns, without remembering it: a build numbers its words itself."""
+        if word.isascii() and word.isdigit():
+            return (word,), ()
+        terms = self._terms(word if word.isascii() else clean(word))
+        forms = self._other_forms(word) if terms else stop_terms(word)
+        return terms, tuple(form for form in forms if form and form not in terms)
 
     def _other_forms(self, word: str) -> Collection[str]:
         """Return the terms of the forms of a compound or a name; none of a plain word, or of one in capitals."""
         if word.isascii() and word.isalpha() and (word[1:].islower() or word.isupper()):
             return ()
         return dict.fromkeys(map(self.term_of_part, _forms(clean(word))))
-
-    def forget(self) -> None:
-        """Clear the caches of words."""
-        for analyzer in self._among.values():
-            analyzer._cache = {}  # noqa: SLF001  an analyzer of the same kind
 
     def _terms(self, word: str) -> tuple[str, ...]:
         terms: list[str] = []

@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,8 @@ from retrieve_cli.contracts import Field, Json, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.word_counts import WordCounts
-from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import PostingSorter, even_cuts
+from retrieve_cli.storage.postings import PostingFileWriter, PostingSorter, even_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +33,7 @@ _NARROW = 1 << 16
 """Pairs up to which a code has 16 bits."""
 
 
-class Bm25Writer:
+class Bm25Writer(PostingFileWriter):
     """Writer of the rows of one segment: analysed (`add`), or copied from other segments (`take`)."""
 
     def __init__(self, *, analyzer: TextAnalyzer, unit: Unit) -> None:
@@ -69,18 +67,7 @@ class Bm25Writer:
         _put(self._lengths, rows[kept], stored["lengths"][kept])
         _put(self._languages, rows[kept], np.array(held, np.uint8)[stored["languages"][kept]])
 
-    def stored(self) -> dict[str, Json]:
-        """Return the contents of the file. This consumes the collected rows."""
-        return pickles.fill(*self._contents())
-
-    def write(self, path: Path) -> int:
-        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
-        stored, blocks = self._contents()
-        pickles.dump(stored, path, blocks)
-        return int(stored["length"])
-
     def _contents(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
-        """Return the contents with the places of the postings, and the blocks of these."""
         self._lengths.extend(self._words.finish())
         terms, counts, numbers = self._sorted_terms()
         lengths = np.array(self._lengths, np.float64)

@@ -20,7 +20,7 @@ from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWr
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import Exported, PostingSorter, PostingTable, even_cuts
+from retrieve_cli.storage.postings import Exported, PostingFileWriter, PostingSorter, PostingTable, even_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _HINT = "retrieve inspect verify"
 
 
-class SparseWriter:
+class SparseWriter(PostingFileWriter):
     """Writer of the rows of one segment: new ones (`add`), or rows of other segments (`take`)."""
 
     def __init__(self, *, unit: Unit) -> None:
@@ -62,19 +62,6 @@ class SparseWriter:
             self._postings.add(terms[kept], targets[kept], stored["impacts"][postings][kept])
         self._length += int(np.count_nonzero(rows >= 0))
         self._terms = max(self._terms, len(starts) - 1)
-
-    def stored(self) -> dict[str, Json]:
-        """Return the contents of the file: by term in order, the `starts` (v + 1) of its `rows` and `impacts` (p).
-
-        This consumes the collected rows.
-        """
-        return pickles.fill(*self._contents())
-
-    def write(self, path: Path) -> int:
-        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
-        stored, blocks = self._contents()
-        pickles.dump(stored, path, blocks)
-        return int(stored["length"])
 
     def _contents(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
         counts = np.trim_zeros(self._postings.counts(self._terms), "b")

@@ -65,7 +65,6 @@ class WordCounts:
         """Count the remaining rows; return the lengths of all: of their fields' words, each with its weight."""
         self._count()
         self._forget()
-        self._analyzer.forget()
         return self._lengths
 
     def _forget(self) -> None:
@@ -130,9 +129,11 @@ class _Numbered:
     def append(self, terms: Iterable[str], forms: Iterable[str]) -> int:
         """Number a word; `forms` are terms beside its `terms` that do not count for the length."""
         numbers = self._numbers
-        self._terms.extend(numbers.setdefault(term, len(numbers)) for term in terms)
+        for term in terms:
+            self._terms.append(numbers.setdefault(term, len(numbers)))
         self._counted.append(len(self._terms) - self._ends[-1])
-        self._terms.extend(numbers.setdefault(term, len(numbers)) for term in forms)
+        for term in forms:
+            self._terms.append(numbers.setdefault(term, len(numbers)))
         self._ends.append(len(self._terms))
         return len(self._counted) - 1
 
@@ -153,7 +154,7 @@ class _Words(dict[str, int]):
         self._numbered = numbered
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = self._numbered.append(*self.analyzer.read_word(word))
+        number = self[word] = self._numbered.append(*self.analyzer.analyzed(word))
         return number
 
 

@@ -21,7 +21,7 @@ from retrieve_cli.sources.catalogs.tables import Row, TableLayout, lines_of, row
 from retrieve_cli.sources.catalogs.tool_lists import LISTS, items_in
 from retrieve_cli.sources.digests import BOM, WHITE, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, as_renamed_item, has_id, id_of, is_stored, record_from
-from retrieve_cli.sources.values import DEEPEST, too_deep
+from retrieve_cli.sources.values import DEEPEST, holds_any, too_deep
 from retrieve_cli.storage.manifest import canonical, sha1, sha1_file
 from retrieve_cli.untrusted import files
 
@@ -277,7 +277,7 @@ def catalog_rows(path: Path, layout: TableLayout = TableLayout()) -> Iterator[Ro
 def parts_of(line: bytes) -> list[tuple[bytes, str]]:
     """Return the records of a line, each as a line, with the reason to reject it if there is one: of a list of tools or
     a graph, all of them."""
-    if any(mark in line for mark in LISTS) and (items := items_in(parsed(line))) is not None:
+    if holds_any(line, LISTS) and (items := items_in(parsed(line))) is not None:
         return [(part, reason) for _, part, reason in rows_of(items)]
     try:
         graph = graph_of_line(line)

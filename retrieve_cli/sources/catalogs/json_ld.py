@@ -175,7 +175,7 @@ def may_have_keywords(line: bytes) -> bool:
 
 def has_vocabulary(item: Mapping[str, Json]) -> bool:
     """Return True if one of an object's own keys is a name of a vocabulary, such as `schema:name`."""
-    return any(":" in key and _is_iri(key) for key in item)
+    return any(_is_iri(key) for key in item if ":" in key)
 
 
 def _objects(value: Json) -> Iterator[Mapping[str, Json]]:

@@ -12,7 +12,7 @@ from retrieve_cli.sources.catalogs.json_ld import TooLarge, has_vocabulary, is_l
 from retrieve_cli.sources.catalogs.linked import record_of_node, records_of_triples
 from retrieve_cli.sources.catalogs.shapes import ENVELOPES, opened
 from retrieve_cli.sources.catalogs.tools import DEFINITIONS, is_definition, item_of
-from retrieve_cli.sources.values import too_deep
+from retrieve_cli.sources.values import holds_any, too_deep
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -37,9 +37,9 @@ def record_of_line(item: Json, line: bytes) -> Json:
     Raises:
         NotRead: it has too many values, or describes nothing.
     """
-    if isinstance(item, dict) and any(mark in line for mark in DEFINITIONS) and is_definition(item):
+    if isinstance(item, dict) and holds_any(line, DEFINITIONS) and is_definition(item):
         return _tool(item)
-    if isinstance(item, dict) and any(mark in line for mark in ENVELOPES):
+    if isinstance(item, dict) and holds_any(line, ENVELOPES):
         return opened(item)
     if not (is_linked(item) if may_have_keywords(line) else has_vocabulary(item)):
         return item

@@ -248,9 +248,11 @@ def single_chunk(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> 
 def context_of(record: Record, path: tuple[str, ...], *, text: str = "", index: int = 1) -> str:
     """Return the context header for the encoder: name and headings, without a name that the text already contains."""
     if record.kind == "catalog":
+        if not index:
+            return ""
         words = (field.text for field in record.fields if field.name == "name" and is_tool(record.metadata))
         name = next(words, record.name)
-        return f"{name}: " if index and name else ""
+        return name and f"{name}: "
     section = " > ".join(path)
     if section.startswith(record.name) or text.lstrip("# \t").startswith(record.name):
         return section and f"{section}\n"
@@ -292,10 +294,13 @@ class ChunkWriter:
     def trim(self, stretch: ChunkSpan) -> ChunkSpan | None:
         """Return the stretch without the white space around it; None if it contains nothing else."""
         text = self._record.text[stretch.start : stretch.end]
-        left = len(text) - len(text.lstrip())
-        if left == len(text):
+        stripped = text.strip()
+        if not stripped:
             return None
-        return replace(stretch, start=stretch.start + left, end=stretch.start + len(text.rstrip()))
+        if len(stripped) == len(text):
+            return stretch
+        start = stretch.start + len(text) - len(text.lstrip())
+        return replace(stretch, start=start, end=start + len(stripped))
 
     def write(self, stretch: ChunkSpan) -> Chunk:
         """Return the next chunk, from a stretch without white space around it; its tokens are counted, not limited."""

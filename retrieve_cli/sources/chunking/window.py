@@ -83,6 +83,8 @@ class WindowChunker:
 
 def _parts(record: Record) -> list[tuple[int, int]]:
     """Return the stretches that share no window: each slide or form is one."""
-    pages = record.layout.pages if record.layout is not None else ()
+    if record.layout is None:
+        return [(0, len(record.text))]
+    pages = record.layout.pages
     bounds = {page.start for page in pages if page.alone} | {page.end for page in pages if page.alone}
     return list(pairwise(sorted({0, *bounds, len(record.text)}))) or [(0, 0)]
