@@ -90,10 +90,10 @@ _MOST_SHAPES = 256
 
 
 class ObjectShape(Frozen):
-    """What all objects with the same keys have in common."""
+    """Paths and keys that all objects with the same keys have in common."""
 
     paths: Sequence[tuple[str, Sequence[str]]]
-    """The fields that may have values, each with those of its paths that lead to one."""
+    """The fields that may have values, each with its paths that lead to one."""
     metadata: Sequence[str]
     """Keys that are not shown as fields."""
     unread: Sequence[str]
@@ -244,9 +244,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     shape = ObjectShape.of(tuple(item), SPELLINGS, ()) if stored else fields.shape_of(item)
     values = {name: _gather(item, name, paths) for name, paths in shape.paths}
     texts = item["texts"] if stored else _texts(item, values)
-    pieces = tuple(
-        Field(name, texts[name], weight) for name, weight in fields.weights.items() if weight > 0 and texts.get(name)
-    )
+    weights = fields.weights.items()
+    pieces = tuple(Field(name, texts[name], weight) for name, weight in weights if weight > 0 and texts.get(name))
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
         return _no_text(item, fields)
@@ -254,14 +253,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     owners = [key for key, name in fields.renames.items() if stored and name == TENANT]
     if reason := _set_tenant(metadata if stored else item, [*fields.spellings[TENANT], *owners], metadata):
         return reason
-
-    def first_of(field: str) -> str:
-        return first(values.get(field, []))
-
-    own_id, licences = first_of("id"), values.get("license", [])
-    licence = _licence(item, first(licences), metadata) if "license" in item or licences else ""
-    if len(licences) > 1:
-        metadata.setdefault("licenses", [spdx_of(text) or text for text in licences])
+    first_of = {name: first(found) for name, found in values.items()}.get
+    own_id = first_of("id", "")
     if len(own_id) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
     unread = [name for name in texts if name not in fields.weights] if stored else shape.unread
@@ -272,9 +265,9 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         kind="catalog",
         source=source,
         line=line,
-        description=first_of("description"),
+        description=first_of("description", ""),
         url=first_of("url") or None,
-        license=licence or None,
+        license=_licence(item, values.get("license", []), metadata) or None,
         keywords=tuple(values.get("keywords", ())),
         group=first_of("group") or None,
         fields=pieces,
@@ -400,16 +393,20 @@ def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
     return {**lists, "demo_url": first(values.get("demo_url", [])) or None}
 
 
-def _licence(item: Mapping[str, Json], wording: str, metadata: dict[str, Json]) -> str:
-    """Return the licence as an SPDX id, from its name or address; the original wording goes to the metadata."""
+def _licence(item: Mapping[str, Json], wordings: Sequence[str], metadata: dict[str, Json]) -> str:
+    """Return the licence as an SPDX id, from its name or address; the original wording goes to the metadata, and so do
+    several licences."""
+    if not wordings:
+        return ""
     stated = item.get("license")
     described = [stated.get(key) for key in ("@id", "id", "url")] if isinstance(stated, Mapping) else []
     addresses = [text for value in described for text in strings(value)]
-    spdx = next((name for text in (wording, *addresses) if (name := spdx_of(text))), None)
-    if spdx is None or spdx == wording:
-        return wording
-    metadata.setdefault("license_original", wording)
-    return spdx
+    spdx = next((name for text in (wordings[0], *addresses) if (name := spdx_of(text))), None)
+    if spdx is not None and spdx != wordings[0]:
+        metadata.setdefault("license_original", wordings[0])
+    if len(wordings) > 1:
+        metadata.setdefault("licenses", [spdx_of(text) or text for text in wordings])
+    return spdx or wordings[0]
 
 
 def _set_tenant(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:
