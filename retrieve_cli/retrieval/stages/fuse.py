@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking
+from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import (
     CountedMatches,
@@ -20,7 +21,8 @@ from retrieve_cli.retrieval.stages.fusion import (
     weighted_sum,
     zscore,
 )
-from retrieve_cli.retrieval.stages.retrieve import Account, Retrieval, hits, traced
+from retrieve_cli.retrieval.stages.masks import listed_chunks
+from retrieve_cli.retrieval.stages.retrieve import Account, IndexRetrieval, NotAsked, Retrieval, hits, traced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,10 +123,26 @@ class Fuse(Frozen):
             return [each.ask(queries) for each in self.retrievals]
         from concurrent.futures import ThreadPoolExecutor
 
+        joint, joined = None, {}
+        for each in waiting:
+            if isinstance(each, IndexRetrieval) and each.joins(queries):
+                joint, joined[each.name] = each.begin(queries, joint)
         with ThreadPoolExecutor(len(waiting)) as threads:
-            begun = {each.name: threads.submit(each.ask, queries) for each in waiting}
+            sent = threads.submit(joint.send) if joint is not None else None
+            begun = {each.name: threads.submit(each.ask, queries) for each in waiting if each.name not in joined}
             found = {each.name: each.ask(queries) for each in self.retrievals if not each.waits}
+            if sent is not None:
+                self._expect(sent.result, next(iter(joined)))
+            found |= {name: accounts() for name, accounts in joined.items()}
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
+
+    @staticmethod
+    def _expect(result: Callable[[], object], name: str) -> None:
+        """Wait for searches that were sent together. Raises: NotAsked: they failed."""
+        try:
+            result()
+        except STEP_FAILURES as error:
+            raise NotAsked(name, error) from error
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:
         pool = gather(accounts)
@@ -162,7 +180,12 @@ class Fuse(Frozen):
         if self.retrievals[0].unit == "chunk":
             return rows
         at = next((at for at, each in enumerate(self.retrievals) if each.row_unit == "chunk"), 0)
-        return accounts[at].best_chunks(rows)
+        chunks = accounts[at].best_chunks(rows)
+        for account in accounts[at + 1 :]:
+            listed = listed_chunks(account.candidates, rows)
+            unknown = (listed_chunks(accounts[at].candidates, rows) < 0) & (listed >= 0)
+            chunks = np.where(unknown & (accounts[at].candidates.best is not None), listed, chunks)
+        return chunks
 
     def __str__(self) -> str:
         return f"fuse({', '.join(map(str, self.retrievals))})"

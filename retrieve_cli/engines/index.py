@@ -1,0 +1,285 @@
+"""Indexes in engines as one generation reads them: lists of the best rows, and the contents of those that are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates
+from retrieve_cli.contracts.engines import (
+    BATCH_ROWS,
+    MOST_HITS,
+    MOST_QUERIES,
+    Engine,
+    EngineQuery,
+    Equal,
+    Filter,
+    Hit,
+)
+from retrieve_cli.errors import IndexCorrupt
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
+
+Q = TypeVar("Q")
+_NAMED = 1000
+"""Rows or records up to which a search names those that it may find."""
+_SLACK = 2
+"""Rows that are requested for each record at most: those of a list may be of few records."""
+_KEPT = 2000
+"""Rows whose contents are kept in memory."""
+
+
+class Layout(NamedTuple):
+    """Rows of a generation by their ids."""
+
+    chunk_id: Callable[[int], str]
+    record_id: Callable[[int], str]
+    row: Callable[[str], int | None]
+    """Return the row of a chunk; None if the generation does not have it, or no longer."""
+    starts: Rows
+    """(records + 1,) first chunk of each record."""
+
+
+class HeldCollection:
+    """A collection of an engine. The engine is asked at the first use; threads may share it."""
+
+    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], layout: Layout) -> None:
+        self.name = name
+        self.collection = collection
+        self.layout = layout
+        self.marker = ""
+        """Generation that the engine held at the last search."""
+        self._engine = engine
+        self._contents: dict[int, tuple[Json, Json]] = {}
+        self._lock = RLock()
+
+    def search(
+        self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> list[Sequence[Hit]]:
+        """Return the hits of each query."""
+        found: list[Sequence[Hit]] = []
+        for first in range(0, len(queries), MOST_QUERIES):
+            some = queries[first : first + MOST_QUERIES]
+            answer = self._engine().search(self.collection, some, where, min(k, MOST_HITS), contents=contents)
+            self.marker = answer.marker
+            found += answer.hits
+        return found
+
+    def contents(self, rows: Sequence[int]) -> list[tuple[Json, Json] | None]:
+        """Return record and chunk of some chunk rows, in one round trip for each few hundred that were not read yet;
+        None for those that the engine does not have."""
+        with self._lock:
+            known = {row: self._contents[row] for row in rows if row in self._contents}
+        missing = [row for row in dict.fromkeys(rows) if row not in known]
+        for first in range(0, len(missing), BATCH_ROWS):
+            ids = {self.layout.chunk_id(row): row for row in missing[first : first + BATCH_ROWS]}
+            (hits,) = self.search([("", None)], Equal("id", list(ids)), len(ids), contents=True)
+            known |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
+        with self._lock:
+            if len(self._contents) + len(missing) > _KEPT:
+                self._contents.clear()
+            self._contents |= known
+        return [known.get(row) for row in rows]
+
+
+def _stored(hit: Hit, name: str) -> tuple[Json, Json]:
+    try:
+        record, chunk = json.loads(hit.stored)
+        return record, {**chunk, "text": hit.text}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IndexCorrupt(f"{name} has other contents than were sent", hint="retrieve engines push --again") from error
+
+
+class Search(NamedTuple):
+    """A query on its way to an engine."""
+
+    collection: HeldCollection
+    query: EngineQuery
+    where: Filter | None
+    k: int
+
+
+class EngineBatch:
+    """Searches that are sent together: those with one filter in one request to each server."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Search, list[Sequence[Hit]]]] = []
+
+    def add(self, search: Search) -> list[Sequence[Hit]]:
+        """Return a list that has the hits once they are sent."""
+        hits: list[Sequence[Hit]] = []
+        self._waiting.append((search, hits))
+        return hits
+
+    def send(self) -> None:
+        """Send all searches; those in different servers at the same time."""
+        groups: dict[tuple[Any, ...], list[tuple[Search, list[Sequence[Hit]]]]] = {}
+        for pair in self._waiting:
+            groups.setdefault((id(pair[0].collection), repr(pair[0].where)), []).append(pair)
+        self._waiting = []
+        calls = [partial(_answer, group) for group in groups.values()]
+        if len(calls) == 1:
+            calls[0]()
+        elif calls:
+            from concurrent.futures import ThreadPoolExecutor  # not needed for a single call
+
+            with ThreadPoolExecutor(min(len(calls), 16)) as threads:
+                for done in [threads.submit(call) for call in calls]:
+                    done.result()
+
+
+def _answer(group: Sequence[tuple[Search, list[Sequence[Hit]]]]) -> None:
+    first = group[0][0]
+    k = max(search.k for search, _ in group)
+    answers = first.collection.search([search.query for search, _ in group], first.where, k)
+    for (search, hits), found in zip(group, answers, strict=True):
+        hits.append(found[: search.k])
+
+
+class EngineIndex(Generic[Q]):
+    """A `contracts.RemoteIndex` of a retriever. Failures of the engine pass through unchanged."""
+
+    unit: Unit = "chunk"
+
+    def __init__(
+        self,
+        name: str,
+        collection: HeldCollection,
+        form: Callable[[Q], Any],
+        *,
+        lists_all: bool,
+        local: Callable[[], Any],
+    ) -> None:
+        """`form` turns a query into one that the engine takes. `lists_all`: every row has a score, as vectors do;
+        `local` opens the index in the local files."""
+        self._name, self._collection, self._form = name, collection, form
+        self._lists_all = lists_all
+        self._open = local
+
+    def __len__(self) -> int:
+        return int(self._collection.layout.starts[-1])
+
+    @property
+    def local(self) -> Any:
+        """The index in the local files: its vocabulary, its vectors."""
+        return self._open()
+
+    def search(self, queries: Sequence[Q], **options: Any) -> list[Candidates]:
+        """Return the best rows, or groups, as `begin` does."""
+        joint, answer = self.begin(queries, **options)
+        joint.send()
+        return answer()
+
+    def begin(
+        self,
+        queries: Sequence[Q],
+        joint: EngineBatch | None = None,
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+        conditions: Sequence[Filter | None] | None = None,
+    ) -> tuple[EngineBatch, Callable[[], list[Candidates]]]:
+        """Add searches to others; return these, and a function for their answer once they are sent.
+
+        Masks hold in any case: hits outside of them are dropped, as are those that this generation does not have.
+        """
+        batch = EngineBatch() if joint is None else joint
+        none = [None] * len(queries)
+        answers = []
+        for query, mask, seen, stated in zip(
+            queries, allowed or none, visible or none, conditions or none, strict=True
+        ):
+            where, k = self._bounds(depth, starts, mask, stated)
+            hits = batch.add(Search(self._collection, (self._name, self._form(query)), where, k))
+            answers.append(partial(self._candidates, hits, depth, k, starts, mask, seen))
+        return batch, lambda: [answer() for answer in answers]
+
+    def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the engine's score for each of `rows`, or groups; 0 for rows that do not match."""
+        ids = self._collection.layout.chunk_id if starts is None else self._collection.layout.record_id
+        scores = np.zeros(len(rows), np.float32)
+        for first in range(0, len(rows), _NAMED):
+            some = {ids(row): place for place, row in enumerate(rows[first : first + _NAMED].tolist(), first)}
+            where = Equal("id" if starts is None else "record", list(some))
+            (hits,) = self._collection.search([(self._name, self._form(query))], where, MOST_HITS)
+            for hit in hits:
+                place = some.get(hit.id if starts is None else hit.id.rpartition("#")[0])
+                if place is not None:
+                    scores[place] = max(hit.score, scores[place]) if scores[place] else hit.score
+        return scores
+
+    def _bounds(
+        self, depth: int, starts: Rows | None, allowed: Mask | None, where: Filter | None
+    ) -> tuple[Filter | None, int]:
+        """Return the filter of a search, and the number of its rows. Allowed rows that no filter expresses are named
+        if they are few; otherwise more rows are requested."""
+        total = len(self) if starts is None else len(starts) - 1
+        k = depth * min(-(-len(self) // max(total, 1)), _SLACK)
+        if allowed is None or where is not None:
+            return where, k
+        passing = np.flatnonzero(allowed)
+        if len(passing) <= _NAMED:
+            layout = self._collection.layout
+            if starts is None:
+                return Equal("id", list(map(layout.chunk_id, passing.tolist()))), k
+            return Equal("record", list(map(layout.record_id, passing.tolist()))), k
+        return None, min(k * total // len(passing) + depth, MOST_HITS)
+
+    def _candidates(
+        self,
+        answer: Sequence[Sequence[Hit]],
+        depth: int,
+        k: int,
+        starts: Rows | None,
+        allowed: Mask | None,
+        visible: Mask | None,
+    ) -> Candidates:
+        layout = self._collection.layout
+        known = [(row, hit.score) for hit in answer[0] if (row := layout.row(hit.id)) is not None]
+        best = np.array([row for row, _ in known], np.int64)
+        scores = np.array([score for _, score in known], np.float32)
+        units = best if starts is None else np.searchsorted(starts, best, side="right") - 1
+        ids = layout.chunk_id if starts is None else layout.record_id
+        rounded = np.round(scores.astype(np.float64), 6).tolist()
+        chosen: dict[int, int] = {}
+        for place in sorted(range(len(best)), key=lambda place: (-rounded[place], ids(int(units[place])), best[place])):
+            if allowed is None or allowed[units[place]]:
+                chosen.setdefault(int(units[place]), place)
+        order = list(chosen.values())[:depth]
+        rows, scores, best = units[order], scores[order], best[order]
+        mean, deviation = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
+        total = len(self) if starts is None else len(starts) - 1
+        before = total if visible is None else int(visible.sum())
+        after = total if allowed is None else int(allowed.sum())
+        # A row that is not listed scores at most as the last one; without a shared term it scores 0.
+        floor = float(scores.min()) if len(scores) and (len(answer[0]) >= k or self._lists_all) else 0.0
+        listed = {} if self._lists_all else {"before": len(rows), "after": len(rows)}
+        counted = {"before": before, "after": after, **listed}
+        return Candidates(rows, scores, mean, deviation, **counted, best=best, floor=floor)
+
+
+class EngineRows:
+    """Reader of the rows of tables from a collection; rows that it does not have are read from the local files."""
+
+    def __init__(self, collection: HeldCollection) -> None:
+        self._collection = collection
+
+    def prefetch(self, rows: Sequence[int]) -> None:
+        """Read chunk rows, and their records, together."""
+        self._collection.contents(rows)
+
+    def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
+        """Return copies of adjacent rows, of a record by its first chunk."""
+        chunks = list(rows) if unit == "chunk" else self._collection.layout.starts[rows.start : rows.stop].tolist()
+        contents = self._collection.contents(chunks)
+        if any(pair is None for pair in contents):
+            return local()
+        return [dict(pair[unit == "chunk"]) for pair in contents if pair is not None]
