@@ -136,13 +136,17 @@ class RemoteIndexes:
             return self._held[name]
 
     def show_rows(self) -> None:
-        """Let contents be read from the first engine that has some, unless they are to come from local files."""
+        """Let contents be read from the engines, unless they are to come from local files."""
         if self._settings.engines.texts == LOCAL or not self.places:
             return
         from retrieve_cli.engines.index import EngineRows
 
-        with suppress(IndexCorrupt):  # which the searches report
-            self._generation.read_from(EngineRows(self.collection(next(iter(self.places.values())))))
+        held = []
+        for name in dict.fromkeys(self.places.values()):
+            with suppress(IndexCorrupt):  # which the searches report
+                held.append(self.collection(name))
+        if held:
+            self._generation.read_from(EngineRows(held))
 
     def notices(self) -> list[str]:
         """Return a sentence on each engine whose rows were of another generation at the last search."""

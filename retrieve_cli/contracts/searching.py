@@ -215,7 +215,7 @@ class Joint(Protocol):
     """Searches of several retrievers that are sent together."""
 
     def send(self) -> None:
-        """Send what was added, in one request to each server. Raises as a search does."""
+        """Send what was added, in one request to each server. Failures are raised for their answers."""
 
 
 @runtime_checkable

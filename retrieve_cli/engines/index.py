@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -21,7 +22,7 @@ from retrieve_cli.contracts.engines import (
     Filter,
     Hit,
 )
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, RetrieveError
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
@@ -31,6 +32,8 @@ _NAMED = 1000
 """Rows or records up to which a search names those that it may find."""
 _SLACK = 2
 """Rows that are requested for each record at most: those of a list may be of few records."""
+_AT_ONCE = 16
+"""Requests that wait for servers at the same time."""
 _KEPT = 2000
 """Rows whose contents are kept in memory."""
 
@@ -96,50 +99,59 @@ def _stored(hit: Hit, name: str) -> tuple[Json, Json]:
         raise IndexCorrupt(f"{name} has other contents than were sent", hint="retrieve engines push --again") from error
 
 
-class Search(NamedTuple):
-    """A query on its way to an engine."""
+class Search:
+    """A query on its way to an engine, and its hits, or its failure, once it was sent."""
 
-    collection: HeldCollection
-    query: EngineQuery
-    where: Filter | None
-    k: int
+    def __init__(self, collection: HeldCollection, query: EngineQuery, where: Filter | None, k: int) -> None:
+        self.collection, self.query, self.where, self.k = collection, query, where, k
+        self._hits: Sequence[Hit] = ()
+        self._failure: RetrieveError | None = None
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """The hits. Raises: RetrieveError: the search failed."""
+        if self._failure is not None:
+            raise self._failure
+        return self._hits
+
+    @staticmethod
+    def send(together: Sequence[Search]) -> None:
+        """Send searches of one collection with one filter."""
+        first = together[0]
+        try:
+            queries = [search.query for search in together]
+            answers = first.collection.search(queries, first.where, max(search.k for search in together))
+            for search, hits in zip(together, answers, strict=True):
+                search._hits = hits[: search.k]  # noqa: SLF001  of this class
+        except RetrieveError as error:
+            for search in together:
+                search._failure = error  # noqa: SLF001  of this class
 
 
 class EngineBatch:
     """Searches that are sent together: those with one filter in one request to each server."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Search, list[Sequence[Hit]]]] = []
+        self._waiting: list[Search] = []
 
-    def add(self, search: Search) -> list[Sequence[Hit]]:
-        """Return a list that has the hits once they are sent."""
-        hits: list[Sequence[Hit]] = []
-        self._waiting.append((search, hits))
-        return hits
+    def add(self, search: Search) -> Search:
+        """Add a search; return it."""
+        self._waiting.append(search)
+        return search
 
     def send(self) -> None:
-        """Send all searches; those in different servers at the same time."""
-        groups: dict[tuple[Any, ...], list[tuple[Search, list[Sequence[Hit]]]]] = {}
-        for pair in self._waiting:
-            groups.setdefault((id(pair[0].collection), repr(pair[0].where)), []).append(pair)
+        """Send all searches; those in different servers at the same time. Failures are raised for their hits."""
+        groups: dict[tuple[int, str], list[Search]] = {}
+        for search in self._waiting:
+            groups.setdefault((id(search.collection), repr(search.where)), []).append(search)
         self._waiting = []
-        calls = [partial(_answer, group) for group in groups.values()]
-        if len(calls) == 1:
-            calls[0]()
-        elif calls:
-            from concurrent.futures import ThreadPoolExecutor  # not needed for a single call
+        if len(groups) == 1:
+            Search.send(next(iter(groups.values())))
+        elif groups:
+            from concurrent.futures import ThreadPoolExecutor  # not needed for a single request
 
-            with ThreadPoolExecutor(min(len(calls), 16)) as threads:
-                for done in [threads.submit(call) for call in calls]:
-                    done.result()
-
-
-def _answer(group: Sequence[tuple[Search, list[Sequence[Hit]]]]) -> None:
-    first = group[0][0]
-    k = max(search.k for search, _ in group)
-    answers = first.collection.search([search.query for search, _ in group], first.where, k)
-    for (search, hits), found in zip(group, answers, strict=True):
-        hits.append(found[: search.k])
+            with ThreadPoolExecutor(min(len(groups), _AT_ONCE)) as threads:
+                list(threads.map(Search.send, groups.values()))
 
 
 class EngineIndex(Generic[Q]):
@@ -198,8 +210,8 @@ class EngineIndex(Generic[Q]):
             queries, allowed or none, visible or none, conditions or none, strict=True
         ):
             where, k = self._bounds(depth, starts, mask, stated)
-            hits = batch.add(Search(self._collection, (self._name, self._form(query)), where, k))
-            answers.append(partial(self._candidates, hits, depth, k, starts, mask, seen))
+            search = batch.add(Search(self._collection, (self._name, self._form(query)), where, k))
+            answers.append(partial(self._candidates, search, depth, starts, mask, seen))
         return batch, lambda: [answer() for answer in answers]
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
@@ -235,15 +247,14 @@ class EngineIndex(Generic[Q]):
 
     def _candidates(
         self,
-        answer: Sequence[Sequence[Hit]],
+        search: Search,
         depth: int,
-        k: int,
         starts: Rows | None,
         allowed: Mask | None,
         visible: Mask | None,
     ) -> Candidates:
         layout = self._collection.layout
-        known = [(row, hit.score) for hit in answer[0] if (row := layout.row(hit.id)) is not None]
+        known = [(row, hit.score) for hit in search.hits if (row := layout.row(hit.id)) is not None]
         best = np.array([row for row, _ in known], np.int64)
         scores = np.array([score for _, score in known], np.float32)
         units = best if starts is None else np.searchsorted(starts, best, side="right") - 1
@@ -260,26 +271,32 @@ class EngineIndex(Generic[Q]):
         before = total if visible is None else int(visible.sum())
         after = total if allowed is None else int(allowed.sum())
         # A row that is not listed scores at most as the last one; without a shared term it scores 0.
-        floor = float(scores.min()) if len(scores) and (len(answer[0]) >= k or self._lists_all) else 0.0
+        floor = float(scores.min()) if len(scores) and (len(search.hits) >= search.k or self._lists_all) else 0.0
         listed = {} if self._lists_all else {"before": len(rows), "after": len(rows)}
         counted = {"before": before, "after": after, **listed}
         return Candidates(rows, scores, mean, deviation, **counted, best=best, floor=floor)
 
 
 class EngineRows:
-    """Reader of the rows of tables from a collection; rows that it does not have are read from the local files."""
+    """Reader of the rows of tables from collections: the first one that has them, or else the local files."""
 
-    def __init__(self, collection: HeldCollection) -> None:
-        self._collection = collection
+    def __init__(self, collections: Sequence[HeldCollection]) -> None:
+        self._collections = collections
 
     def prefetch(self, rows: Sequence[int]) -> None:
         """Read chunk rows, and their records, together."""
-        self._collection.contents(rows)
+        self._contents(rows)
 
     def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
         """Return copies of adjacent rows, of a record by its first chunk."""
-        chunks = list(rows) if unit == "chunk" else self._collection.layout.starts[rows.start : rows.stop].tolist()
-        contents = self._collection.contents(chunks)
-        if any(pair is None for pair in contents):
-            return local()
-        return [dict(pair[unit == "chunk"]) for pair in contents if pair is not None]
+        starts = self._collections[0].layout.starts
+        contents = self._contents(list(rows) if unit == "chunk" else starts[rows.start : rows.stop].tolist())
+        return local() if contents is None else [dict(pair[unit == "chunk"]) for pair in contents]
+
+    def _contents(self, rows: Sequence[int]) -> list[tuple[Json, Json]] | None:
+        for collection in self._collections:
+            with suppress(RetrieveError):  # which the searches report
+                found = [pair for pair in collection.contents(rows) if pair is not None]
+                if len(found) == len(rows):
+                    return found
+        return None

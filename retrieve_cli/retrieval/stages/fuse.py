@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking
-from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import (
     CountedMatches,
@@ -22,7 +21,7 @@ from retrieve_cli.retrieval.stages.fusion import (
     zscore,
 )
 from retrieve_cli.retrieval.stages.masks import listed_chunks
-from retrieve_cli.retrieval.stages.retrieve import Account, IndexRetrieval, NotAsked, Retrieval, hits, traced
+from retrieve_cli.retrieval.stages.retrieve import Account, IndexRetrieval, Retrieval, hits, traced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,17 +131,9 @@ class Fuse(Frozen):
             begun = {each.name: threads.submit(each.ask, queries) for each in waiting if each.name not in joined}
             found = {each.name: each.ask(queries) for each in self.retrievals if not each.waits}
             if sent is not None:
-                self._expect(sent.result, next(iter(joined)))
+                sent.result()
             found |= {name: accounts() for name, accounts in joined.items()}
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
-
-    @staticmethod
-    def _expect(result: Callable[[], object], name: str) -> None:
-        """Wait for searches that were sent together. Raises: NotAsked: they failed."""
-        try:
-            result()
-        except STEP_FAILURES as error:
-            raise NotAsked(name, error) from error
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:
         pool = gather(accounts)

@@ -134,7 +134,12 @@ class IndexRetrieval(Described, Generic[Q]):
         with self._reported():
             forms, options = self._forms(queries), self._options(queries)
             joint, answer = self.index.begin(forms, joint, depth=self.depth, starts=self.groups, **options)
-        return joint, lambda: self._accounts_of(forms, answer(), options)
+
+        def accounts() -> Sequence[IndexAccount[Q]]:
+            with self._reported():
+                return self._accounts_of(forms, answer(), options)
+
+        return joint, accounts
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
