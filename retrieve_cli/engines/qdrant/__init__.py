@@ -1,1 +1,0 @@
-"""Qdrant by its REST interface: collections, points and aliases."""
