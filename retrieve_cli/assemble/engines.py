@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
 
-_ENGINES = {name: (f"retrieve_cli.engines.{name}.engine", f"{name.capitalize()}Engine") for name in SERVERS}
+_ENGINES = {name: (f"retrieve_cli.engines.{name}", f"{name.capitalize()}Engine") for name in SERVERS}
 """Modules and classes of the built-in engines."""
 _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
 _PUSH = "send the index: retrieve engines push"

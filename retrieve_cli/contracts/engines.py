@@ -1,185 +1,119 @@
-"""Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
+"""Promise of an engine: a database or search server that holds the chunks of an index, and searches by its own means.
 
-An engine holds complete generations side by side. Rows of a retriever's index are called a part, with vectors or with
-term weights. The program asks an engine for a bounded number of the best rows of a part, with their scores; all else is
-read from the files of the index.
+A collection has the rows of an index of one recipe; an alias names the published collection. Calls are bounded, so that
+a driver sends each as one request. They raise Unavailable if the server cannot be reached, rejects a credential or a
+request, or answers too late; and IndexCorrupt without the collection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.contracts.values import Card, Unit
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Rows, Vectors
+    from retrieve_cli.contracts.values import Vectors
 
-    EngineQuery: TypeAlias = Vectors | TermWeights
-
-
-class Part(NamedTuple):
-    """Rows of one retriever's index."""
-
-    name: str
-    """Name of the retriever: lower-case letters, digits and `_`."""
-    unit: Unit
-    rows: int
-    dim: int | None = None
-    """Numbers of a vector; None if rows are term weights."""
+EngineQuery: TypeAlias = "tuple[str, Vectors | TermWeights | str | None]"
+"""A query for a retriever; ("", None) lists rows in any order."""
+BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 256, 4 << 20, 32, 10_000
+"""Limits of a call: rows of an upsert and bytes of their texts, queries of a search, and hits of each query."""
 
 
-class Label(NamedTuple):
-    """Description of a row, by which it can be filtered, and for people who look into the engine."""
+class Schema(NamedTuple):
+    """Retrievers of a collection, by name."""
+
+    vectors: Mapping[str, int] = {}  # length of the vectors
+    weights: Mapping[str, bool] = {}  # with term weights; True: the engine multiplies each by the idf of its term
+    texts: Sequence[str] = ()  # by words: the engine ranks title and text of the rows by its own BM25
+
+
+class Row(NamedTuple):
+    """A chunk. Names and values of fields may be any text."""
 
     id: str
-    """Chunk id, or record id if rows are records."""
-    doc_id: str
-    """Record id."""
-    title: str = ""
-    text: str = ""
+    record: str
+    title: str
+    text: str
     section: str = ""
-    tenant: str | None = None
-    fields: Mapping[str, Sequence[str]] = {}
-    """Values of the fields by which records are filtered. Names and values may be any text."""
+    stored: str = "{}"  # JSON, which a search returns as it is
+    tenants: Sequence[str] = ()
+    keywords: Mapping[str, Sequence[str]] = {}  # canonical values by field
+    numbers: Mapping[str, Sequence[float]] = {}  # those that are numbers
+    dates: Mapping[str, Sequence[float]] = {}  # those that are dates, in seconds since 1970 in UTC
+    vectors: Mapping[str, Vectors] = {}  # (dim,) float32 of L2 norm 1 by retriever
+    weights: Mapping[str, TermWeights] = {}
 
 
-class Batch(NamedTuple):
-    """Some rows of a part."""
+class Equal(NamedTuple):
+    """Rows with one of the values: as id, as record, among the tenants, or among the keywords of a field."""
 
-    rows: Rows
-    """(n,) int64 row numbers, ascending."""
-    labels: Sequence[Label]
-    vectors: Vectors | None = None
-    """(n, dim) float32, if the part has vectors."""
-    weights: Sequence[TermWeights] = ()
-    """Term weights of each row, if it has those. A row may have none, or weights below 0."""
-
-
-class AnyOf(NamedTuple):
-    """Condition on a row: one of its values in a field is one of these, to the letter."""
-
-    field: str
-    """A key of `Label.fields`."""
+    key: Literal["id", "record", "tenants", "keywords"]
     values: Sequence[str]
-    negated: bool = False
-    """True if no value of the row may be one of these; rows without the field satisfy that."""
+    field: str = ""
 
 
-class Within(NamedTuple):
-    """Rows that a search may find: those listed, or if none are listed those that satisfy all conditions."""
+class Range(NamedTuple):
+    """Rows with a number or date in a field from `low` to `high`, both included; None: no limit."""
 
-    rows: Rows | None = None
-    """(m,) int64 row numbers, ascending; at most `Capabilities.most_rows`."""
-    conditions: Sequence[AnyOf] = ()
-
-
-class Capabilities(NamedTuple):
-    """Abilities of an engine."""
-
-    most_rows: int
-    """Rows that a search can be restricted to by their numbers."""
-    terms: bool = True
-    """True if it can hold parts with term weights."""
+    key: Literal["numbers", "dates"]
+    field: str
+    low: float | None = None
+    high: float | None = None
 
 
-class Staged(NamedTuple):
-    """A generation in an engine."""
+class Combined(NamedTuple):
+    """Rows that pass all, any or none of some filters. Without filters: all rows, none, all."""
 
-    generation: str
-    complete: bool
-    """False if it was not finished: its sender was killed, or is still at work."""
-    live: bool
-    """True if it is the one that was published last."""
+    how: Literal["all", "any", "none"]
+    filters: Sequence[Filter]
 
 
-class Collection(Protocol):
-    """The rows of a part in an engine."""
-
-    def nearest(self, query: EngineQuery, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
-        """Return rows with the highest scores, and these, best first; there may be fewer than `limit`, and some may not
-        be the best.
-
-        The score of a vector is the inner product; of term weights, the sum over shared terms of both weights' product,
-        of rows that share a term. The engine computes it by its own means, in its own precision.
-        """
+Filter: TypeAlias = Equal | Range | Combined
 
 
-class EngineGeneration(Protocol):
-    """A complete generation in an engine, open for queries from any thread. Connections belong to the engine."""
+class Hit(NamedTuple):
+    """A row that a search found."""
 
-    def count(self, part: str) -> int:
-        """Return the number of rows that a part has now, counted by the server. Raises: IndexCorrupt: it is gone."""
+    id: str
+    score: float  # higher is better: of vectors the cosine; 0 without a query
+    text: str = ""  # it and `stored` are empty unless the search returns contents
+    stored: str = ""
 
-    def collection(self, part: str) -> Collection:
-        """Return the rows of a part. Raises: IndexCorrupt: it has no part with this name."""
 
+class Found(NamedTuple):
+    """Hits of each query, best first, and the marker of the collection at that time."""
 
-class Staging(Protocol):
-    """A generation on its way into an engine. Nothing of it is visible to queries before `Engine.publish`."""
-
-    def put(self, part: str, batch: Batch) -> None:
-        """Store rows, each of them once."""
-
-    def finish(self) -> None:
-        """Build the engine's indexes, count the rows, and mark the generation as complete.
-
-        Raises:
-            IndexCorrupt: rows are missing.
-        """
+    hits: Sequence[Sequence[Hit]]
+    marker: str
 
 
 class Engine(Protocol):
-    """A database or search server. The constructor does not connect.
+    """A server. The constructor does not connect; threads may share it. Collections have names of 12 hex digits.
+    Changes are durable when a method returns. Searches see them after the server's refresh, which `count` waits for."""
 
-    Every method may raise Unavailable: the server cannot be reached, does not answer in time, rejects the credential,
-    or is too old, or its client package is not installed.
-    """
+    name: str  # in the configuration
+    words: Literal["text", "terms", ""]  # BM25 as `Schema.texts`, as `Schema.weights`, or not at all
+    sparse: bool  # True if it holds term weights of models
+    card: Mapping[str, object]  # parameters of its indexes: if one changes, a new collection is needed
 
-    @property
-    def name(self) -> str:
-        """Name in the configuration."""
+    def create(self, collection: str, schema: Schema) -> None: ...  # empty, without marker; replaces one of this name
+    def upsert(self, collection: str, rows: Sequence[Row]) -> None: ...  # each replaces the row of its id as a whole
+    def delete(self, collection: str, ids: Sequence[str]) -> None: ...  # at most MOST_HITS; unknown ids are no error
+    def mark(self, collection: str, generation: str) -> None: ...  # in a row that no search or count finds
+    def search(
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> Found:
+        """Return the `k` best rows that pass the filter for each retriever with a query, all in one round trip. Term
+        weights are compared by inner product, among rows that share a term."""
 
-    @property
-    def card(self) -> Card:
-        """Parameters that decide which candidates it finds: type of numbers, quantisation, parameters of its index."""
-
-    @property
-    def capabilities(self) -> Capabilities: ...
-
-    def stage(self, generation: str, parts: Sequence[Part]) -> Staging:
-        """Begin to store a generation, an id of 12 hex digits. What the engine has of it is dropped first."""
-
-    def publish(self, generation: str) -> None:
-        """Let the engine's alias, by which others find the current generation, name this one; in one step.
-
-        Raises:
-            IndexCorrupt: there is no complete generation of that id.
-        """
-
-    def live(self) -> str | None:
-        """Return the generation that the alias names; None without an alias."""
-
-    def generations(self) -> Sequence[Staged]:
-        """Return all generations, complete or not, in order of id."""
-
-    def drop(self, generation: str) -> None:
-        """Remove a generation and everything that belongs to it, including an alias to it; a missing generation is no
-        error."""
-
-    def open(self, generation: str) -> EngineGeneration:
-        """Open a generation for queries.
-
-        Raises:
-            IndexCorrupt: there is no complete generation of that id.
-        """
-
-    def describe(self) -> Mapping[str, str]:
-        """Return facts for people: version of the server, of extensions, address without secrets."""
-
-    def problems(self) -> Sequence[tuple[str, str]]:
-        """Return what keeps the server from being used, or used well, each with the edit or command that fixes it."""
-
-    def close(self) -> None:
-        """Close connections."""
+    def count(self, collection: str, where: Filter | None = None) -> int: ...  # exact
+    def drop(self, collection: str) -> None: ...  # a missing one is no error
+    def snapshot(self, collection: str) -> str: ...  # name of a copy that the server keeps; UsageError: not its task
+    def collections(self) -> Mapping[str, str]: ...  # markers by collection; "" before the first one
+    def published(self) -> str | None: ...  # the collection that the alias names
+    def publish(self, collection: str) -> None: ...  # in one step
+    def describe(self) -> Mapping[str, str]: ...  # facts for people: version, address without secrets
+    def problems(self) -> Sequence[tuple[str, str]]: ...  # what keeps it from being used well, each with its fix
+    def close(self) -> None: ...

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engines.injected import Servers
     from engines.pgvector_server import PostgresServer
 
-for name in ("suite", "suite_generations", "suite_contents", "suite_base"):
+for name in ("suite",):
     pytest.register_assert_rewrite(f"engines.{name}")
 
 

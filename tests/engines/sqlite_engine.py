@@ -1,204 +1,149 @@
-"""A small engine on SQLite that keeps all promises of `contracts/engines.py`, for tests without a server.
+"""A small engine on SQLite that keeps all promises of `contracts/engines.py`: the reference, without a server.
 
-The database file plays the server: without it the engine is unreachable. Every call opens it anew and is one
-transaction, so that a process may be killed between any two calls, and threads may share an engine.
+The database file plays the server: without it the engine is unreachable. Every call opens it and is one transaction, so
+that a process may be killed between any two calls. A search compares all rows, one by one.
 """
 
 from __future__ import annotations
 
-import json
+import pickle
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from math import inf, log
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from engines.sqlite_collections import SqliteTerms, SqliteVectors
 
-from retrieve_cli.contracts.engines import Batch, Capabilities, Label, Part, Staged
-from retrieve_cli.errors import IndexCorrupt, Unavailable
-
-_TABLES = """
-CREATE TABLE generations (id TEXT PRIMARY KEY, parts TEXT, complete INTEGER);
-CREATE TABLE alias (place INTEGER PRIMARY KEY, generation TEXT REFERENCES generations ON DELETE CASCADE);
-CREATE TABLE rows (generation TEXT REFERENCES generations ON DELETE CASCADE, part TEXT, row INTEGER,
-  id TEXT, doc_id TEXT, title TEXT, text TEXT, section TEXT, tenant TEXT, vector BLOB,
-  PRIMARY KEY (generation, part, row));
-CREATE TABLE fields (generation TEXT, part TEXT, row INTEGER, field TEXT, value TEXT,
-  FOREIGN KEY (generation, part, row) REFERENCES rows ON DELETE CASCADE);
-CREATE INDEX field_rows ON fields (generation, part, row);
-CREATE INDEX field_values ON fields (generation, part, field, value);
-CREATE TABLE weights (generation TEXT, part TEXT, term INTEGER, row INTEGER, weight REAL,
-  PRIMARY KEY (generation, part, term, row),
-  FOREIGN KEY (generation, part, row) REFERENCES rows ON DELETE CASCADE) WITHOUT ROWID;
-CREATE INDEX row_weights ON weights (generation, part, row);
-"""
-
-_LOCKED_S = 300.0
-"""Seconds to wait for the transaction of another process; a bound for what hangs."""
-
-Open = Callable[..., Any]
-"""Opens the database for one transaction, as a context."""
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts.engines import Combined, Engine, EngineQuery, Equal, Filter, Found, Hit, Row, Schema
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 
 def create_database(path: Path) -> None:
-    """Create the database: what starting a server is for others."""
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA journal_mode=WAL")
-    database.executescript(_TABLES)
-    database.close()
+    """Create the database, as starting a server does."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("CREATE TABLE state (stored BLOB)")
+        database.execute("INSERT INTO state VALUES (?)", (pickle.dumps({"alias": None, "collections": {}}),))
 
 
-class SqliteEngine:
+class SqliteEngine(Engine):
     """Engine over a database file that `create_database` made."""
 
     name = "sqlite"
+    sparse = True
+    card: ClassVar[Mapping[str, object]] = {"engine": "sqlite"}
 
-    def __init__(self, path: Path, *, pages: int = 0, most_rows: int = 1000) -> None:
-        """`pages` is a parameter that changes nothing but the card."""
+    def __init__(self, path: Path, *, words: Literal["text", "terms", ""] = "text") -> None:
+        self.words: Literal["text", "terms", ""] = words
         self._path = path
-        self._pages = pages
-        self._most_rows = most_rows
 
-    @property
-    def card(self) -> Mapping[str, Any]:
-        return {"engine": self.name, "pages": self._pages}
+    def create(self, collection: str, schema: Schema) -> None:
+        with self._opened() as state:
+            state["collections"][collection] = {"schema": schema, "marker": "", "rows": {}}
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(most_rows=self._most_rows)
+    def upsert(self, collection: str, rows: Sequence[Row]) -> None:
+        with self._opened(collection) as stored:
+            stored["rows"] |= {row.id: row for row in rows}
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> SqliteStaging:
-        dims = {part.name: part.dim for part in parts}
-        with self.opened() as database:
-            database.execute("DELETE FROM generations WHERE id = ?", (generation,))
-            database.execute("INSERT INTO generations VALUES (?, ?, 0)", (generation, json.dumps(dims)))
-        return SqliteStaging(self.opened, generation, parts)
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        with self._opened(collection) as stored:
+            stored["rows"] = {name: row for name, row in stored["rows"].items() if name not in ids}
 
-    def publish(self, generation: str) -> None:
-        with self.opened() as database:
-            expect_complete(database, generation)
-            database.execute("INSERT OR REPLACE INTO alias VALUES (1, ?)", (generation,))
+    def mark(self, collection: str, generation: str) -> None:
+        with self._opened(collection) as stored:
+            stored["marker"] = generation
 
-    def live(self) -> str | None:
-        with self.opened("BEGIN") as database:
-            row = database.execute("SELECT generation FROM alias").fetchone()
-        return None if row is None else str(row[0])
+    def search(
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> Found:
+        with self._opened(collection) as stored:
+            rows, lists = list(stored["rows"].values()), []
+            for name, query in queries:
+                scores = zip(rows, _scores(rows, stored["schema"], name, query), strict=True)
+                found = [(-score, row.id, row) for row, score in scores if score > -inf and passes(row, where)]
+                best = sorted(found, key=lambda hit: hit[:2])[:k]
+                lists.append([Hit(name, -low, *(row.text, row.stored) * contents) for low, name, row in best])
+            return Found(lists, stored["marker"])
 
-    def generations(self) -> list[Staged]:
-        sql = """SELECT id, complete, EXISTS (SELECT 1 FROM alias WHERE generation = id)
-                 FROM generations ORDER BY id"""
-        with self.opened("BEGIN") as database:
-            return [Staged(name, bool(done), bool(live)) for name, done, live in database.execute(sql)]
+    def count(self, collection: str, where: Filter | None = None) -> int:
+        with self._opened(collection) as stored:
+            return sum(passes(row, where) for row in stored["rows"].values())
 
-    def drop(self, generation: str) -> None:
-        with self.opened() as database:
-            database.execute("DELETE FROM generations WHERE id = ?", (generation,))
+    def drop(self, collection: str) -> None:
+        with self._opened() as state:
+            state["collections"].pop(collection, None)
 
-    def open(self, generation: str) -> SqliteGeneration:
-        with self.opened("BEGIN") as database:
-            expect_complete(database, generation)
-        return SqliteGeneration(self.opened, generation)
+    def snapshot(self, collection: str) -> str:
+        raise UsageError(f"the engine keeps no copies of {collection}", hint=f"copy {self._path.name}")
+
+    def collections(self) -> dict[str, str]:
+        with self._opened() as state:
+            return {name: stored["marker"] for name, stored in state["collections"].items()}
+
+    def published(self) -> str | None:
+        with self._opened() as state:
+            return state["alias"] if state["alias"] in state["collections"] else None
+
+    def publish(self, collection: str) -> None:
+        with self._opened() as state:
+            state["alias"] = collection
 
     def describe(self) -> Mapping[str, str]:
-        return {"version": sqlite3.sqlite_version, "file": self._path.name}
+        with self._opened():
+            return {"version": sqlite3.sqlite_version, "file": self._path.name}
 
     def problems(self) -> list[tuple[str, str]]:
-        try:
-            with self.opened() as database:
-                database.execute("SELECT 1 FROM generations")
-        except Unavailable as error:
-            return [(error.message, error.hint)]
         return []
 
-    def close(self) -> None:
-        """Do nothing: there is no connection between two calls."""
-
     @contextmanager
-    def opened(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
-        """Open the database for one transaction; one that only reads waits for no writer."""
+    def _opened(self, collection: str = "") -> Iterator[dict[str, Any]]:
+        """Open the database, or a collection of it, for one transaction."""
+        place = f"{self._path.absolute().as_uri()}?mode=rw"
         try:
-            place = f"{self._path.absolute().as_uri()}?mode=rw"
-            database = sqlite3.connect(place, uri=True, timeout=_LOCKED_S, isolation_level=None)
-            try:
-                for pragma in ("synchronous=OFF", "foreign_keys=ON"):
-                    database.execute(f"PRAGMA {pragma}")
-                database.execute(begin)
-                yield database
+            with closing(sqlite3.connect(place, uri=True, timeout=300.0, isolation_level=None)) as database:
+                database.execute("BEGIN IMMEDIATE")
+                state = pickle.loads(database.execute("SELECT stored FROM state").fetchone()[0])
+                if collection and collection not in state["collections"]:
+                    raise IndexCorrupt(f"sqlite has no collection {collection}", hint="retrieve engines push")
+                yield state["collections"][collection] if collection else state
+                database.execute("UPDATE state SET stored = ?", (pickle.dumps(state),))
                 database.execute("COMMIT")
-            finally:
-                database.close()  # also rolls back
         except sqlite3.Error as error:
             raise Unavailable(f"the database {self._path.name} does not answer ({error})", hint="create it") from error
 
 
-def expect_complete(database: sqlite3.Connection, generation: str) -> None:
-    """Raises: IndexCorrupt: there is no complete generation of that id."""
-    row = database.execute("SELECT complete FROM generations WHERE id = ?", (generation,)).fetchone()
-    if row is None or not row[0]:
-        raise IndexCorrupt(f"sqlite has no complete generation {generation}", hint="retrieve engines push")
+def passes(row: Row, where: Filter | None) -> bool:
+    """Return True if a row passes a filter."""
+    if where is None:
+        return True
+    if isinstance(where, Combined):
+        passed = (passes(row, part) for part in where.filters)
+        return {"all": all, "any": any, "none": lambda parts: not any(parts)}[where.how](passed)
+    if isinstance(where, Equal):
+        own = {"id": [row.id], "record": [row.record], "tenants": row.tenants}.get(where.key)
+        return not set(where.values).isdisjoint(row.keywords.get(where.field, ()) if own is None else own)
+    low, high = (-inf if where.low is None else where.low), (inf if where.high is None else where.high)
+    return any(low <= value <= high for value in getattr(row, where.key).get(where.field, ()))
 
 
-class SqliteStaging:
-    """A generation on its way into the database."""
-
-    def __init__(self, opened: Open, generation: str, parts: Sequence[Part]) -> None:
-        self._opened = opened
-        self._generation = generation
-        self._parts = {part.name: part for part in parts}
-
-    def put(self, part: str, batch: Batch) -> None:
-        rows = batch.rows.tolist()
-        with self._opened() as database:
-            for place, row in enumerate(rows):
-                vector = None if batch.vectors is None else np.ascontiguousarray(batch.vectors[place], "<f4").tobytes()
-                weights = batch.weights[place] if batch.vectors is None else None
-                key = (self._generation, part, row)
-                self._put_row(database, key, batch.labels[place], vector)
-                if weights is not None:
-                    pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
-                    values = [(self._generation, part, term, row, weight) for term, weight in pairs]
-                    database.executemany("INSERT INTO weights VALUES (?, ?, ?, ?, ?)", values)
-
-    @staticmethod
-    def _put_row(database: sqlite3.Connection, key: tuple[str, str, int], label: Label, vector: bytes | None) -> None:
-        described = (label.id, label.doc_id, label.title, label.text, label.section, label.tenant)
-        database.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*key, *described, vector))
-        values = [(*key, field, value) for field, values in label.fields.items() for value in values]
-        database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?, ?)", values)
-
-    def finish(self) -> None:
-        with self._opened() as database:
-            for part in self._parts.values():
-                sql = "SELECT count(*), min(row), max(row) FROM rows WHERE generation = ? AND part = ?"
-                count, low, high = database.execute(sql, (self._generation, part.name)).fetchone()
-                if count != part.rows or (count and (low, high) != (0, count - 1)):
-                    message = f"sqlite has {count} of the {part.rows} rows of {part.name}"
-                    raise IndexCorrupt(message, hint="retrieve engines push")
-            database.execute("UPDATE generations SET complete = 1 WHERE id = ?", (self._generation,))
+def _scores(rows: Sequence[Row], schema: Schema, name: str, query: object) -> list[float]:
+    """Return the score of each row; minus infinity if it does not match."""
+    if query is None:
+        return [0.0] * len(rows)
+    if isinstance(query, np.ndarray):
+        return [float(row.vectors[name] @ query) for row in rows]
+    by_idf = not isinstance(query, TermWeights) or schema.weights[name]
+    wanted, *texts = [_terms(query), *(_terms(row.weights.get(name) or f"{row.title} {row.text}") for row in rows)]
+    known = Counter(term for text in texts for term in text)
+    idf = {term: log(1 + (len(rows) - known[term] + 0.5) / (known[term] + 0.5)) if by_idf else 1 for term in wanted}
+    shared = [wanted.keys() & text.keys() for text in texts]
+    sums = [sum(wanted[t] * text[t] * idf[t] for t in terms) for terms, text in zip(shared, texts, strict=True)]
+    return [float(score) if terms else -inf for score, terms in zip(sums, shared, strict=True)]
 
 
-class SqliteGeneration:
-    """A complete generation in the database. A search of one that was dropped meanwhile raises IndexCorrupt."""
-
-    def __init__(self, opened: Open, generation: str) -> None:
-        self._all = opened
-        self._generation = generation
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        with self._all("BEGIN") as database:
-            expect_complete(database, self._generation)
-            yield database
-
-    def count(self, part: str) -> int:
-        sql = "SELECT count(*) FROM rows WHERE (generation, part) = (?, ?)"
-        with self._opened() as database:
-            return int(database.execute(sql, (self._generation, part)).fetchone()[0])
-
-    def collection(self, part: str) -> SqliteVectors | SqliteTerms:
-        with self._opened() as database:
-            sql = "SELECT parts FROM generations WHERE id = ?"
-            dims = json.loads(database.execute(sql, (self._generation,)).fetchone()[0])
-        return (SqliteTerms if dims[part] is None else SqliteVectors)(self._opened, self._generation, part)
+def _terms(text: Any) -> Mapping[Any, float]:
+    """Return term weights, or the number of each word of a text."""
+    return Counter(text.lower().split()) if isinstance(text, str) else dict(zip(text.terms, text.weights, strict=True))

@@ -11,12 +11,18 @@ from engines.suite import EngineSuite
 class TestSqlite(EngineSuite):
     @pytest.fixture
     def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
-        create_database(tmp_path / "server.db")
+        if not (tmp_path / "server.db").exists():
+            create_database(tmp_path / "server.db")
         return lambda: SqliteEngine(tmp_path / "server.db")
 
     def unreachable(self) -> SqliteEngine:
         return SqliteEngine(Path("nowhere.db"))
 
-    def kill_server(self) -> None:
-        for file in Path().glob("server.db*"):
-            file.unlink()
+
+class TestSqliteTerms(EngineSuite):
+    """As an engine that takes BM25 as term weights."""
+
+    @pytest.fixture
+    def new_engine(self, tmp_path: Path) -> Callable[[], SqliteEngine]:
+        create_database(tmp_path / "server.db")
+        return lambda: SqliteEngine(tmp_path / "server.db", words="terms")

@@ -1,1 +1,0 @@
-"""Engine `pgvector`: indexes in PostgreSQL with the extension pgvector."""
