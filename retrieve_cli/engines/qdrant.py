@@ -8,13 +8,17 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
-from urllib.parse import urlsplit
 from uuid import UUID
 
-from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
+from retrieve_cli.config.index_settings import (
+    HNSW_EF_CONSTRUCTION,
+    HNSW_EF_SEARCH,
+    HNSW_M,
+    QdrantSettings,
+)
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Hit, Range
 from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines import rows as stored
+from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
 from retrieve_cli.http.secrets import Secret, hide
 
@@ -35,7 +39,6 @@ _OVERSAMPLING = 2.0
 """Candidates by quantised vectors that are rescored, for each row of the result."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
-_WRONG = "check that qdrant.url is the address of Qdrant"
 _KEYWORDS = ("record", "section", "fields")
 """Keys of the payload that are indexed as keywords, besides the tenants."""
 _TENANTS = "tenant_id"
@@ -64,6 +67,7 @@ class _Limits(NamedTuple):
     values: int
 
 
+@servers.reading("Qdrant")
 class QdrantEngine:
     """Qdrant 1.15 or later, by its REST interface.
 
@@ -84,7 +88,7 @@ class QdrantEngine:
         if not _NAME.fullmatch(settings.collection):
             message = f"qdrant.collection is {quoted(settings.collection)}, which cannot name a collection"
             raise UsageError(message, hint="use up to 128 letters, digits, `_` and `-`")
-        self.address = _address(settings.url)
+        self.address = servers.address(settings.url, "qdrant.url", 6333)
         self._settings = settings
         self._key = Secret(api_key or "")
         self._lock = threading.Lock()
@@ -109,7 +113,7 @@ class QdrantEngine:
         from qdrant_client import models
 
         version = self._version()
-        if _numbers(version) < _OLDEST:
+        if servers.version_numbers(version) < _OLDEST:
             message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
             raise Unavailable(message, hint="install a newer Qdrant, or set engines to local")
         self.drop(collection)
@@ -133,7 +137,12 @@ class QdrantEngine:
         tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
         self._ask(collection, "create_payload_index", field_name=_TENANTS, field_schema=tenants)
         for key in _KEYWORDS:
-            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.KEYWORD)
+            self._ask(
+                collection,
+                "create_payload_index",
+                field_name=key,
+                field_schema=models.PayloadSchemaType.KEYWORD,
+            )
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows, and wait until they are visible."""
@@ -151,7 +160,12 @@ class QdrantEngine:
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows, and wait until they are invisible."""
         if ids:
-            self._ask(collection, "delete", points_selector=[point_id(row_id) for row_id in ids], wait=True)
+            self._ask(
+                collection,
+                "delete",
+                points_selector=[point_id(row_id) for row_id in ids],
+                wait=True,
+            )
 
     def mark(self, collection: str, generation: str) -> None:
         """Store the marker."""
@@ -161,7 +175,13 @@ class QdrantEngine:
         self._ask(collection, "upsert", points=[point], wait=True)
 
     def search(
-        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+        self,
+        collection: str,
+        queries: Sequence[EngineQuery],
+        where: Filter | None,
+        k: int,
+        *,
+        contents: bool = False,
     ) -> Found:
         """Return the best rows for each query, and the marker, by one batch of queries."""
         from qdrant_client import models
@@ -246,14 +266,18 @@ class QdrantEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
-        return {"server": f"Qdrant {self._version()}", "address": self.address, "alias": self._settings.collection}
+        return {
+            "server": f"Qdrant {self._version()}",
+            "address": self.address,
+            "alias": self._settings.collection,
+        }
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
         problems = []
         try:
             version, alias = self._version(), self._settings.collection
-            if _numbers(version) < _OLDEST:
+            if servers.version_numbers(version) < _OLDEST:
                 problems.append((f"Qdrant {version} is too old", "install Qdrant 1.15 or later"))
             if any(each.name == alias for each in self._ask(None, "get_collections").collections):
                 fix = "change qdrant.collection, or remove that collection"
@@ -297,7 +321,12 @@ class QdrantEngine:
         limits = self._limits_of(collection)
         missing = [key for key in keys if key not in limits.indexed]
         for key in missing:
-            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
+            self._ask(
+                collection,
+                "create_payload_index",
+                field_name=key,
+                field_schema=models.PayloadSchemaType.FLOAT,
+            )
         if missing:
             self._limits[collection] = limits._replace(indexed=limits.indexed.union(missing))
 
@@ -351,7 +380,10 @@ class QdrantEngine:
             Unavailable: the server cannot be reached, does not answer in time, or rejects the request.
         """
         client = self._connected()
-        from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+        from qdrant_client.common.client_exceptions import (
+            QdrantException,
+            ResourceExhaustedResponse,
+        )
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
         if collection is not None:
@@ -369,17 +401,19 @@ class QdrantEngine:
                 kind = type(error.source).__name__
                 if "Timeout" in kind:
                     message = f"{place} does not answer within {self._settings.timeout_s:g} s{subject}"
-                    raise Unavailable(message, hint="raise qdrant.timeout_s, or look at the load of the server") from None
+                    raise Unavailable(
+                        message, hint="raise qdrant.timeout_s, or look at the load of the server"
+                    ) from None
                 if kind == "ValidationError":
-                    raise Unavailable(f"{place} answers as no Qdrant does{subject}", hint=_WRONG) from None
+                    raise ValueError(kind) from error
                 if attempt == 2:
                     message = f"cannot reach {place}: {self._safe(str(error.source))}"
                     raise Unavailable(message, hint="start the server or change qdrant.url") from None
             except ResourceExhaustedResponse as error:
                 message = f"{place} limits the rate of requests{subject}: {self._safe(error.message)}"
                 raise Unavailable(message, hint="try again later, or raise the limits of strict mode") from None
-            except (QdrantException, AssertionError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
-                raise Unavailable(f"{place} answers as no Qdrant does{subject}", hint=_WRONG) from error
+            except QdrantException as error:
+                raise ValueError(str(error)) from error
         raise AssertionError(method)
 
     def _rejection(self, status: int, content: bytes, name: str) -> Exception:
@@ -454,7 +488,8 @@ def _equal(key: str, values: Sequence[str], field: str) -> models.Condition:
         return models.HasIdCondition(has_id=[point_id(value) for value in values])
     if key == "keywords":
         return models.FieldCondition(
-            key="fields", match=models.MatchAny(any=[stored.keyword(field, value) for value in values])
+            key="fields",
+            match=models.MatchAny(any=[stored.keyword(field, value) for value in values]),
         )
     name = _TENANTS if key == "tenants" else "record"
     return models.FieldCondition(key=name, match=models.MatchAny(any=[stored.clean(value) for value in values]))
@@ -482,21 +517,3 @@ def _hit(point: models.ScoredPoint, *, scored: bool) -> Hit:
 
 def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:
     return str((points[0].payload or {}).get("marker", "")) if points else ""
-
-
-def _address(url: str) -> str:
-    """Return the address of a URL without a user and password. Raises: UsageError: it is not one of a server."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or parts.scheme not in ("http", "https"):
-        raise UsageError("qdrant.url must be an address such as http://localhost:6333", hint="change qdrant.url")
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port or 6333}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version; (0, 0) if it has others."""
-    numbers = version.split(".")[:2]
-    return tuple(map(int, numbers)) if all(number.isdecimal() for number in numbers) else (0, 0)

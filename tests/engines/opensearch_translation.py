@@ -63,8 +63,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if path == "/_cat/plugins":
                 return self.send(200, json.dumps(_PLUGINS).encode())
-            if body and path.endswith("/_search"):
-                body = json.dumps(search(json.loads(body))).encode()
+            if path.endswith("/_msearch"):
+                body = b"".join(json.dumps(search(json.loads(line))).encode() + b"\n" for line in body.splitlines())
             elif body and self.command == "PUT" and path.count("/") == 1:
                 body = json.dumps(index(json.loads(body))).encode()
         except (KeyError, TypeError, ValueError) as error:

@@ -293,6 +293,7 @@ class EngineSuite:
         engine.create(NAME, self.schema(engine))
         text = "lung 肺 " * 40_000
         engine.upsert(NAME, [row(1, self.schema(engine))._replace(text=text, stored=f'"{text}"')])
+        assert engine.count(NAME) == 1
         (hits,) = engine.search(NAME, [("", None)], None, 1, contents=True).hits
         assert (hits[0].text, hits[0].stored) == (text, f'"{text}"')
 
