@@ -8,19 +8,13 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import orjson
 
-from retrieve_cli.config.index_settings import (
-    HNSW_EF_CONSTRUCTION,
-    HNSW_EF_SEARCH,
-    HNSW_M,
-    OpensearchSettings,
-)
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, OpensearchSettings
 from retrieve_cli.contracts.engines import MOST_HITS, Combined, Equal, Filter, Found, Hit, Range
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
@@ -30,6 +24,12 @@ from retrieve_cli.http.secrets import Secret, hide
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import EngineQuery, Row, Schema
     from retrieve_cli.contracts.values import Card, Json, Vectors
+
+try:
+    from opensearchpy import OpenSearch, exceptions as failures
+except ImportError:
+    hint = "pip install 'retrieve-cli[opensearch]'"
+    raise Unavailable("the package opensearch-py is not installed", hint=hint) from None
 
 _OLDEST = (2, 16)
 """The first version whose searches for vectors take `ef_search`."""
@@ -47,8 +47,10 @@ _CLAUSES, _WORDS = 900, 450
 _REFRESHED_WITHIN = 600.0
 """Seconds for making all rows visible, which builds graphs of vectors."""
 _CONNECTIONS = 32
-_ATTEMPTS = 6
-"""Attempts for documents that a busy server rejects, after 0.1 s, doubled each time."""
+_ATTEMPTS, _BUSY = 6, 429
+"""Attempts for documents that a busy server rejects, and the status of those."""
+_WANTED = "responses.error,responses.timed_out,responses._shards.failed,responses.hits.hits._s*"
+"""Parts of answers to searches: of hits their scores and sources."""
 _SMALLEST = float(np.finfo(np.float32).tiny)
 """The smallest rank feature that OpenSearch accepts."""
 _KEYWORD = {"type": "keyword", "ignore_above": stored.LONGEST}
@@ -75,10 +77,7 @@ class OpensearchEngine:
         """
         if not _NAME.fullmatch(settings.index):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
-            raise UsageError(
-                f"opensearch.index is {quoted(settings.index)}, which cannot name an index",
-                hint=hint,
-            )
+            raise UsageError(f"opensearch.index is {quoted(settings.index)}, which cannot name an index", hint=hint)
         self.address = servers.address(settings.url, "opensearch.url", 9200)
         self._settings = settings
         self._user, self._password = user, Secret(password or "")
@@ -101,9 +100,9 @@ class OpensearchEngine:
         """Create an empty index, after dropping one of this name.
 
         Raises:
-            Unavailable: the server is too old or cannot hold vectors.
+            Unavailable: the server is too old.
         """
-        for message, hint in self._faults(vectors=bool(schema.vectors)):
+        for message, hint in self._outdated():
             raise Unavailable(message, hint=hint)
         self.drop(collection)
         settings = {"index": {"knn": True}} if schema.vectors else {}
@@ -118,7 +117,8 @@ class OpensearchEngine:
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids."""
-        self._change(collection, [({"delete": {"_id": _document_id(row_id)}}, None) for row_id in ids])
+        if ids:
+            self._change(collection, [({"delete": {"_id": _document_id(row_id)}}, None) for row_id in ids])
 
     def mark(self, collection: str, generation: str) -> None:
         """Store the marker, and make it and all changes before it visible."""
@@ -127,13 +127,7 @@ class OpensearchEngine:
         self._refresh(collection)
 
     def search(
-        self,
-        collection: str,
-        queries: Sequence[EngineQuery],
-        where: Filter | None,
-        k: int,
-        *,
-        contents: bool = False,
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
         """Return the best rows for each query, and the marker, by one request."""
         source = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
@@ -142,42 +136,34 @@ class OpensearchEngine:
         for name, query in queries:
             lines += [{}, {"query": _query(name, query, where, min(k, MOST_HITS)), **common}]
         lines += [{}, {"query": {"ids": {"values": [_MARKER]}}, "size": 1, "_source": ["marker"]}]
-        wanted = "_shards.failed,timed_out,error,hits.hits._score,hits.hits._source"
-        parameters = {"filter_path": ",".join(f"responses.{name}" for name in wanted.split(","))}
         path = f"{self._index(collection)}/_msearch"
-        answers = self._ask("POST", path, _lines(lines), parameters=parameters)["responses"]
+        answers = self._ask("POST", path, _lines(lines), filter_path=_WANTED)["responses"]
         *lists, marked = [self._hits(collection, answer) for answer in answers]
         hits = [[_hit(hit, query) for hit in found] for found, (_, query) in zip(lists, queries, strict=True)]
         return Found(hits, str(marked[0]["_source"]["marker"]) if marked else "")
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Make all changes visible, and return the exact number of rows that pass a filter."""
-        index = self._index(collection)
         self._refresh(collection)
-        return int(self._ask("POST", f"{index}/_count", {"query": _rows(where)})["count"])
+        return int(self._ask("POST", f"{self._index(collection)}/_count", {"query": _rows(where)})["count"])
 
     def drop(self, collection: str) -> None:
         """Remove an index, and an alias of it with it; a missing one is no error."""
         self._ask("DELETE", self._index(collection), missing={})
 
     def snapshot(self, collection: str) -> str:
-        """Let the server store a snapshot in its repository, and return its name.
+        """Let the server store a snapshot in the repository with the name of the alias, and return its name.
 
         Raises:
-            UsageError: it does not have a repository, or several.
+            UsageError: there is no such repository.
         """
-        repositories = sorted(self._ask("GET", "/_snapshot"))
-        if self._settings.index in repositories:
-            repositories = [self._settings.index]
-        if len(repositories) != 1:
-            message = f"OpenSearch at {self.address} has {len(repositories)} snapshot repositories"
-            hint = f"register one with the name {self._settings.index}: PUT /_snapshot/{self._settings.index}"
-            raise UsageError(message, hint=hint)
-        index = self._index(collection)[1:]
-        name = f"{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
+        index, repository = self._index(collection)[1:], self._settings.index
+        name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
         body = {"indices": index, "include_global_state": False}
-        self._ask("PUT", f"/_snapshot/{repositories[0]}/{name}", body)
-        return f"{repositories[0]}/{name}"
+        if self._ask("PUT", f"/_snapshot/{name}", body, missing={}) == {}:
+            message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
+            raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
+        return name
 
     def collections(self) -> Mapping[str, str]:
         """Return the markers of indexes by name."""
@@ -191,8 +177,7 @@ class OpensearchEngine:
 
     def published(self) -> str | None:
         """Return the collection that the alias names."""
-        named = (name for name, aliases in self._aliases().items() if self._settings.index in aliases)
-        return next(named, None)
+        return next((name for name, aliases in self._aliases().items() if self._settings.index in aliases), None)
 
     def publish(self, collection: str) -> None:
         """Let the alias name an index."""
@@ -204,25 +189,26 @@ class OpensearchEngine:
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
         distribution, number = self._version()
-        return {
-            "server": f"{distribution} {number}",
-            "address": self.address,
-            "alias": self._settings.index,
-        }
+        return {"server": f"{distribution} {number}", "address": self.address, "alias": self._settings.index}
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
         try:
-            return self._faults(vectors=True)
+            problems = list(self._outdated())
+            plugins = self._ask("GET", "/_cat/plugins", format="json")
         except Unavailable as error:
             return [(error.message, error.hint)]
+        if _PLUGIN not in {str(plugin["component"]) for plugin in plugins}:
+            hint = f"install it on every node: bin/opensearch-plugin install {_PLUGIN}; or set engines.dense to local"
+            problems.append((f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint))
+        return problems
 
     def close(self) -> None:
         """Close the connections; a later call opens them again."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            if self._client is not None:
+                self._client.close()
+            self._client = None
 
     def _index(self, collection: str) -> str:
         return f"/{self._settings.index}-{collection}"
@@ -231,17 +217,13 @@ class OpensearchEngine:
         version = self._ask("GET", "/")["version"]
         return str(version.get("distribution", "elasticsearch")), str(version.get("number", "0"))
 
-    def _faults(self, *, vectors: bool) -> list[tuple[str, str]]:
-        """Return what keeps the server from holding a collection."""
+    def _outdated(self) -> list[tuple[str, str]]:
+        """Return what is wrong with the version of the server, and the fix."""
         distribution, number = self._version()
-        if distribution != "opensearch" or servers.version_numbers(number) < _OLDEST:
-            message = f"the server at {self.address} is {distribution} {number}, and OpenSearch 2.16 or later is needed"
-            return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
-        plugins = {str(plugin["component"]) for plugin in self._ask("GET", "/_cat/plugins?format=json")}
-        if vectors and _PLUGIN not in plugins:
-            hint = f"install it on every node: bin/opensearch-plugin install {_PLUGIN}; or set engines.dense to local"
-            return [(f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint)]
-        return []
+        if distribution == "opensearch" and servers.version_numbers(number) >= _OLDEST:
+            return []
+        message = f"the server at {self.address} is {distribution} {number}, not OpenSearch 2.16 or later"
+        return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
 
     def _aliases(self) -> dict[str, list[str]]:
         """Return the aliases of each collection."""
@@ -271,26 +253,23 @@ class OpensearchEngine:
 
     def _change(self, collection: str, changes: Sequence[tuple[Json, Json]]) -> None:
         """Send changes of documents, and those again that a busy server rejects."""
-        path = f"{self._index(collection)}/_bulk"
+        index = self._index(collection)
         for attempt in range(_ATTEMPTS):
+            lines = [line for change in changes for line in change if line is not None]
+            items = self._ask("POST", f"{index}/_bulk", _lines(lines))["items"]
+            results = [next(iter(item.values())) for item in items]
+            failed = [result for result in results if result.get("error") and result["status"] != _BUSY]
+            if failed:
+                reason = self._reason(failed[0]["error"])
+                message = f"OpenSearch at {self.address} rejects a document of {index[1:]}: {reason}"
+                raise Unavailable(message, hint="check the disk space and the log of the server")
+            pairs = zip(changes, results, strict=True)
+            changes = [change for change, result in pairs if result["status"] == _BUSY]
             if not changes:
                 return
-            lines = [line for change in changes for line in change if line is not None]
-            items = self._ask("POST", path, _lines(lines))["items"]
-            rejected = []
-            for change, item in zip(changes, items, strict=True):
-                (result,) = item.values()
-                if result["status"] == 429:
-                    rejected.append(change)
-                elif result.get("error"):
-                    reason = self._reason(result["error"])
-                    message = f"OpenSearch at {self.address} rejects a document of {path[1:-6]}: {reason}"
-                    raise Unavailable(message, hint="check the disk space and the log of the server")
-            changes = rejected
-            if changes:
-                time.sleep(0.1 * 2**attempt)
-        message = f"OpenSearch at {self.address} is too busy to store documents in {path[1:-6]}"
-        raise Unavailable(message, hint="try again when its load is lower")
+            time.sleep(0.1 * 2**attempt)
+        message = f"OpenSearch at {self.address} is too busy to store documents in {index[1:]}"
+        raise Unavailable(message, hint=_HINTS[_BUSY])
 
     def _hits(self, collection: str, answer: Json) -> list[Json]:
         """Return the hits of one answer. An answer without some shards is a failure, not a short list."""
@@ -300,19 +279,11 @@ class OpensearchEngine:
         if error or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             reason = self._reason(error) if error else "it took too long, or a shard failed"
             message = f"OpenSearch at {self.address} fails a search in {self._index(collection)[1:]}: {reason}"
-            raise Unavailable(message, hint="see the log of the server, or run: retrieve doctor")
-        hits: list[Json] = answer.get("hits", {}).get("hits", [])
-        return hits
+            raise Unavailable(message, hint=_LOG)
+        return list(answer.get("hits", {}).get("hits", []))
 
     def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Json = None,
-        *,
-        parameters: Mapping[str, str] | None = None,
-        missing: Json = None,
-        timeout_s: float = 0.0,
+        self, method: str, path: str, body: Json = None, *, missing: Json = None, timeout_s: float = 0.0, **params: str
     ) -> Any:
         """Return the answer to a request; `missing` if the server does not have what it names.
 
@@ -321,13 +292,11 @@ class OpensearchEngine:
             Unavailable: it cannot be reached, does not answer in time, or rejects the request.
         """
         client = self._connected()
-        from opensearchpy import exceptions as failures
-
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
         timeout_s = max(timeout_s, self._settings.timeout_s)
-        options = {"params": dict(parameters or {}), "body": body, "timeout": timeout_s}
-        place, request = f"OpenSearch at {self.address}", f"{method} {path.partition('?')[0]}"
+        options = {"params": params, "body": body, "timeout": timeout_s}
+        place, request = f"OpenSearch at {self.address}", f"{method} {path}"
         try:
             return client.transport.perform_request(method, path, **options)
         except failures.NotFoundError as error:
@@ -336,14 +305,13 @@ class OpensearchEngine:
             raise self._missing(path, self._reason(error.info)) from None
         except failures.ConnectionTimeout:
             message = f"{place} does not answer {request} within {timeout_s:g} s"
-            hint = "raise opensearch.timeout_s, or check the load of the server"
-            raise Unavailable(message, hint=hint) from None
+            raise Unavailable(message, hint="raise opensearch.timeout_s, or check its load") from None
         except failures.ConnectionError as error:
             message = f"{place} cannot be reached: {self._safe(str(error.error))}"
             raise Unavailable(message, hint="start the server, or edit opensearch.url") from None
         except failures.TransportError as error:
             message = f"{place} answers {error.status_code} to {request}: {self._reason(error.info)}"
-            raise Unavailable(message, hint=_HINTS.get(error.status_code, _LOG)) from None
+            raise Unavailable(message, hint=_HINTS.get(int(error.status_code), _LOG)) from None
         except failures.OpenSearchException as error:
             raise ValueError(str(error)) from error
 
@@ -368,11 +336,6 @@ class OpensearchEngine:
     def _connected(self) -> Any:
         with self._lock:
             if self._client is None:
-                try:
-                    from opensearchpy import OpenSearch
-                except ImportError:
-                    hint = "pip install 'retrieve-cli[opensearch]'"
-                    raise Unavailable("the package opensearch-py is not installed", hint=hint) from None
                 # Its warnings repeat the errors, and would be printed among the output.
                 logging.getLogger("opensearch").addHandler(logging.NullHandler())
                 headers = {}
@@ -381,11 +344,7 @@ class OpensearchEngine:
                     credential = f"{self._user or ''}:{self._password.reveal()}"
                     headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
                 self._client = OpenSearch(
-                    [self.address],
-                    headers=headers,
-                    pool_maxsize=_CONNECTIONS,
-                    max_retries=1,
-                    retry_on_status=(),
+                    [self.address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=()
                 )
             return self._client
 
@@ -393,27 +352,14 @@ class OpensearchEngine:
 def _mapping(schema: Schema) -> Json:
     """Return the mapping of an index. Documents are kept without their numbers, which are in the index."""
     parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
-    method = {
-        "name": "hnsw",
-        "space_type": "innerproduct",
-        "engine": "lucene",
-        "parameters": parameters,
-    }
+    method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
     properties: dict[str, Json] = dict.fromkeys(("chunk_id", "doc_id", "tenant_id", "section", "fields"), _KEYWORD)
     properties |= {"title": _ENGLISH, "content": _ENGLISH}
-    properties |= {_features(name): {"type": "rank_features"} for name in schema.weights}
+    properties |= {f"{name}_features": {"type": "rank_features"} for name in schema.weights}
     for name, size in schema.vectors.items():
-        properties[_vector(name)] = {"type": "knn_vector", "dimension": size, "method": method}
-    numbers = [_features(name) for name in schema.weights] + [_vector(name) for name in schema.vectors]
+        properties[f"{name}_vector"] = {"type": "knn_vector", "dimension": size, "method": method}
+    numbers = [f"{name}_features" for name in schema.weights] + [f"{name}_vector" for name in schema.vectors]
     return {"dynamic": False, "_source": {"excludes": numbers}, "properties": properties}
-
-
-def _features(name: str) -> str:
-    return f"{name}_features"
-
-
-def _vector(name: str) -> str:
-    return f"{name}_vector"
 
 
 def _document_id(row_id: str) -> str:
@@ -426,24 +372,14 @@ def _document_id(row_id: str) -> str:
 
 def _document(row: Row) -> dict[str, Json]:
     """Return a row as a document."""
-    texts = {
-        "chunk_id": row.id,
-        "doc_id": row.record,
-        "title": row.title,
-        "section": row.section,
-        "content": row.text,
-        "stored": row.stored,
-    }
-    document: dict[str, Json] = {key: stored.clean(text) for key, text in texts.items()}
-    document["tenant_id"] = [stored.clean(tenant) for tenant in row.tenants]
-    document["fields"] = [stored.keyword(field, value) for field, values in row.keywords.items() for value in values]
+    document: dict[str, Json] = stored.document(row)
     for name, vector in row.vectors.items():
-        document[_vector(name)] = np.ascontiguousarray(vector, np.float32)
+        document[f"{name}_vector"] = np.ascontiguousarray(vector, np.float32)
     for name, weights in row.weights.items():
         # Rank features are above 0.
         pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
-        document[_features(name)] = {f"t{term}": weight for term, weight in pairs if weight >= _SMALLEST}
-    return document | stored.numbers_of(row)
+        document[f"{name}_features"] = {f"t{term}": weight for term, weight in pairs if weight >= _SMALLEST}
+    return document
 
 
 def _query(name: str, query: Vectors | TermWeights | str | None, where: Filter | None, k: int) -> Json:
@@ -452,28 +388,21 @@ def _query(name: str, query: Vectors | TermWeights | str | None, where: Filter |
         return _rows(where)
     allowed = [] if where is None else [_condition(where)]
     if isinstance(query, str):
-        words = " ".join(query.split()[:_WORDS])
-        match = {"multi_match": {"query": words, "fields": ["title^2", "content"]}}
-        return {"bool": {"must": [match], "filter": allowed}}
+        match = {"query": " ".join(query.split()[:_WORDS]), "fields": ["title^2", "content"]}
+        return {"bool": {"must": [{"multi_match": match}], "filter": allowed}}
     if isinstance(query, TermWeights):
         heaviest = np.argsort(-query.weights, kind="stable")[:_CLAUSES]
-        pairs = zip(query.terms[heaviest].tolist(), query.weights[heaviest].tolist(), strict=True)
-        should = [
-            {"rank_feature": {"field": f"{_features(name)}.t{term}", "linear": {}, "boost": weight}}
-            for term, weight in pairs
-            if weight > 0
-        ]
+        weights = dict(zip(query.terms[heaviest].tolist(), query.weights[heaviest].tolist(), strict=True))
+        fields = {f"{name}_features.t{term}": weight for term, weight in weights.items() if weight > 0}
+        should = [{"rank_feature": {"field": field, "linear": {}, "boost": fields[field]}} for field in fields]
         if not should:
             return {"match_none": {}}
         return {"bool": {"should": should, "minimum_should_match": 1, "filter": allowed}}
-    search: dict[str, Json] = {
-        "vector": np.ascontiguousarray(query, np.float32),
-        "k": k,
-        "method_parameters": {"ef_search": max(k, HNSW_EF_SEARCH)},
-    }
+    effort = {"ef_search": max(k, HNSW_EF_SEARCH)}
+    search: Json = {"vector": np.ascontiguousarray(query, np.float32), "k": k, "method_parameters": effort}
     if allowed:
         search["filter"] = allowed[0]
-    return {"knn": {_vector(name): search}}
+    return {"knn": {f"{name}_vector": search}}
 
 
 def _rows(where: Filter | None) -> Json:
@@ -496,13 +425,9 @@ def _condition(given: Filter) -> Json:
             return {"range": {path: ends}} if ends else {"exists": {"field": path}}
         case Equal("id", values):
             return {"ids": {"values": [_document_id(value) for value in values]}}
-        case Equal(key, values, field):
-            name = {"record": "doc_id", "tenants": "tenant_id", "keywords": "fields"}[key]
-            form = partial(stored.keyword, field) if key == "keywords" else stored.clean
-            terms = [form(value) for value in dict.fromkeys(values)]
-            parts = [{"terms": {name: terms[start : start + _VALUES]}} for start in range(0, len(terms), _VALUES)]
-            if len(parts) == 1:
-                return parts[0]
+        case Equal():
+            key, values = stored.keywords_of(given)
+            parts = [{"terms": {key: values[start : start + _VALUES]}} for start in range(0, len(values), _VALUES)]
             return {"bool": {"should": parts, "minimum_should_match": 1}} if parts else {"match_none": {}}
 
 
@@ -523,4 +448,4 @@ def _lines(values: Sequence[Json]) -> bytes:
 
 _LOG = "see the log of the server, or run: retrieve doctor"
 _CREDENTIAL = "set the variables that opensearch.user_env and password_env name, to a user with write access"
-_HINTS = {401: _CREDENTIAL, 403: _CREDENTIAL, 429: "try again when its load is lower"}
+_HINTS = {401: _CREDENTIAL, 403: _CREDENTIAL, _BUSY: "try again when its load is lower"}

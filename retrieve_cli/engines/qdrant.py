@@ -10,23 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from uuid import UUID
 
-from retrieve_cli.config.index_settings import (
-    HNSW_EF_CONSTRUCTION,
-    HNSW_EF_SEARCH,
-    HNSW_M,
-    QdrantSettings,
-)
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Hit, Range
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
 from retrieve_cli.http.secrets import Secret, hide
+from retrieve_cli.untrusted.foreign_json import foreign_json
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient, models
-
     from retrieve_cli.contracts.engines import EngineQuery, Row, Schema
-    from retrieve_cli.contracts.values import Card, Vectors
+    from retrieve_cli.contracts.values import Card
+
+try:
+    from qdrant_client import QdrantClient, models
+    from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+except ImportError:
+    hint = "pip install 'retrieve-cli[qdrant]'"
+    raise Unavailable("the package qdrant-client is not installed", hint=hint) from None
 
 _OLDEST = (1, 15)
 _QUANTILE = 0.99
@@ -39,9 +41,8 @@ _OVERSAMPLING = 2.0
 """Candidates by quantised vectors that are rescored, for each row of the result."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
-_KEYWORDS = ("record", "section", "fields")
+_KEYWORDS = ("doc_id", "section", "fields")
 """Keys of the payload that are indexed as keywords, besides the tenants."""
-_TENANTS = "tenant_id"
 _LARGEST = sys.float_info.max
 
 
@@ -109,13 +110,13 @@ class QdrantEngine:
         }
 
     def create(self, collection: str, schema: Schema) -> None:
-        """Create an empty collection, after dropping one of this name. Raises: Unavailable: the server is too old."""
-        from qdrant_client import models
+        """Create an empty collection, after dropping one of this name.
 
-        version = self._version()
-        if servers.version_numbers(version) < _OLDEST:
-            message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
-            raise Unavailable(message, hint="install a newer Qdrant, or set engines to local")
+        Raises:
+            Unavailable: the server is too old, or has a collection with the name of the alias.
+        """
+        for message, hint in self._faults():
+            raise Unavailable(message, hint=hint)
         self.drop(collection)
         int8 = self._settings.quantize == "int8"
         scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=_QUANTILE, always_ram=True)
@@ -135,24 +136,18 @@ class QdrantEngine:
             quantization_config=models.ScalarQuantization(scalar=scalar) if int8 else None,
         )
         tenants = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        self._ask(collection, "create_payload_index", field_name=_TENANTS, field_schema=tenants)
+        self._ask(collection, "create_payload_index", field_name="tenant_id", field_schema=tenants)
         for key in _KEYWORDS:
-            self._ask(
-                collection,
-                "create_payload_index",
-                field_name=key,
-                field_schema=models.PayloadSchemaType.KEYWORD,
-            )
+            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.KEYWORD)
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows, and wait until they are visible."""
-        from qdrant_client import models
-
         self._index_numbers(collection, stored.number_fields(rows))
         most = self._limits_of(collection).points
         for part in stored.requests(rows):
             points = [
-                models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=_payload(row)) for row in part
+                models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=stored.document(row))
+                for row in part
             ]
             for start in range(0, len(points), most):
                 self._ask(collection, "upsert", points=points[start : start + most], wait=True)
@@ -160,35 +155,20 @@ class QdrantEngine:
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows, and wait until they are invisible."""
         if ids:
-            self._ask(
-                collection,
-                "delete",
-                points_selector=[point_id(row_id) for row_id in ids],
-                wait=True,
-            )
+            self._ask(collection, "delete", points_selector=[point_id(row_id) for row_id in ids], wait=True)
 
     def mark(self, collection: str, generation: str) -> None:
         """Store the marker."""
-        from qdrant_client import models
-
         point = models.PointStruct(id=MARKER, vector={}, payload={"marker": generation})
         self._ask(collection, "upsert", points=[point], wait=True)
 
     def search(
-        self,
-        collection: str,
-        queries: Sequence[EngineQuery],
-        where: Filter | None,
-        k: int,
-        *,
-        contents: bool = False,
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
         """Return the best rows for each query, and the marker, by one batch of queries."""
-        from qdrant_client import models
-
         limits = self._limits_of(collection)
         allowed = self._allowed(collection, where)
-        shown = ["chunk_id", "text", "stored"] if contents else ["chunk_id"]
+        shown = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
         params = models.SearchParams(
             hnsw_ef=min(max(HNSW_EF_SEARCH, k), limits.ef),
             quantization=models.QuantizationSearchParams(
@@ -240,8 +220,7 @@ class QdrantEngine:
         ours = re.compile(rf"{re.escape(self._settings.collection)}_([0-9a-f]{{12}})")
         listed = self._ask(None, "get_collections").collections
         names = sorted(match[1] for each in listed if (match := ours.fullmatch(each.name)))
-        retrieve = {"ids": [MARKER], "with_payload": True, "with_vectors": False}
-        return {name: _marker(self._ask(name, "retrieve", **retrieve)) for name in names}
+        return {name: _marker(self._ask(name, "retrieve", ids=[MARKER], with_payload=True)) for name in names}
 
     def published(self) -> str | None:
         """Return the collection that the alias names."""
@@ -252,39 +231,24 @@ class QdrantEngine:
 
     def publish(self, collection: str) -> None:
         """Let the alias name a collection."""
-        from qdrant_client import models
-
         alias, name = self._settings.collection, self._full_name(collection)
-        create = models.CreateAliasOperation(
-            create_alias=models.CreateAlias(collection_name=name, alias_name=alias),
-        )
+        create = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
         delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
         aliases = self._ask(None, "get_aliases").aliases
         named = any(each.alias_name == alias for each in aliases)
         operations = [delete, create] if named else [create]
-        self._ask(None, "update_collection_aliases", missing=name, change_aliases_operations=operations)
+        self._ask(None, "update_collection_aliases", name=name, change_aliases_operations=operations)
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
-        return {
-            "server": f"Qdrant {self._version()}",
-            "address": self.address,
-            "alias": self._settings.collection,
-        }
+        return {"server": f"Qdrant {self._version()}", "address": self.address, "alias": self._settings.collection}
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
-        problems = []
         try:
-            version, alias = self._version(), self._settings.collection
-            if servers.version_numbers(version) < _OLDEST:
-                problems.append((f"Qdrant {version} is too old", "install Qdrant 1.15 or later"))
-            if any(each.name == alias for each in self._ask(None, "get_collections").collections):
-                fix = "change qdrant.collection, or remove that collection"
-                problems.append((f"there is a collection {alias}, so that no alias can have this name", fix))
+            return self._faults()
         except Unavailable as error:
-            problems.append((error.message, error.hint))
-        return problems
+            return [(error.message, error.hint)]
 
     def close(self) -> None:
         """Close the connection; a later call opens it again."""
@@ -298,6 +262,17 @@ class QdrantEngine:
 
     def _version(self) -> str:
         return str(self._ask(None, "info").version)
+
+    def _faults(self) -> list[tuple[str, str]]:
+        """Return what keeps the server from holding a published collection."""
+        version, alias = self._version(), self._settings.collection
+        if servers.version_numbers(version) < _OLDEST:
+            message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
+            return [(message, "install Qdrant 1.15 or later, or set engines to local")]
+        if any(each.name == alias for each in self._ask(None, "get_collections").collections):
+            message = f"Qdrant at {self.address} has a collection {alias}, so that no alias can have this name"
+            return [(message, "change qdrant.collection, or remove that collection")]
+        return []
 
     def _limits_of(self, collection: str) -> _Limits:
         """Return the limits of a collection, which are read once."""
@@ -316,32 +291,21 @@ class QdrantEngine:
 
     def _index_numbers(self, collection: str, keys: Sequence[str]) -> None:
         """Create the indexes of numbers that the collection does not have."""
-        from qdrant_client import models
-
         limits = self._limits_of(collection)
         missing = [key for key in keys if key not in limits.indexed]
         for key in missing:
-            self._ask(
-                collection,
-                "create_payload_index",
-                field_name=key,
-                field_schema=models.PayloadSchemaType.FLOAT,
-            )
+            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
         if missing:
             self._limits[collection] = limits._replace(indexed=limits.indexed.union(missing))
 
     def _allowed(self, collection: str, given: Filter | None) -> models.Filter:
         """Return the rows that pass a filter, without the marker."""
-        from qdrant_client import models
-
         marker = models.HasIdCondition(has_id=[MARKER])
         must = None if given is None else [self._condition(collection, given)]
         return models.Filter(must=must, must_not=[marker])
 
     def _condition(self, collection: str, given: Filter) -> models.Condition:
         """Return a filter as a condition on points."""
-        from qdrant_client import models
-
         nobody = models.HasIdCondition(has_id=[_NOBODY])
         match given:
             case Combined(how, filters):
@@ -353,82 +317,68 @@ class QdrantEngine:
                 return models.Filter(must_not=inner or [nobody])
             case Range(group, field, low, high):
                 key = f"{group}.{stored.number_key(field)}"
-                if not self._is_indexed(collection, key):
+                if key not in self._limits_of(collection).indexed:
+                    self._limits.pop(collection, None)  # another process may have added the first row with it
+                if key not in self._limits_of(collection).indexed:
                     return nobody
                 # An end beyond all numbers keeps the rows that have one.
                 ends = models.Range(gte=max(-_LARGEST, -_LARGEST if low is None else low), lte=high)
                 return models.FieldCondition(key=key, range=ends)
-            case Equal(key, values, field):
+            case Equal(key):
+                keys, values = stored.keywords_of(given) if key != "id" else ("", [*map(point_id, set(given.values))])
                 most = self._limits_of(collection).values
-                unique = list(dict.fromkeys(values))
-                parts = [_equal(key, unique[start : start + most], field) for start in range(0, len(unique), most)]
-                if len(parts) > 1:
-                    return models.Filter(should=parts)
-                return parts[0] if parts else nobody
+                parts = [_any_of(keys, values[start : start + most]) for start in range(0, len(values), most)]
+                return models.Filter(should=parts) if parts else nobody
 
-    def _is_indexed(self, collection: str, key: str) -> bool:
-        """Return True if some row has this key; another process may have added the first one."""
-        if key not in self._limits_of(collection).indexed:
-            del self._limits[collection]
-        return key in self._limits_of(collection).indexed
-
-    def _ask(self, collection: str | None, method: str, *, missing: str = "", **options: Any) -> Any:
+    def _ask(self, collection: str | None, method: str, *, name: str = "", **options: Any) -> Any:
         """Return the answer of a method of the client. A dropped connection is opened once more.
 
         Raises:
             IndexCorrupt: the server does not have the collection.
             Unavailable: the server cannot be reached, does not answer in time, or rejects the request.
         """
-        client = self._connected()
-        from qdrant_client.common.client_exceptions import (
-            QdrantException,
-            ResourceExhaustedResponse,
-        )
-        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-
         if collection is not None:
-            missing = options["collection_name"] = self._full_name(collection)
-        place = f"Qdrant at {self.address}"
-        subject = f" ({missing})" if missing else ""
-        call: Callable[..., Any] = getattr(client, method)
+            name = options["collection_name"] = self._full_name(collection)
+        call: Callable[..., Any] = getattr(self._connected(), method)
         for attempt in (1, 2):
             try:
                 return call(**options)
-            except UnexpectedResponse as error:
-                raise self._rejection(error.status_code or 0, error.content, missing) from None
             except ResponseHandlingException as error:
                 # Only `http/` imports the HTTP client whose failures these are, so that they are known by name.
                 kind = type(error.source).__name__
-                if "Timeout" in kind:
-                    message = f"{place} does not answer within {self._settings.timeout_s:g} s{subject}"
-                    raise Unavailable(
-                        message, hint="raise qdrant.timeout_s, or look at the load of the server"
-                    ) from None
                 if kind == "ValidationError":
                     raise ValueError(kind) from error
-                if attempt == 2:
-                    message = f"cannot reach {place}: {self._safe(str(error.source))}"
-                    raise Unavailable(message, hint="start the server or change qdrant.url") from None
+                if attempt == 2 or "Timeout" in kind:
+                    raise self._unreachable(kind, str(error.source), name) from None
             except ResourceExhaustedResponse as error:
-                message = f"{place} limits the rate of requests{subject}: {self._safe(error.message)}"
-                raise Unavailable(message, hint="try again later, or raise the limits of strict mode") from None
+                raise self._rejection(429, error.message.encode(), name) from None
+            except UnexpectedResponse as error:
+                raise self._rejection(error.status_code or 0, error.content, name) from None
             except QdrantException as error:
                 raise ValueError(str(error)) from error
         raise AssertionError(method)
 
-    def _rejection(self, status: int, content: bytes, name: str) -> Exception:
+    def _unreachable(self, kind: str, reason: str, name: str) -> Unavailable:
+        """Return the error for a request without an answer."""
+        if "Timeout" in kind:
+            seconds = f"{self._settings.timeout_s:g} s{f' for {name}' if name else ''}"
+            hint = "raise qdrant.timeout_s, or look at the load of the server"
+            return Unavailable(f"Qdrant at {self.address} does not answer within {seconds}", hint=hint)
+        message = f"cannot reach Qdrant at {self.address}: {self._safe(reason)}"
+        return Unavailable(message, hint="start the server or change qdrant.url")
+
+    def _rejection(self, status: int, content: bytes, name: str) -> Unavailable | IndexCorrupt:
         """Return the error for an answer with a status of failure."""
-        reason = self._safe(content.decode("utf-8", "replace") or "no reason given")
-        place = f"Qdrant at {self.address}"
-        if status in (401, 403) and "limit" not in reason:
-            hint = "set the environment variable that qdrant.api_key_env names to a key with write access"
-            return Unavailable(f"{place} rejects the credential: {reason}", hint=hint)
+        try:
+            answer = foreign_json(content)["status"]
+            reason = str(answer["error"] if isinstance(answer, dict) else answer)
+        except (ValueError, LookupError, TypeError):
+            reason = content[:300].decode("utf-8", "replace")
+        reason = self._safe(reason or "no reason given")
         if status == 404 and name:
-            return IndexCorrupt(f"{place} has no collection {name}: {reason}", hint=_PUSH)
-        hints = {413: "raise service.max_request_size_mb in the configuration of the server"}
-        hint = hints.get(status, "see the log of the server, and the limits of its strict mode")
-        subject = f" for {name}" if name else ""
-        return Unavailable(f"{place} answers {status} to a request{subject}: {reason}", hint=hint)
+            return IndexCorrupt(f"Qdrant at {self.address} has no collection {name}: {reason}", hint=_PUSH)
+        message = f"Qdrant at {self.address} answers {status} to a request{f' for {name}' if name else ''}: {reason}"
+        return Unavailable(message, hint=_HINTS.get(status, "see the log of the server, and its strict mode"))
 
     def _safe(self, text: str) -> str:
         return shortened(printable(hide(text, [self._key])), 300)
@@ -436,84 +386,52 @@ class QdrantEngine:
     def _connected(self) -> QdrantClient:
         with self._lock:
             if self._client is None:
-                try:
-                    from qdrant_client import QdrantClient
-                except ImportError:
-                    message = "the package qdrant-client is not installed"
-                    raise Unavailable(message, hint="pip install 'retrieve-cli[qdrant]'") from None
                 # The key travels as a header: as a parameter the client prints a warning if the address is not
                 # encrypted, which `retrieve doctor` reports.
-                key = self._key.reveal()
-                options: dict[str, Any] = {"metadata": {"api-key": key}} if key else {}
-                timeout: Any = self._settings.timeout_s
-                self._client = QdrantClient(
-                    url=self._settings.url, timeout=timeout, check_compatibility=False, **options
-                )
+                key, timeout = self._key.reveal(), self._settings.timeout_s
+                options: dict[str, Any] = {"timeout": timeout, "metadata": {"api-key": key} if key else {}}
+                self._client = QdrantClient(url=self._settings.url, check_compatibility=False, **options)
             return self._client
 
 
 def _vectors(row: Row) -> dict[str, Any]:
     """Return the vectors of a row by name."""
-    from qdrant_client import models
-
-    vectors: dict[str, Any] = {name: vector.tolist() for name, vector in row.vectors.items()}
-    for name, weights in row.weights.items():
-        if len(weights.terms):
-            values = weights.weights.tolist()
-            vectors[name] = models.SparseVector(indices=weights.terms.tolist(), values=values)
-    return vectors
+    dense = {name: vector.tolist() for name, vector in row.vectors.items()}
+    return dense | {name: _sparse(weights) for name, weights in row.weights.items() if len(weights.terms)}
 
 
-def _payload(row: Row) -> dict[str, Any]:
-    """Return texts and metadata of a row."""
-    texts = {
-        "chunk_id": row.id,
-        "record": row.record,
-        "title": row.title,
-        "section": row.section,
-        "text": row.text,
-        "stored": row.stored,
-    }
-    payload: dict[str, Any] = {key: stored.clean(text) for key, text in texts.items()}
-    payload[_TENANTS] = [stored.clean(tenant) for tenant in row.tenants]
-    payload["fields"] = [stored.keyword(field, value) for field, values in row.keywords.items() for value in values]
-    return payload | stored.numbers_of(row)
+def _sparse(weights: TermWeights) -> models.SparseVector:
+    return models.SparseVector(indices=weights.terms.tolist(), values=weights.weights.tolist())
 
 
-def _equal(key: str, values: Sequence[str], field: str) -> models.Condition:
-    """Return the points with one of some values."""
-    from qdrant_client import models
-
-    if key == "id":
-        return models.HasIdCondition(has_id=[point_id(value) for value in values])
-    if key == "keywords":
-        return models.FieldCondition(
-            key="fields",
-            match=models.MatchAny(any=[stored.keyword(field, value) for value in values]),
-        )
-    name = _TENANTS if key == "tenants" else "record"
-    return models.FieldCondition(key=name, match=models.MatchAny(any=[stored.clean(value) for value in values]))
+def _any_of(key: str, values: list[str]) -> models.Condition:
+    """Return the points with one of some values; without a key, of some ids."""
+    if not key:
+        return models.HasIdCondition(has_id=list(values))
+    return models.FieldCondition(key=key, match=models.MatchAny(any=values))
 
 
-def _nearest(query: Vectors | TermWeights | str | None) -> models.NearestQuery | None:
+def _nearest(query: Any) -> models.NearestQuery | None:
     """Return the vector of a query; None: rows are listed."""
-    from qdrant_client import models
-
     if query is None:
         return None
-    if isinstance(query, str):
-        raise UsageError("Qdrant does not search by words", hint="send them as term weights")
-    if isinstance(query, TermWeights):
-        sparse = models.SparseVector(indices=query.terms.tolist(), values=query.weights.tolist())
-        return models.NearestQuery(nearest=sparse)
-    return models.NearestQuery(nearest=query.tolist())
+    return models.NearestQuery(nearest=_sparse(query) if isinstance(query, TermWeights) else query.tolist())
 
 
 def _hit(point: models.ScoredPoint, *, scored: bool) -> Hit:
     payload = point.payload or {}
-    texts = (str(payload.get(key, "")) for key in ("text", "stored"))
-    return Hit(str(payload["chunk_id"]), point.score if scored else 0.0, *texts)
+    text, row = str(payload.get("content", "")), str(payload.get("stored", ""))
+    return Hit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
 
 
 def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:
     return str((points[0].payload or {}).get("marker", "")) if points else ""
+
+
+_KEY = "set the environment variable that qdrant.api_key_env names to a key with write access"
+_HINTS = {
+    401: _KEY,
+    403: _KEY,
+    413: "raise service.max_request_size_mb in the configuration of the server",
+    429: "try again later, or raise the limits of strict mode",
+}

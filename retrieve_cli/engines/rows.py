@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.engines import Row
+    from retrieve_cli.contracts.engines import Equal, Row
 
 LONGEST = 8_000
 """Bytes of the longest keyword that is stored as it is; Lucene takes 32,766."""
@@ -41,20 +41,38 @@ def number_key(field: str) -> str:
     return field if _SIMPLE.fullmatch(field) else f"x-{_digest(json.dumps(field))}"
 
 
-def numbers_of(row: Row) -> dict[str, dict[str, list[float]]]:
-    """Return the numbers and dates of a row by key."""
-    groups = {"numbers": row.numbers, "dates": row.dates}
-    return {
-        name: {number_key(field): list(values) for field, values in group.items()}
-        for name, group in groups.items()
-        if group
+def document(row: Row) -> dict[str, Any]:
+    """Return texts and metadata of a row as JSON."""
+    texts = {
+        "chunk_id": row.id,
+        "doc_id": row.record,
+        "title": row.title,
+        "section": row.section,
+        "content": row.text,
+        "stored": row.stored,
     }
+    fields = [keyword(field, value) for field, values in row.keywords.items() for value in values]
+    numbers = {name: numbers_of(group) for name, group in (("numbers", row.numbers), ("dates", row.dates)) if group}
+    tenants = [clean(tenant) for tenant in row.tenants]
+    return {**{key: clean(text) for key, text in texts.items()}, "tenant_id": tenants, "fields": fields, **numbers}
+
+
+def numbers_of(group: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return numbers or dates by key."""
+    return {number_key(field): list(values) for field, values in group.items()}
+
+
+def keywords_of(given: Equal) -> tuple[str, list[str]]:
+    """Return the key of a document and its values of which a filter needs one, each once."""
+    key = {"record": "doc_id", "tenants": "tenant_id", "keywords": "fields"}[given.key]
+    values = [keyword(given.field, value) if key == "fields" else clean(value) for value in given.values]
+    return key, list(dict.fromkeys(values))
 
 
 def number_fields(rows: Sequence[Row]) -> list[str]:
     """Return the paths of all numbers and dates of some rows, such as `numbers.year`, in order."""
-    paths = {f"{name}.{key}" for row in rows for name, group in numbers_of(row).items() for key in group}
-    return sorted(paths)
+    numbers = {f"numbers.{number_key(field)}" for row in rows for field in row.numbers}
+    return sorted(numbers | {f"dates.{number_key(field)}" for row in rows for field in row.dates})
 
 
 def requests(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

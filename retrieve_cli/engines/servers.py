@@ -10,15 +10,7 @@ from urllib.parse import urlsplit
 from retrieve_cli.errors import Unavailable, UsageError
 
 _Kind = TypeVar("_Kind", bound=type)
-_MISREAD = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+_MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of the reading of an answer that has another form than the server's."""
 
 
