@@ -1,8 +1,8 @@
 """A server in front of one that speaks Elasticsearch's API, for clients of OpenSearch.
 
-It holds every body of a request against OpenSearch's published API description, and translates the requests in which the
-two differ and that the engine makes: the version, the list of plugins, vectors in mappings, and searches by vectors.
-Everything else passes as it is; other requests are rejected.
+It holds every body of a request against OpenSearch's published API description, and translates the requests in which
+the two differ and that the engine makes: the version, the list of plugins, vectors in mappings, and searches by
+vectors. Everything else passes as it is; requests that the engine does not make are rejected.
 
 `opensearch_api.json` is the part of github.com/opensearch-project/opensearch-api-specification at fbe9edeb that these
 bodies reach, without keys that the engine does not use; an object may have no others.
@@ -73,7 +73,7 @@ CHECKED = set[tuple[str | None, str]]()
 def form(value: Json) -> str:
     """Return a value without numbers and without the texts of lists, all items of which are alike."""
     if isinstance(value, dict):
-        return json.dumps({name: form(inner) for name, inner in value.items()})
+        return json.dumps({name: "text" if name == "_id" else form(inner) for name, inner in value.items()})
     if isinstance(value, list):
         return json.dumps(sorted({"text" if isinstance(each, str) else form(each) for each in value}))
     return value if isinstance(value, str) else type(value).__name__

@@ -128,6 +128,7 @@ def _edge_config(config: models.CreateCollection) -> Any:
         sparse_vectors=sparse or None,
         hnsw_config=edge.HnswIndexConfig(hnsw.m or 16, hnsw.ef_construct or 100, 10_000),
         quantization_config=quantization,
+        optimizers=edge.EdgeOptimizersConfig(default_segment_number=1, indexing_threshold=200),
         wal_enabled=False,
     )
 
@@ -204,6 +205,7 @@ class Rest:
         collection = self.collection(name)
         config = collection.config.model_dump(mode="json", exclude_none=True)
         with collection.lock:
+            collection.shard.optimize()  # a server does it in the background
             core = collection.shard.info()
         return {
             "status": "green",
@@ -244,7 +246,7 @@ class Rest:
     def retrieve(self, name: str, body: models.PointRequest) -> Any:
         collection = self.collection(name)
         with collection.lock:
-            points = collection.shard.retrieve(body.ids, _shown(body.with_payload), False)
+            points = collection.shard.retrieve(body.ids, _shown(body.with_payload), with_vector=False)
         return [{"id": str(each.id), "payload": each.payload} for each in points]
 
     def count(self, name: str, body: models.CountRequest) -> Any:
