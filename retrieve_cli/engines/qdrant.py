@@ -167,7 +167,6 @@ class QdrantEngine:
     ) -> Found:
         """Return the best rows for each query, and the marker, by one batch of queries."""
         limits = self._limits_of(collection)
-        allowed = self._allowed(collection, where)
         shown = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
         params = models.SearchParams(
             hnsw_ef=min(max(HNSW_EF_SEARCH, k), limits.ef),
@@ -175,35 +174,31 @@ class QdrantEngine:
                 rescore=True, oversampling=min(_OVERSAMPLING, limits.oversampling)
             ),
         )
-        # A query without terms finds nothing, and the server would reject it.
-        asked = [
-            index
-            for index, (_, query) in enumerate(queries)
-            if k > 0 and not (isinstance(query, TermWeights) and not len(query.terms))
-        ]
+        allowed = {listed: self._allowed(collection, where, listed=listed) for listed in (False, True)}
         batch = [
             models.QueryRequest(
-                query=_nearest(queries[index][1]),
-                using=None if queries[index][1] is None else queries[index][0],
-                filter=allowed,
+                query=None if query is None else models.NearestQuery(nearest=_vector(query)),
+                using=None if query is None else name,
+                filter=allowed[query is None],
                 params=params,
                 limit=k,
                 with_payload=shown,
             )
-            for index in asked
+            for name, query in queries
+            if not _is_empty(query)
         ]
         marker = models.Filter(must=[models.HasIdCondition(has_id=[MARKER])])
         batch.append(models.QueryRequest(filter=marker, limit=1, with_payload=["marker"]))
-        *answers, marked = self._ask(collection, "query_batch_points", requests=batch)
-        hits: list[Sequence[Hit]] = [()] * len(queries)
-        for index, answer in zip(asked, answers, strict=True):
-            scored = queries[index][1] is not None
-            hits[index] = [_hit(point, scored=scored) for point in answer.points]
-        return Found(hits, _marker(marked.points))
+        answers = [answer.points for answer in self._ask(collection, "query_batch_points", requests=batch)]
+        hits = [
+            [] if _is_empty(query) else [_hit(point, scored=query is not None) for point in answers.pop(0)]
+            for _, query in queries
+        ]
+        return Found(hits, _marker(answers[0]))
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the exact number of rows that pass a filter."""
-        allowed = self._allowed(collection, where)
+        allowed = self._allowed(collection, where, listed=True)
         return int(self._ask(collection, "count", count_filter=allowed, exact=True).count)
 
     def drop(self, collection: str) -> None:
@@ -298,11 +293,12 @@ class QdrantEngine:
         if missing:
             self._limits[collection] = limits._replace(indexed=limits.indexed.union(missing))
 
-    def _allowed(self, collection: str, given: Filter | None) -> models.Filter:
-        """Return the rows that pass a filter, without the marker."""
-        marker = models.HasIdCondition(has_id=[MARKER])
-        must = None if given is None else [self._condition(collection, given)]
-        return models.Filter(must=must, must_not=[marker])
+    def _allowed(self, collection: str, given: Filter | None, *, listed: bool) -> models.Filter | None:
+        """Return the rows that pass a filter. Only if rows are listed there is a marker among them."""
+        must = [] if given is None else [self._condition(collection, given)]
+        if listed:
+            return models.Filter(must=must, must_not=[models.HasIdCondition(has_id=[MARKER])])
+        return models.Filter(must=must) if must else None
 
     def _condition(self, collection: str, given: Filter) -> models.Condition:
         """Return a filter as a condition on points."""
@@ -328,6 +324,8 @@ class QdrantEngine:
                 keys, values = stored.keywords_of(given) if key != "id" else ("", [*map(point_id, set(given.values))])
                 most = self._limits_of(collection).values
                 parts = [_any_of(keys, values[start : start + most]) for start in range(0, len(values), most)]
+                if len(parts) == 1:
+                    return parts[0]
                 return models.Filter(should=parts) if parts else nobody
 
     def _ask(self, collection: str | None, method: str, *, name: str = "", **options: Any) -> Any:
@@ -396,12 +394,15 @@ class QdrantEngine:
 
 def _vectors(row: Row) -> dict[str, Any]:
     """Return the vectors of a row by name."""
-    dense = {name: vector.tolist() for name, vector in row.vectors.items()}
-    return dense | {name: _sparse(weights) for name, weights in row.weights.items() if len(weights.terms)}
+    vectors = {**row.vectors, **row.weights}
+    return {name: _vector(vector) for name, vector in vectors.items() if not _is_empty(vector)}
 
 
-def _sparse(weights: TermWeights) -> models.SparseVector:
-    return models.SparseVector(indices=weights.terms.tolist(), values=weights.weights.tolist())
+def _vector(given: Any) -> Any:
+    """Return a vector or term weights as the client takes them."""
+    if isinstance(given, TermWeights):
+        return models.SparseVector(indices=given.terms.tolist(), values=given.weights.tolist())
+    return given.tolist()
 
 
 def _any_of(key: str, values: list[str]) -> models.Condition:
@@ -411,11 +412,9 @@ def _any_of(key: str, values: list[str]) -> models.Condition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=values))
 
 
-def _nearest(query: Any) -> models.NearestQuery | None:
-    """Return the vector of a query; None: rows are listed."""
-    if query is None:
-        return None
-    return models.NearestQuery(nearest=_sparse(query) if isinstance(query, TermWeights) else query.tolist())
+def _is_empty(query: object) -> bool:
+    """Return True for a query without terms, which finds nothing and which the server would reject."""
+    return isinstance(query, TermWeights) and not len(query.terms)
 
 
 def _hit(point: models.ScoredPoint, *, scored: bool) -> Hit:
