@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.index_settings import LOCAL, SERVERS
-from retrieve_cli.contracts.engines import Capabilities
+from retrieve_cli.contracts import TermWeights, Worded
+from retrieve_cli.contracts.terms.words import hashed
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index, Rows, Vectors
-    from retrieve_cli.contracts.engines import Collection, Engine, EngineGeneration, Within
-    from retrieve_cli.storage.engine_record import Entry
+    from retrieve_cli.contracts import Index
+    from retrieve_cli.contracts.engines import Engine
+    from retrieve_cli.engines.index import HeldCollection
     from retrieve_cli.storage.generation import Generation
 
 _ENGINES = {name: (f"retrieve_cli.engines.{name}", f"{name.capitalize()}Engine") for name in SERVERS}
@@ -52,26 +54,6 @@ def _added(name: str, settings: Settings) -> Engine:
                 raise Unavailable(message, hint="give its entry point the name of the engine")
             _kept[name, configured] = made
         return _kept[name, configured]
-
-
-def lost(chosen: Engine, entry: Entry, generation: str) -> str:
-    """Return which rows of a sent generation an engine has lost, counted now; empty if it has all.
-
-    Raises:
-        Unavailable: it cannot be reached.
-    """
-    try:
-        complete = {staged.generation: staged.complete for staged in chosen.generations()}.get(generation)
-        if not complete:
-            said = "it no longer holds generation {}" if complete is None else "generation {} is not complete"
-            return said.format(generation)
-        opened = chosen.open(generation)
-        for part in entry.parts:
-            if (rows := opened.count(part.name)) != part.rows:
-                return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
-    except IndexCorrupt as error:
-        return error.message
-    return ""
 
 
 def expect_some(settings: Settings) -> None:
@@ -118,54 +100,76 @@ class RemoteIndexes:
         self._settings = settings
         self.places: Mapping[str, str] = places(settings, generation.manifest.recipe.retrievers)
         """Names of engines by retriever."""
-        self._opened: dict[str, EngineGeneration] = {}
+        self._held: dict[str, HeldCollection] = {}
         self._lock = RLock()
 
     def index(self, retriever_name: str) -> Index[Any]:
-        """Return the index of a retriever; its searches raise IndexCorrupt if the engine does not hold this generation,
-        or other contents under its id, and Unavailable if it cannot be reached.
+        """Return the index of a retriever; its searches raise IndexCorrupt if the engine does not hold it, and
+        Unavailable if it cannot be reached.
 
         Raises:
             IndexCorrupt: the generation was not sent to the engine.
         """
-        from retrieve_cli.engines.index import EngineIndex, TermEngineIndex
+        from retrieve_cli.engines.index import EngineIndex
 
-        retriever = registry.retriever(retriever_name)
         name = self.places[retriever_name]
-        if (entry := engine_record.read(self._generation.folder).get(name)) is None:
-            raise IndexCorrupt(f"generation {self._generation.id} was not sent to {name}", hint=_PUSH)
-        if (part := entry.part(retriever.name)) is None:
-            raise IndexCorrupt(f"{name} does not hold the {retriever.name} index of {self._generation.id}", hint=_PUSH)
-        local = self._local[retriever_name]
-        kind = TermEngineIndex if part.dim is None else EngineIndex
-        collection = _Collection(lambda: self._open(name).collection(part.name))
-        able = self._capabilities(name)
-        form = partial(retriever.engine_form, local)
-        return kind(local, collection, capabilities=able, form=form, lowest=self._generation.lowest)
+        held = self.collection(name, retriever_name)
+        role = registry.retriever(retriever_name).role
+        form = partial(self._words, retriever_name) if role == "lexical" else _same
+        local = partial(self._local.__getitem__, retriever_name)
+        return EngineIndex(retriever_name, held, form, lists_all=role == "dense", local=local)
 
-    def _capabilities(self, name: str) -> Capabilities:
-        """Return the abilities of an engine; the minimum if it cannot be reached now, which its searches will
-        report."""
-        try:
-            return engine(name, self._settings).capabilities
-        except Unavailable:
-            return Capabilities(most_rows=0)
+    def collection(self, name: str, retriever_name: str = "") -> HeldCollection:
+        """Return the collection in an engine. Raises: IndexCorrupt: the generation was not sent to it."""
+        from retrieve_cli.engines.index import HeldCollection, Layout
 
-    def _open(self, name: str) -> EngineGeneration:
-        """Open the generation in an engine."""
+        generation = self._generation
         with self._lock:
-            if name not in self._opened:
-                self._opened[name] = engine(name, self._settings).open(self._generation.id)
-            return self._opened[name]
+            if name not in self._held:
+                entry = engine_record.read(generation.folder).get(name)
+                if entry is None or (retriever_name and retriever_name not in entry.retrievers):
+                    what = f"its {retriever_name} index " if retriever_name else ""
+                    raise IndexCorrupt(f"{what}of generation {generation.id} was not sent to {name}", hint=_PUSH)
+                layout = Layout(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
+                make = partial(engine, name, self._settings)
+                self._held[name] = HeldCollection(name, entry.collection, make, layout)
+            return self._held[name]
+
+    def show_rows(self) -> None:
+        """Let contents be read from the engines, unless they are to come from local files."""
+        if self._settings.engines.texts == LOCAL or not self.places:
+            return
+        from retrieve_cli.engines.index import EngineRows
+
+        held = []
+        for name in dict.fromkeys(self.places.values()):
+            with suppress(IndexCorrupt):  # which the searches report
+                held.append(self.collection(name))
+        if held:
+            self._generation.read_from(EngineRows(held))
+
+    def notices(self) -> list[str]:
+        """Return a sentence on each engine whose rows were of another generation at the last search."""
+        own = self._generation.id
+        differing = [held for held in self._held.values() if held.marker not in ("", own)]
+        return [f"{one.name} holds the rows of generation {one.marker}; this index is {own}" for one in differing]
+
+    def _words(self, retriever_name: str, query: str) -> Any:
+        """Return a query as the engine of a retriever of words takes it."""
+        beside = tuple(word for word, _ in query.beside) if isinstance(query, Worded) else ()
+        if engine(self.places[retriever_name], self._settings).words == "text":
+            return " ".join([query, *beside])
+        weights = self._local[retriever_name].weights_of(query)  # type: ignore[attr-defined]
+        return _hashed(weights)
 
 
-class _Collection:
-    """A collection that is opened at its first use, so that an engine that cannot be reached fails as a step of a
-    query, which the other retrievers then answer."""
+def _same(query: Any) -> Any:
+    return query
 
-    def __init__(self, open_it: Callable[[], Collection]) -> None:
-        self._open = cache(open_it)
 
-    def nearest(self, query: Any, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
-        """Return rows with the highest scores, and these."""
-        return self._open().nearest(query, limit, within=within)
+def _hashed(weights: Mapping[str, float]) -> TermWeights:
+    import numpy as np
+
+    numbered = sorted((hashed(term), weight) for term, weight in weights.items())
+    terms = np.array([term for term, _ in numbered], np.int32)
+    return TermWeights(terms, np.array([weight for _, weight in numbered], np.float32))

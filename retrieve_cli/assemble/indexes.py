@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,12 @@ class Indexes(Mapping[str, Index[Any]]):
     if its retriever is not installed.
     """
 
-    def __init__(self, makers: Mapping[str, Callable[[], Index[Any]]]) -> None:
-        """`makers` are functions that open the indexes."""
+    def __init__(
+        self, makers: Mapping[str, Callable[[], Index[Any]]], notices: Callable[[], Sequence[str]] = tuple
+    ) -> None:
+        """`makers` are functions that open the indexes; `notices` returns what a user should know after a search."""
         self._makers = makers
+        self.notices = notices
         self._opened: dict[str, Index[Any]] = {}
         self._lock = RLock()
 
@@ -56,7 +59,7 @@ class Indexes(Mapping[str, Index[Any]]):
     def replaced(self, indexes: Mapping[str, Index[Any]]) -> Indexes:
         """Return the same indexes with some of them replaced."""
         same = {name: partial(self.__getitem__, name) for name in self}
-        return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}})
+        return Indexes({**same, **{name: partial(indexes.__getitem__, name) for name in indexes}}, self.notices)
 
     def analyzer_of(self, own: Mask | None, starts: Rows) -> Analyzer:
         """Return the analyzer for the languages of some records, (records,) bool; None: all. `starts` has the first
@@ -96,8 +99,9 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
     from retrieve_cli.assemble.engines import RemoteIndexes
 
     remote = RemoteIndexes(local, generation, settings)
+    remote.show_rows()
     makers = {name: remote.index if name in remote.places else local.__getitem__ for name in local}
-    return Indexes({name: partial(make, name) for name, make in makers.items()})
+    return Indexes({name: partial(make, name) for name, make in makers.items()}, remote.notices)
 
 
 def local_indexes(generation: Generation, settings: Settings) -> Indexes:

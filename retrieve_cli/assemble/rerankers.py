@@ -223,6 +223,7 @@ class PairReranker:
 
 def _chunk_texts(generation: Generation, hits: Sequence[Hit]) -> list[str]:
     """Return the text of each hit's chunk, header included."""
+    generation.prefetch([hit.row for hit in hits])
     return [f"{chunk['header']}{chunk['text']}" for chunk in (generation.chunks[hit.row] for hit in hits)]
 
 

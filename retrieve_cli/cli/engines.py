@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from retrieve_cli.cli.options import Shared, argument, group, option, shared
 from retrieve_cli.cli.progress import progress_for
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.storage.engine_record import Entry
 
 app = group("Manage indexes in engines.")
 
@@ -21,11 +21,10 @@ Name = Annotated[str | None, argument("[ENGINE]", "An engine; by default all con
 @app.command()
 @shared("text", "json")
 def push(
-    again: Annotated[bool, option("--again", "Remove it there first, and send all of it.")] = False, *, shared: Shared
+    again: Annotated[bool, option("--again", "Send all rows into a new collection.")] = False, *, shared: Shared
 ) -> None:
     """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push
-    from retrieve_cli.storage import engine_record
     from retrieve_cli.storage.generation import open_generation
 
     settings = _configured(shared)
@@ -34,27 +33,17 @@ def push(
         shared.store.writer(wait=settings.sync.wait, say=shared.talk.say),
         open_generation(shared.store) as generation,
     ):
-        sending = Push(settings, shared.talk.say)
-        sending.check()
-        sending.again(generation, whole=again)
-        sending.tidy(shared.store)
-        sent = engine_record.read(generation.folder)
-        held = {name: sent[name] for name in settings.engines.in_use if name in sent}
-    value = {
-        "generation": generation.id,
-        "engines": {name: {"rows": _rows(entry), "card": dict(entry.card)} for name, entry in held.items()},
-    }
-    lines = []
-    for name, entry in held.items():
-        rows = ", ".join(f"{number:,} rows of {kind}" for kind, number in _rows(entry).items())
-        lines.append(f"{name} holds {generation.id}: {rows}")
-    shared.show(value, lines)
+        held = Push(settings, shared.store, shared.talk.say).send(generation, whole=again)
+        rows = generation.chunk_size
+    engines = {name: {"collection": entry.collection, "rows": rows} for name, entry in held.items()}
+    lines = (f"{name} holds {generation.id}: {count(rows, 'row')} in {held[name].collection}" for name in held)
+    shared.show({"generation": generation.id, "engines": engines}, lines)
 
 
 @app.command()
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
-    """Show what the configured engines hold, and which generation their aliases name."""
+    """Show what the configured engines hold, and which collection their aliases name."""
     from retrieve_cli.operations.status import engine_status
 
     settings = _configured(shared)
@@ -64,19 +53,40 @@ def status(*, shared: Shared) -> None:
         facts = ", ".join(f"{key} {value}" for key, value in one["facts"].items())
         lines.append(f"{name}: {facts or 'no facts'}")
         lines += [f"  {one['fault']}: retrieve engines push"] if one["fault"] else []
-        lines += [f"  {staged['generation']}  {_state(staged)}" for staged in one["generations"]]
+        for held in one["collections"]:
+            words = ", ".join(word for word in ("current", "published") if held[word]) or "not in use"
+            held_rows = f"{count(held['rows'], 'row')} of {held['generation'] or 'an incomplete push'}"
+            lines.append(f"  {held['collection']}  {held_rows} ({words})")
     shared.show({"engines": found}, lines)
 
 
 @app.command()
 @shared("text", "json")
+def snapshot(engine: Name = None, *, shared: Shared) -> None:
+    """Let the engines store copies of the current collection; restore them with the tools of the server."""
+    from retrieve_cli.assemble.engines import engine as made
+    from retrieve_cli.storage import engine_record
+
+    settings = _configured(shared)
+    generation = shared.store.open().manifest.id
+    entries = engine_record.read(shared.store.generations / generation)
+    stored = {}
+    for name in _named(engine, settings):
+        if name not in entries:
+            raise UsageError(f"generation {generation} was not sent to {name}", hint="retrieve engines push")
+        stored[name] = made(name, settings).snapshot(entries[name].collection)
+    shared.show({"snapshots": stored}, (f"{name}: {copy}" for name, copy in stored.items()))
+
+
+@app.command()
+@shared("text", "json")
 def drop(
-    generation: Annotated[str, argument("GENERATION", "Its id, or the beginning of it.")],
+    collection: Annotated[str, argument("COLLECTION", "Its name, or the beginning of it.")],
     engine: Name = None,
     *,
     shared: Shared,
 ) -> None:
-    """Remove a generation from the engines; the local index stays. The current one cannot be removed."""
+    """Remove a collection from the engines; the local index stays. The published one cannot be removed."""
     from retrieve_cli.assemble.engines import engine as made
 
     settings = _configured(shared)
@@ -84,18 +94,17 @@ def drop(
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         for name in _named(engine, settings):
             chosen = made(name, settings)
-            ids = [staged.generation for staged in chosen.generations() if staged.generation.startswith(generation)]
-            if len(ids) > 1:
-                raise UsageError(f"{name} holds several generations {generation}…: {', '.join(ids)}", hint="write more")
-            if ids and ids[0] == shared.store.live():
-                hint = "make another one current first: retrieve sync --rollback"
-                raise UsageError(f"{ids[0]} is the current generation", hint=hint)
-            for one in ids:
+            names = [known for known in chosen.collections() if known.startswith(collection)]
+            if len(names) > 1:
+                raise UsageError(f"{name} has several collections {collection}…: {', '.join(names)}", hint="write more")
+            if names and names[0] == chosen.published():
+                raise UsageError(f"{names[0]} is the published collection", hint="retrieve engines push --again")
+            for one in names:
                 chosen.drop(one)
-                dropped.append({"engine": name, "generation": one})
+                dropped.append({"engine": name, "collection": one})
     if not dropped:
-        raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
-    lines = (f"{one['engine']}: removed generation {one['generation']}" for one in dropped)
+        raise UsageError(f"no engine has a collection {collection}", hint="list them: retrieve engines status")
+    lines = (f"{one['engine']}: removed collection {one['collection']}" for one in dropped)
     shared.show({"dropped": dropped}, lines)
 
 
@@ -114,12 +123,3 @@ def _named(engine: str | None, settings: Settings) -> list[str]:
     if engine not in settings.engines.in_use:
         raise UsageError(f"no index lives in {engine}", hint=f"configured: {', '.join(settings.engines.in_use)}")
     return [engine]
-
-
-def _rows(entry: Entry) -> dict[str, int]:
-    return {part.name: part.rows for part in entry.parts}
-
-
-def _state(staged: Any) -> str:
-    words = [name for name in ("current", "live", "complete") if staged[name]]
-    return ", ".join(words) or "incomplete: the next push from its index removes it"

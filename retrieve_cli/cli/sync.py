@@ -234,7 +234,7 @@ def _roll_back(shared: Shared, settings: Settings, generation: str | None, line:
     if settings.engines.in_use:
         from retrieve_cli.ingest.pushing import Push
 
-        push = Push(settings, shared.talk.say)
+        push = Push(settings, shared.store, shared.talk.say)
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         report = roll_back(shared.store, generation, push)
     line.report(report, verb="rolled back to")

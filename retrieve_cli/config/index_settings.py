@@ -278,8 +278,6 @@ class PgvectorSettings(SettingsSection):
     url: str = "postgresql://localhost:5432/postgres"
     password_env: str | None = None
     schema: str = "retrieve"
-    type: Literal["vector", "halfvec"] = "vector"
-    index: Literal["hnsw", "none"] = "hnsw"
     timeout_s: float = bounded(30.0, 0.1)
 
 
@@ -309,6 +307,7 @@ class EnginesSettings(SettingsSection):
     dense: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
     lexical: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
     sparse: str = named(LOCAL, LOCAL, *TERM_SERVERS, reaches="address")
+    texts: Literal["engine", "local"] = "engine"
 
     @property
     def in_use(self) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ from retrieve_cli.contracts.searching import (
     FileHead as FileHead,
     Hit as Hit,
     Index as Index,
+    Joint as Joint,
     KnownFile as KnownFile,
     Matches as Matches,
     Matching as Matching,

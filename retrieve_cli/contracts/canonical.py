@@ -97,6 +97,18 @@ def is_date(text: str) -> bool:
     return match is not None and match[3] is not None
 
 
+def seconds_of(text: str) -> float | None:
+    """Return a date in seconds since 1970 in UTC; None if the text is not a whole date."""
+    if not is_date(text):
+        return None
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromisoformat(canonical(text)).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def dates_from(text: str, operator: str) -> tuple[str, str] | None:
     """Return the canonical forms, from the first up to but not including the last, of the dates that have a relation
     to a period: one of `=`, `>=`, `>`, `<=`, `<`. None: the text is not a date."""

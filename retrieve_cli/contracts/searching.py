@@ -10,7 +10,7 @@ from retrieve_cli.contracts.wording import Correction
 from retrieve_cli.frozen import Described, Frozen, replace
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.engines import AnyOf
+    from retrieve_cli.contracts.engines import Filter
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 
@@ -107,9 +107,9 @@ class Query(Described):
     chunks: Mask | None = None
     """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
     as well. Other chunks of these records are not found, but may be context of one that is."""
-    conditions: Callable[[], Sequence[AnyOf] | None] | None = None
-    """Function that expresses `records` as conditions on stored values, for an engine; the function or its result is
-    None if that is not possible. Remove it whenever `records` is replaced."""
+    conditions: Callable[[], Filter | None] | None = None
+    """Function that expresses `records` as a filter of engines; the function or its result is None if that is not
+    possible. Remove it whenever `records` is replaced."""
     visible: Mask | None = None
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
@@ -174,6 +174,10 @@ class Candidates(Frozen, eq=False):
     """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
     """Number of them that pass the filter; the same number without a filter."""
+    best: Rows | None = None
+    """The best row of each group, (m,), if the index cannot be asked for it later."""
+    floor: float = 0.0
+    """Score of rows that are not listed, if the index cannot be asked for it later."""
 
 
 class Index(Protocol[Q_contra]):
@@ -207,25 +211,30 @@ class Index(Protocol[Q_contra]):
         """Return the query's exact score for each of `rows` (or groups), whether or not a search would find them."""
 
 
+class Joint(Protocol):
+    """Searches of several retrievers that are sent together."""
+
+    def send(self) -> None:
+        """Send what was added, in one request to each server. Failures are raised for their answers."""
+
+
 @runtime_checkable
 class RemoteIndex(Protocol[Q_contra]):
-    """An index in an engine."""
+    """An index in an engine, whose searches can be joined with those of others."""
 
-    @property
-    def takes_conditions(self) -> bool:
-        """True: a search takes conditions beside masks."""
-
-    def search(
+    def begin(
         self,
         queries: Sequence[Q_contra],
+        joint: Joint | None = None,
         *,
         depth: int,
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
-        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
-    ) -> list[Candidates]:
-        """Search like `Index.search`; `conditions` express `allowed` as conditions that an engine evaluates."""
+        conditions: Sequence[Filter | None] | None = None,
+    ) -> tuple[Joint, Callable[[], list[Candidates]]]:
+        """Add a search as `Index.search` does it; return all searches so far, and a function for its answer once they
+        are sent. `conditions` express `allowed` as filters of the engine."""
 
 
 @runtime_checkable

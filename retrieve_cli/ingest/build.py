@@ -64,20 +64,20 @@ def current(store: Store) -> Generation | None:
         return None
 
 
-def push_for(parts: Parts, progress: Progress) -> Push | None:
+def push_for(parts: Parts, store: Store, progress: Progress) -> Push | None:
     """Return the sender of a generation to the configured engines; None without engines."""
     if parts.remote is None:
         return None
     from retrieve_cli.ingest.pushing import Push
 
-    return Push(parts.remote, progress.say)
+    return Push(parts.remote, store, progress.say)
 
 
-def _checked_push(parts: Parts, before: Generation | None, progress: Progress) -> Push | None:
+def _checked_push(parts: Parts, store: Store, before: Generation | None, progress: Progress) -> Push | None:
     """Return the push of a build to an engine, before anything is read. Raises: RetrieveError if it cannot succeed."""
     if parts.missing is not None and before is not None and before.manifest.recipe.encoder is not None:
         raise parts.missing
-    push = push_for(parts, progress)
+    push = push_for(parts, store, progress)
     if push:
         push.check()
     return push
@@ -103,7 +103,7 @@ def apply(
     sentences on the changes before texts are encoded. The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
-    push = _checked_push(parts, before, progress)
+    push = _checked_push(parts, store, before, progress)
     with (
         store.scratch() as scratch,
         closing(_intake(scratch, parts, store, progress, before=before, surveys=surveys)) as intake,
@@ -130,8 +130,6 @@ def apply(
             if before is not None:
                 before.holds.clear()  # or its folders would count as read
             tidy(store, limits.keep, progress)
-            if push:
-                push.tidy(store)
         counts = {"embedded": intake.encodings.embedded, "facets": intake.facets, "max_fail": limits.max_fail}
         return replace(report, **counts, seconds=round(time.monotonic() - begun, 3))
 

@@ -95,17 +95,16 @@ class Publication:
         for note in () if self._older else self._parts.graph_notes(opened):
             self.intake.progress.say(note)
         built = {**built, "chunks": self.chunks}
-        # An engine holds rows of one segment.
-        whole = compact or push is not None
-        order = self._order(opened) if whole else _live(opened)
-        count = len(opened.segments) if whole else to_merge(*_sizes(opened))
+        order = self._order(opened) if compact else _live(opened)
+        count = len(opened.segments) if compact else to_merge(*_sizes(opened))
         plain = not self._older and _is_plain(opened, order)
         if not count or (plain and count == len(opened.segments)):
-            return self._made_current(scratch, manifest, built, push)
+            return self._made_current(opened, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
             merged = self._merged(opened, order, count, folder)
             merging.advance(count)
-            return self._made_current(folder, merged, built, push)
+            older = opened.segments[: len(opened.segments) - count]
+            return self._made_current(open_unpublished(folder, merged, older), built, push)
 
     def _is_same(self, remains: Mapping[str, Remains]) -> bool:
         """Return True if the current generation has exactly these records, in these places."""
@@ -119,10 +118,11 @@ class Publication:
             and (tuple(self._entries), self._recipe.to_json()) == (manifest.sources, manifest.recipe.to_json())
         )
 
-    def _made_current(self, folder: Path, manifest: Manifest, built: Mapping[str, Json], push: Push | None) -> str:
+    def _made_current(self, opened: Generation, built: Mapping[str, Json], push: Push | None) -> str:
         if push is not None:
-            push.before_publication(folder, manifest, self._store)
-        return self._store.publish(folder, manifest, built)
+            same = self._store.generations / opened.id  # if it was built before, its folder stays
+            push.send(opened, [same] if same.is_dir() else [])
+        return self._store.publish(opened.folder, opened.manifest, built)
 
     def _sealed(
         self,

@@ -128,8 +128,6 @@ class Sync:
             Unavailable, RetrieveError: from the encoder and the store.
         """
         begun, now = time.monotonic(), self._current
-        if now is not None and self._parts.remote is not None:  # an engine holds one segment
-            compact = compact or len(now.segments) > 1 or now.live is not None
         surveys = self._surveyed(compact=compact)
         if surveys == [] and now is not None:
             report = self._unchanged(now)
@@ -286,9 +284,8 @@ class Sync:
         """Return the report on an index that is up to date, after what a sync that was killed left undone."""
         self._note(now.manifest)
         tidy(self._store, self._limits.keep, self._progress)
-        if push := push_for(self._parts, self._progress):
-            push.again(now)
-            push.tidy(self._store)
+        if push := push_for(self._parts, self._store, self._progress):
+            push.send(now)
         return _report(now, Changes(kept=now.size), ChunkChanges(kept=now.chunk_size), status="unchanged")
 
     def _note(self, manifest: Manifest) -> None:
@@ -368,7 +365,7 @@ def roll_back(store: Store, generation: str | None, push: Push | None = None) ->
     begun, before, was = time.monotonic(), current(store), store.live()
     if push:
         with open_generation(store, generation or store.before(was)) as older:
-            push.again(older)
+            push.send(older)
     name = store.roll_back(generation)
     with open_generation(store) as opened:
         old = before.contents_by_id() if before else {}

@@ -172,34 +172,53 @@ def _fields(fields: Sequence[str], room: int) -> str:
 
 
 def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
-    """Return by engine its facts and its generations.
+    """Return by engine its facts and its collections.
 
     Raises:
         Unavailable: one cannot be reached.
     """
     from retrieve_cli.assemble.engines import engine
+    from retrieve_cli.storage import engine_record
 
     current = store.live()
     found = {}
     for name in settings.engines.in_use:
         chosen = engine(name, settings)
+        entry = engine_record.read(store.generations / current).get(name) if current else None
+        published = chosen.published()
         found[name] = {
             "facts": dict(chosen.describe()),
             "fault": engine_fault(chosen, store, current) if current else "",
-            "generations": [
-                {**staged._asdict(), "current": staged.generation == current} for staged in chosen.generations()
+            "collections": [
+                {
+                    "collection": collection,
+                    "generation": marker or None,
+                    "rows": chosen.count(collection),
+                    "published": collection == published,
+                    "current": entry is not None and collection == entry.collection,
+                }
+                for collection, marker in sorted(chosen.collections().items())
             ],
         }
     return found
 
 
 def engine_fault(chosen: Engine, store: Store, generation: str) -> str:
-    """Return the parts of a generation, as recorded when it was sent, that an engine lacks; empty if it has all."""
-    from retrieve_cli.assemble.engines import lost
+    """Return what an engine lacks of a generation; empty if it has its rows."""
     from retrieve_cli.storage import engine_record
+    from retrieve_cli.storage.generation import open_generation
 
     try:
         entry = engine_record.read(store.generations / generation).get(chosen.name)
+        if entry is None:
+            return f"generation {generation} was not sent to it"
+        marker = chosen.collections().get(entry.collection)
+        if marker != generation:
+            held = "it lost the rows" if marker is None else f"it holds generation {marker or 'in part'}"
+            return f"{held} of {entry.collection}: {generation} is current"
+        with open_generation(store, generation) as opened:
+            wanted = opened.chunk_size
+        rows = chosen.count(entry.collection)
     except IndexCorrupt as error:
         return error.message
-    return lost(chosen, entry, generation) if entry else f"generation {generation} was not sent to it"
+    return "" if rows == wanted else f"it has {rows:,} rows, and {wanted:,} were sent to it"

@@ -1,10 +1,4 @@
-"""Filters of a request on the records of a generation, and on chunks by their section.
-
-Filters in the words of engines: conditions on stored values, compared to the letter.
-
-A condition of the filter language is true for some of the values that a field has in the index, whether it is a
-spelling, a glob or a comparison. An engine receives these values, so that no dialect has to know the language.
-"""
+"""Filters of a request on the records of a generation, and on chunks by their section."""
 
 from __future__ import annotations
 
@@ -13,15 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.contracts.engines import AnyOf
-from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.records.record_values import known_as
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.queries.filters import Condition
-    from retrieve_cli.storage.records.columns import Columns
     from retrieve_cli.storage.records.view import RecordView
 
 _CANONICAL = ("license", "modality")
@@ -144,47 +135,3 @@ def allowed_by(view: RecordView, filters: Sequence[str]) -> Mask | None:
 
     masks = [] if view.rows is None else [view.rows]
     return together(view, masks, [satisfying(view, each) for each in map(parse, filters)])[0]
-
-
-_MOST_VALUES = 1000
-"""Values of one condition; a condition with more is expressed by rows."""
-_ID = "id"
-
-
-def conditions_on(
-    view: RecordView,
-    conditions: Sequence[Condition],
-    *,
-    tenant: str | None,
-    ids: Sequence[Sequence[str]],
-    excluded: Sequence[str],
-) -> list[AnyOf] | None:
-    """Return conditions for exactly the records that pass the filters, belong to the tenant, have one id of each list
-    in `ids`, and are not excluded; None if that cannot be expressed.
-
-    Names of fields are resolved among the records of the view.
-    """
-    said = [] if tenant is None else [AnyOf(TENANT, [tenant])]
-    said += [AnyOf(_ID, list(names)) for names in ids]
-    said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []
-    for condition in conditions:
-        if (one := None if chunk_fields(condition.field) else _any_of(view.columns, condition)) is None:
-            return None
-        said.append(one)
-    return said if all(len(one.values) <= _MOST_VALUES for one in said) else None
-
-
-def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
-    """Return a condition on stored values; None if there are too many of them."""
-    column = columns.find(condition.field)
-    negated = condition.negated is not (condition.operator == "!=")
-    if column is None:  # no record has the field: nothing is equal to it
-        return AnyOf(condition.field, [], negated=negated)
-    if condition.operator in ("=", "!="):
-        wanted = column.equal(in_all_spellings(condition), condition.globs)
-    else:
-        wanted = column.compared(condition.operator, condition.values)
-    places = np.flatnonzero(wanted)
-    if len(places) > _MOST_VALUES:
-        return None
-    return AnyOf(column.name, [column.text(int(place)) for place in places], negated=negated)

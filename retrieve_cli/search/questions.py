@@ -16,14 +16,14 @@ from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import Tagged, has_operator, read_tags
 from retrieve_cli.search.access import Access, of_tenant, of_tenant_or_none, only
-from retrieve_cli.search.conditions import Passing, conditions_on, satisfying, together
+from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.contracts.engines import AnyOf
+    from retrieve_cli.contracts.engines import Filter
     from retrieve_cli.search.rewording import Rewording
     from retrieve_cli.search.word_search import WordSearch
     from retrieve_cli.storage.records.view import RecordView
@@ -269,18 +269,19 @@ class RequestReader:
 
     def _stated(
         self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
-    ) -> Callable[[], Sequence[AnyOf] | None] | None:
-        """Return a function that expresses the records that pass all filters and are selected as conditions on stored
-        values; None without engines, or if words decide."""
+    ) -> Callable[[], Filter | None] | None:
+        """Return a function that expresses the records that pass all filters and are selected as a filter of engines;
+        None without engines, or if words decide."""
         if tagged.phrases or tagged.without or self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.retrieval.queries.filters import parse
+        from retrieve_cli.search.engine_filters import filter_on
 
         named = None if request.doc_ids is None else self._rows(request.doc_ids, request, access)
         ids = [None if rows is None else self._ids(rows) for rows in (named, selected)]
         filters = (*request.filters, *tagged.filters)
         stated = partial(
-            conditions_on,
+            filter_on,
             access.visible,
             [parse(text) for text in filters],
             tenant=request.tenant,

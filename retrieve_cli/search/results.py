@@ -62,6 +62,7 @@ class ResultReader:
             IndexCorrupt: a row that was found cannot be read.
             Unavailable: the tokenizer of the budget is not on this machine.
         """
+        self._generation.prefetch([hit.row for ranking in ranked.rankings for hit in ranking.hits])
         return [self._shown(ranking, ranked, confidence) for ranking in ranked.rankings]
 
     def _shown(self, ranking: Ranking, ranked: Ranked, confidence: Confidence | None) -> Shown:

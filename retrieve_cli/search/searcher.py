@@ -94,6 +94,7 @@ class Searcher:
             notices.append(deeper)
         begun = time.perf_counter()
         shown = self._shown(ranked, notices.append)
+        notices += opened.indexes.notices()
         facets = self._facets(questions, ranked)
         if opened.unread and all(request.tenant is None for request in requests):
             notices.append(opened.unread)

@@ -1,6 +1,7 @@
-"""`engines.json`: what engines hold of a generation, beside its manifest.
+"""What engines hold of a generation: `engines.json` beside its manifest, which is not part of the generation.
 
-It is not part of the generation: its id is the same without it.
+The rows that a push is about to change are noted before it begins, in a file of the index's folder: the next push
+repairs what an interruption left.
 """
 
 from __future__ import annotations
@@ -10,36 +11,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from retrieve_cli.contracts import Card, Json
-from retrieve_cli.contracts.engines import Part
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import durable, json_checks
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
+_PENDING = "pushing.json"
 _HINT = "send the index again: retrieve engines push"
 
 
 class Entry(NamedTuple):
-    """Contents of one engine."""
+    """The collection of one engine."""
 
-    card: Card
-    parts: Sequence[Part]
-
-    def part(self, name: str) -> Part | None:
-        """Return a part by its name; None if the engine does not hold it."""
-        return next((part for part in self.parts if part.name == name), None)
+    collection: str
+    card: str
+    """SHA-1 of everything that decides what its rows are made of."""
+    retrievers: tuple[str, ...]
+    mean_length: float = 1.0
+    """Mean number of words of a row when the collection was made, by which term weights of BM25 are computed."""
 
 
 def write(folder: Path, entries: Mapping[str, Entry]) -> None:
     """Write the entries by name of engine, in one step. Raises: OSError."""
-    value = {
-        name: {
-            "card": dict(entry.card),
-            "parts": [part._asdict() for part in entry.parts],
-        }
-        for name, entry in entries.items()
-    }
+    value = {name: entry._asdict() for name, entry in entries.items()}
     durable.replace(folder / FILE, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
@@ -58,12 +53,43 @@ def read(folder: Path) -> dict[str, Entry]:
 
 
 def _entry(value: Mapping[str, Json]) -> Entry:
-    parts = [Part(**part) for part in json_checks.mappings(value["parts"], "`parts`")]
-    for part in parts:
-        json_checks.text(part.name, "`name`")
-        json_checks.count(part.rows, "`rows`")
-        if part.unit not in ("record", "chunk"):
-            raise ValueError(f"{quoted(part.unit)} is not a unit")
-        if part.dim is not None:
-            json_checks.count(part.dim, "`dim`")
-    return Entry(json_checks.mapping(value["card"], "`card`"), parts)
+    collection, card = (json_checks.text(value[key], f"`{key}`") for key in ("collection", "card"))
+    return Entry(collection, card, tuple(map(str, value["retrievers"])), float(value["mean_length"]))
+
+
+class Pending(NamedTuple):
+    """A push into a collection: what it changed if it was interrupted, or if its generation was never published."""
+
+    former: str
+    """Generation that the collection held before."""
+    target: str
+    """Generation that it holds afterwards."""
+    ids: Sequence[str]
+    """Rows that are sent or removed."""
+
+
+def pending(folder: Path, collection: str) -> Pending | None:
+    """Return the last push into a collection; None if nothing was changed since it was made.
+
+    Raises:
+        IndexCorrupt: the note cannot be read.
+    """
+    try:
+        return _pending(folder).get(collection)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise IndexCorrupt(f"{folder / _PENDING} cannot be read", hint="retrieve engines push --again") from error
+
+
+def note_pending(folder: Path, collection: str, push: Pending) -> None:
+    """Note a push before it begins. Raises: OSError."""
+    durable.replace(folder / _PENDING, json.dumps({**_pending(folder), collection: push}))
+
+
+def _pending(folder: Path) -> dict[str, Pending]:
+    if not (folder / _PENDING).exists():
+        return {}
+    value = json.loads(read_text(folder / _PENDING, limit=64 * LIMIT))
+    pushes = {str(name): Pending(*push) for name, push in value.items()}
+    return {
+        name: Pending(str(push.former), str(push.target), list(map(str, push.ids))) for name, push in pushes.items()
+    }

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -79,6 +79,16 @@ def opened(manifest: Manifest, folders: Sequence[tuple[Path, Manifest]], holds: 
     return generation
 
 
+class RowReader(Protocol):
+    """Reader of stored rows from elsewhere than the files of segments."""
+
+    def prefetch(self, rows: Sequence[int]) -> None:
+        """Read chunk rows, and their records, together: they are needed soon."""
+
+    def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
+        """Return rows as they were written; `local` reads them from the files."""
+
+
 class JsonRows:
     """Rows of JSON of all segments, in order."""
 
@@ -89,6 +99,8 @@ class JsonRows:
         self._remains = remains
         self._firsts = [segment.first(unit) for segment in segments]
         self._length = self._firsts[-1] + segments[-1].count(unit) if segments else 0
+        self.reader: RowReader | None = None
+        """Reads rows from elsewhere than the files."""
 
     def __len__(self) -> int:
         return self._length
@@ -108,11 +120,18 @@ class JsonRows:
             segment = self._segments[bisect_right(self._firsts, first) - 1]
             start = first - segment.first(self._unit)
             stop = min(end - segment.first(self._unit), segment.count(self._unit))
-            table = segment.records if self._unit == "record" else segment.chunks
-            for row, value in enumerate(table.rows(start, stop), start):
+            for row, value in enumerate(self._stored(segment, start, stop), start):
                 found.append(self._placed(segment, row, value))
             first += stop - start
         return found
+
+    def _stored(self, segment: Segment, start: int, stop: int) -> list[dict[str, Json]]:
+        """Return rows of a segment as they were written."""
+        table = segment.records if self._unit == "record" else segment.chunks
+        if self.reader is None:
+            return table.rows(start, stop)
+        first = segment.first(self._unit)
+        return self.reader.read(self._unit, range(first + start, first + stop), lambda: table.rows(start, stop))
 
     def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
         """Return a row with its lines in the source, which move with every line that is inserted above."""
@@ -319,6 +338,24 @@ class Generation:
         """True if it has the rows of a fresh build: one segment that it added, in the order of the sources."""
         alone = len(self.segments) == 1 and not self.manifest.segments and not self.remains
         return alone and self.in_order() == list(range(len(self.records)))
+
+    def chunk_row(self, chunk_id: str) -> int | None:
+        """Return the row of a chunk that is there; None without one."""
+        record_id, _, number = chunk_id.rpartition("#")
+        record = self.exact_row(record_id)
+        if record is None or not (number.isdecimal() and len(number) <= _LONGEST_INDEX):
+            return None
+        row = int(self.starts[record]) + int(number)
+        return row if row < int(self.starts[record + 1]) else None
+
+    def read_from(self, reader: RowReader) -> None:
+        """Let rows be read from elsewhere."""
+        self.records.reader = self.chunks.reader = reader
+
+    def prefetch(self, rows: Sequence[int]) -> None:
+        """Announce that chunk rows, and their records, are needed soon."""
+        if self.chunks.reader is not None:
+            self.chunks.reader.prefetch(rows)
 
     def chunk_text(self, row: int) -> str:
         """Return the text of a chunk with its header."""

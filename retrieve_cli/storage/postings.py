@@ -2,48 +2,31 @@
 
 They are sorted one range of groups at a time, so that no copy of all postings is in memory: sorted blocks go to the
 disk immediately. The same postings give the same blocks.
-
-Rows of an index on their way into an engine.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, TermWeights
-from retrieve_cli.frozen import Frozen
+from retrieve_cli.contracts import Json
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.contracts.engines import Part
+    from retrieve_cli.contracts import Rows
 
     Values = NDArray[Any]
 
 _SORTED = 1 << 20
 """Postings sorted at a time: they stay in the processor's cache."""
-
-
-class PostingTable(Frozen, eq=False):
-    """Postings of a segment: group g is from `starts[g]` to `starts[g + 1]`, in order of row."""
-
-    starts: Rows
-    """Start of each group, (g + 1,)."""
-    rows: Values
-    """Row of each posting, (p,)."""
-    values: Values
-    """Weight of each posting, (p,)."""
-    length: int
-    """Number of rows."""
 
 
 def even_cuts(counts: Rows) -> Rows:
@@ -171,52 +154,3 @@ class PostingFileWriter(ABC):
         stored, blocks = self._contents()
         pickles.dump(stored, path, blocks)
         return int(stored["length"])
-
-
-_POSTINGS = 1 << 23
-"""Postings that are sorted by row at a time; bounds the memory."""
-_ROWS = 2048
-"""Rows passed on at a time."""
-
-
-class Exported(NamedTuple):
-    """Rows of an index for an engine: either vectors, or an inverted file."""
-
-    part: Part
-    vectors: Callable[[], Iterator[Vectors]] | None = None
-    """Function that returns all vectors in blocks, (m, dim) float32 each."""
-    postings: PostingTable | None = None
-
-    def blocks(self) -> Iterator[Vectors | list[TermWeights]]:
-        """Yield all rows in order, some at a time."""
-        if self.vectors is not None:
-            yield from self.vectors()
-        elif self.postings is not None:
-            yield from weights_by_row(self.postings)
-
-
-def weights_by_row(table: PostingTable) -> Iterator[list[TermWeights]]:
-    """Yield the rows of an inverted file in order, some at a time, each with its terms in ascending order.
-
-    Groups of the table are terms. The postings are read once for every eight millions of them.
-    """
-    total = int(table.starts[-1])
-    parts = max(1, -(-total // _POSTINGS))
-    counts = np.bincount(table.rows, minlength=table.length) if parts > 1 else np.empty(0, np.int64)
-    bounds = [0, *np.searchsorted(np.cumsum(counts), [part * total / parts for part in range(1, parts)]), table.length]
-    for first, end in pairwise(bounds):
-        yield from _rows(table, int(first), int(end))
-
-
-def _rows(table: PostingTable, first: int, end: int) -> Iterator[list[TermWeights]]:
-    """Yield rows from `first` up to but not `end`, from one pass over the postings."""
-    chosen = np.flatnonzero((table.rows >= first) & (table.rows < end))
-    rows = table.rows[chosen]
-    order = chosen[np.argsort(rows, kind="stable")]  # postings are in order of term: so are those of a row
-    terms = (np.searchsorted(table.starts, order, side="right") - 1).astype(np.int32)
-    weights = table.values[order].astype(np.float32)
-    ends = np.searchsorted(np.sort(rows), np.arange(first, end + 1))
-    for start in range(first, end, _ROWS):
-        stop = min(start + _ROWS, end)
-        places = ends[start - first : stop - first + 1].tolist()
-        yield [TermWeights(terms[low:high], weights[low:high]) for low, high in pairwise(places)]

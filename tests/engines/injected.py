@@ -7,81 +7,76 @@ rows, and a process that is killed at its n-th change of the disk can be killed 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
+from engines.sqlite_engine import SqliteEngine, create_database
 
 from retrieve_cli.assemble import engines
-from retrieve_cli.contracts.engines import Batch, Capabilities, Part
+from retrieve_cli.contracts.engines import EngineQuery, Filter, Found, Row, Schema
+from retrieve_cli.storage import durable
 
 CALLS = ".calls"
 """End of the names of the files that list the calls."""
-NAMES = {"pgvector": "Pgvector", "qdrant": "Qdrant", "opensearch": "Opensearch"}
+WORDS: Mapping[str, Any] = {"pgvector": "", "qdrant": "terms", "opensearch": "text"}
 
 
 class Watched(SqliteEngine):
     """An engine on a database file that lists its calls."""
 
     def __init__(self, settings: Any, **secrets: str) -> None:
-        super().__init__(Path(settings.url))
+        super().__init__(Path(settings.url), words=WORDS[self.name])
         self._calls = Path(settings.url + CALLS)
+        self.sparse = self.name != "pgvector"
         self.secrets = secrets
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return super().capabilities._replace(terms=os.environ.get("HAS_NO_TERMS") != self.name)
 
     def note(self, call: str, *facts: object) -> None:
         """Append a call to the list."""
-        with self._calls.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([call, *facts]) + "\n")
+        durable.replace(self._calls, "".join([*_lines(self._calls), json.dumps([call, *facts]) + "\n"]))
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> WatchedStaging:
-        self.note("stage", generation)
-        super().stage(generation, parts)
-        return WatchedStaging(self.opened, generation, parts, self.note)
+    def create(self, collection: str, schema: Schema) -> None:
+        self.note("create", collection)
+        super().create(collection, schema)
 
-    def publish(self, generation: str) -> None:
-        self.note("publish", generation)
-        super().publish(generation)
+    def upsert(self, collection: str, rows: Sequence[Row]) -> None:
+        self.note("upsert", *[row.id for row in rows])
+        super().upsert(collection, rows)
 
-    def live(self) -> str | None:
-        self.note("live")
-        return super().live()
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        self.note("delete", *ids)
+        super().delete(collection, ids)
 
-    def generations(self) -> list[Any]:
-        self.note("generations")
-        return super().generations()
+    def mark(self, collection: str, generation: str) -> None:
+        self.note("mark", generation)
+        super().mark(collection, generation)
 
-    def drop(self, generation: str) -> None:
-        self.note("drop", generation)
-        super().drop(generation)
+    def publish(self, collection: str) -> None:
+        self.note("publish", collection)
+        super().publish(collection)
 
+    def drop(self, collection: str) -> None:
+        self.note("drop", collection)
+        super().drop(collection)
 
-class WatchedStaging(SqliteStaging):
-    """A generation on its way into the database, whose calls are listed."""
-
-    def __init__(self, opened: Any, generation: str, parts: Sequence[Part], note: Callable[..., None]) -> None:
-        super().__init__(opened, generation, parts)
-        self._note = note
-
-    def put(self, part: str, batch: Batch) -> None:
-        self._note("put", part, len(batch.rows))
-        super().put(part, batch)
-
-    def finish(self) -> None:
-        self._note("finish")
-        super().finish()
+    def search(
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> Found:
+        self.note("search", [name for name, _ in queries], repr(where), k, contents)
+        return super().search(collection, queries, where, k, contents=contents)
 
 
-Pgvector, Qdrant, Opensearch = (type(kind, (Watched,), {"name": name}) for name, kind in NAMES.items())
+class Pgvector(Watched):
+    name: ClassVar[str] = "pgvector"  # type: ignore[misc]
+
+
+class Qdrant(Watched):
+    name: ClassVar[str] = "qdrant"  # type: ignore[misc]
+
+
+class Opensearch(Watched):
+    name: ClassVar[str] = "opensearch"  # type: ignore[misc]
 
 
 class Servers:
@@ -93,7 +88,7 @@ class Servers:
     def create(self) -> Servers:
         """Create empty databases."""
         self.folder.mkdir()
-        for name in NAMES:
+        for name in WORDS:
             create_database(self.path(name))
         return self
 
@@ -102,28 +97,20 @@ class Servers:
 
     def engine(self, name: str) -> SqliteEngine:
         """Return an engine over a database, whose calls are not listed."""
-        return SqliteEngine(self.path(name))
+        return SqliteEngine(self.path(name), words=WORDS[name])
 
     def environment(self, **places: str) -> Mapping[str, str]:
         """Return the variables that configure the engines, by default vectors in one and words in another."""
         chosen = places or {"dense": "qdrant", "lexical": "opensearch"}
-        urls = {f"RETRIEVE_{name.upper()}__URL": str(self.path(name)) for name in NAMES}
+        urls = {f"RETRIEVE_{name.upper()}__URL": str(self.path(name)) for name in WORDS}
         return urls | {f"RETRIEVE_ENGINES__{role.upper()}": name for role, name in chosen.items()}
 
-    def execute(self, name: str, statement: str, *values: Any) -> list[Any]:
-        """Read or change rows of a database behind the engine's back, and return those that it gives."""
-        with closing(sqlite3.connect(self.path(name))) as database, database:
-            database.execute("PRAGMA foreign_keys=ON")
-            done = database.execute(statement, values)
-            assert done.rowcount, "the statement changed nothing"
-            return done.fetchall()
-
-    def calls(self, name: str) -> list[list[Any]]:
-        """Return the calls since the last look."""
+    def calls(self, name: str, *kinds: str) -> list[list[Any]]:
+        """Return the calls since the last look, of some kinds."""
         path = Path(f"{self.path(name)}{CALLS}")
-        found = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+        found = [json.loads(line) for line in _lines(path)]
         path.unlink(missing_ok=True)
-        return found
+        return [call for call in found if call[0] in kinds or not kinds]
 
     def stop(self, name: str) -> None:
         """Make a server unreachable; what it holds stays."""
@@ -134,18 +121,12 @@ class Servers:
 
     def lose(self, name: str) -> None:
         """Replace a database by an empty one."""
-        for path in self.folder.glob(f"{name}.db*"):
-            path.unlink()
+        self.path(name).unlink()
         create_database(self.path(name))
 
-    def keep(self, place: Path) -> None:
-        """Copy all databases to another folder."""
-        shutil.copytree(self.folder, place)
 
-    def restore(self, place: Path) -> None:
-        """Copy all databases from another folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(place, self.folder)
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
 
 
 def search_in(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,21 +135,9 @@ def search_in(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", place)
 
 
-class Small(SqliteEngine):
-    """The engine of the tests, under a name that the configuration knows."""
-
-    name = "opensearch"
-
-
-def use(engine: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the program search vectors and words in this engine."""
-    search_in("opensearch", monkeypatch)
-    monkeypatch.setattr(engines, "_made", lambda *_: engine)
-
-
 def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let the program make these engines."""
-    patch(engines, "_ENGINES", {name: (__name__, kind) for name, kind in NAMES.items()})
+    patch(engines, "_ENGINES", {name: (__name__, name.capitalize()) for name in WORDS})
     close_all()
 
 
@@ -178,31 +147,6 @@ def main(arguments: list[str]) -> int:
 
     inject()
     return int(program(arguments))
-
-
-class Said(dict[str, Any]):
-    """Content of an answer; equal to another one if numbers differ by no more than 1e-5 of their size."""
-
-    def __eq__(self, other: object) -> bool:
-        return alike(dict(self), other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def said(answer: Any) -> Said:
-    """Return what an answer says, without times."""
-    return Said({key: value for key, value in answer.items() if key not in ("timings_ms", "time")})
-
-
-def alike(through: Any, local: Any) -> bool:
-    """True if two answers are the same but for the last digits of numbers."""
-    if isinstance(local, dict) and isinstance(through, dict):
-        return through.keys() == local.keys() and all(alike(through[name], local[name]) for name in local)
-    if isinstance(local, list) and isinstance(through, list):
-        return len(through) == len(local) and all(map(alike, through, local))
-    if isinstance(local, float):
-        return bool(through == pytest.approx(local, rel=1e-5, abs=1e-6))
-    return bool(through == local)
 
 
 def close_all() -> None:

@@ -1,6 +1,6 @@
 """The promises of `contracts/engines.py` as tests, for any engine.
 
-A subclass has a fixture `new_engine`, which returns a function that makes an Engine over the same namespace of a server,
+A subclass has a fixture `new_engine`, which returns a function that makes an Engine over one namespace of a server,
 empty at the beginning of a test.
 """
 

@@ -5,29 +5,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from engines.injected import Small, use
-from engines.sqlite_engine import create_database
+from engines import injected
+from engines.injected import Servers
 from samples import TOOLS, Program, write_catalog
+from sync.state import live
 
-from retrieve_cli.errors import Unavailable
-
-
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
-    """The engine, configured for keywords and vectors."""
-    create_database(tmp_path / "server.db")
-    engine = Small(tmp_path / "server.db")
-    use(engine, monkeypatch)
-    return engine
+from retrieve_cli.assemble import engines
+from retrieve_cli.contracts.engines import Engine, Schema
 
 
 @pytest.fixture
-def built(small: Small, index: Path) -> str:
-    """The id of the generation that was sent to it."""
-    assert index.is_dir()
-    return str(small.live())
+def built(servers: Servers, index: Path) -> str:
+    """The id of the generation that was sent to the engines."""
+    assert servers
+    return live(index)
 
 
 Look = Callable[..., dict[str, str]]
@@ -61,47 +55,36 @@ def test_a_generation_that_is_as_it_was_sent_is_fine(built: str, look: Look) -> 
 def test_an_index_that_was_built_before_the_engine_was_configured_has_to_be_pushed(
     index: Path, look: Look, request: pytest.FixtureRequest
 ) -> None:
-    request.getfixturevalue("small")
+    assert index
+    request.getfixturevalue("servers")
     assert_finding(look(), "fail", PUSH, "was not sent to it")
 
 
-@pytest.mark.parametrize(
-    ("statement", "status", "message"),
-    [
-        pytest.param("DELETE FROM generations", "fail", "it no longer holds generation {}", id="lost"),
-        pytest.param("UPDATE generations SET complete = 0", "fail", "generation {} is not complete", id="incomplete"),
-        pytest.param("DELETE FROM alias", "warn", "its alias names nothing, and {} is current", id="alias"),
-    ],
-)
-def test_a_current_generation_that_the_engine_does_not_have_whole_has_to_be_pushed(
-    small: Small, built: str, look: Look, statement: str, status: str, message: str
+def test_rows_that_are_lost_or_of_another_generation_have_to_be_pushed(
+    servers: Servers, built: str, look: Look
 ) -> None:
-    with small.opened() as database:
-        database.execute(statement)
-    assert_finding(look(), status, PUSH, message.format(built))
+    engine = servers.engine("opensearch")
+    (collection,) = engine.collections()
+    engine.mark(collection, "ffffffffffff")
+    assert_finding(look(), "fail", PUSH, f"it holds generation ffffffffffff of {collection}: {built} is current")
+    engine.mark(collection, built)
+    engine.delete(collection, [hit.id for hit in engine.search(collection, [("", None)], None, 1).hits[0]])
+    assert_finding(look(), "fail", PUSH, "it has 4 rows, and 5 were sent to it")
+    engine.drop(collection)
+    assert_finding(look(), "fail", PUSH, f"it lost the rows of {collection}")
 
 
-def test_parameters_that_changed_since_are_a_warning(
-    small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    assert small.live() == built
-    use(Small(tmp_path / "server.db", pages=1), monkeypatch)
-    assert_finding(look(), "warn", PUSH, "other parameters than are configured (pages)")
+def test_an_alias_to_other_rows_is_a_warning(servers: Servers, built: str, look: Look) -> None:
+    assert built
+    servers.engine("opensearch").create("0123456789ab", Schema())
+    servers.engine("opensearch").publish("0123456789ab")
+    assert_finding(look(), "warn", PUSH, "its alias names 0123456789ab")
 
 
-def test_an_engine_that_cannot_be_reached_fails(
-    small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreachable() -> None:
-        raise Unavailable("the server does not answer", hint="start it")
-
-    monkeypatch.setattr(small, "live", unreachable)
-    assert look() == {
-        "name": "opensearch",
-        "status": "fail",
-        "message": "the server does not answer",
-        "fix": "start it",
-    }
+def test_an_engine_that_cannot_be_reached_fails(servers: Servers, built: str, look: Look) -> None:
+    servers.stop("opensearch")
+    assert look()["status"] == "fail"
+    assert "does not answer" in look()["message"]
     assert built
 
 
@@ -114,8 +97,14 @@ def test_an_engine_that_cannot_be_reached_fails(
     ],
 )
 def test_a_secret_over_plain_http_to_another_host_is_a_warning(
-    built: str, look: Look, monkeypatch: pytest.MonkeyPatch, url: str, *, exposed: bool
+    servers: Servers, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, url: str, *, exposed: bool
 ) -> None:
+    engines_by_name = {name: getattr(injected, name.capitalize()) for name in ("qdrant", "opensearch")}
+
+    def made(name: str, *_: object) -> Engine:
+        return engines_by_name[name](SimpleNamespace(url=str(servers.path(name))))  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(engines, "_made", made)
     monkeypatch.setenv("RETRIEVE_OPENSEARCH__URL", url)
     assert look()["status"] == "ok", "without a secret nothing is exposed"
     monkeypatch.setenv("SECRET", "hidden-value")

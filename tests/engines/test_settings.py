@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from engines.injected import Servers
 from samples import Program, fails, write_catalog
-from sync.state import live, records
+from sync.state import records
 
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.generations import SENT
 
@@ -42,7 +43,7 @@ def test_published_names_of_the_keys_are_accepted() -> None:
         ("engines: {dense: qdrant, qdrant: {collecton: x}}", "collecton", "collection"),
         ("vector_index: pgvectr", "pgvectr", "pgvector"),
         ("pgvecto: {url: x}", "pgvecto", "pgvector"),
-        ("pgvector: {index: hsnw}", "hsnw", "hnsw"),
+        ("engines: {texts: lokal}", "lokal", "local"),
     ],
 )
 def test_an_unknown_name_is_rejected_with_the_nearest(text: str, named: str, near: str) -> None:
@@ -66,52 +67,26 @@ def test_term_weights_in_postgresql_are_rejected_with_what_to_write(role: str) -
 # ------------------------------------------------------------------------------------------------------ commands
 
 
-@pytest.fixture
-def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
-    """The id of an index of two generations, of which the engines hold both."""
-    source = write_catalog(tmp_path / "tools.jsonl", records(1, 10))
-    assert retrieve("build", "--catalog", source).code == 0
-    write_catalog(source, records(2, 10))
-    assert retrieve("sync").code == 0
-    return live(Path("artifacts"))
-
-
-@pytest.mark.parametrize("command", [["push"], ["status"], ["drop", "abc"]])
+@pytest.mark.parametrize("command", [["push"], ["status"], ["snapshot"], ["drop", "abc"]])
 def test_commands_without_a_configured_engine_give_an_example(
     index: Path, retrieve: Program, command: list[str]
 ) -> None:
-    assert (
-        fails(retrieve("engines", *command), 2, "no engine is configured", "RETRIEVE_ENGINES__DENSE=pgvector").out == ""
-    )
+    hint = "RETRIEVE_ENGINES__DENSE=pgvector"
+    assert fails(retrieve("engines", *command), 2, "no engine is configured", hint).out == ""
 
 
-def test_status_marks_the_current_generation_and_what_is_incomplete(
-    servers: Servers, built: str, retrieve: Program
+def test_collections_of_others_stay_and_those_of_an_interrupted_push_are_removed(
+    servers: Servers, tmp_path: Path, retrieve: Program
 ) -> None:
-    with (Path("artifacts") / SENT).open("a") as sent:  # as if a push had been killed
-        sent.write("qdrant 0123456789ab\n")
-    servers.engine("qdrant").stage("0123456789ab", [])
-    servers.engine("qdrant").stage("ba9876543210", [])
-    lines = retrieve("engines", "status").out.splitlines()
-    assert f"  {built}  current, live, complete" in lines
-    assert "  0123456789ab  incomplete: the next push from its index removes it" in lines
-    found = retrieve("engines", "status", "--json").json["engines"]
-    assert {each["generation"]: each["current"] for each in found["opensearch"]["generations"]}[built]
-    assert sum(each["live"] for each in found["qdrant"]["generations"]) == 1
-    assert retrieve("sync").code == 0
-    after = retrieve("engines", "status").out
-    assert "0123456789ab" not in after
-    assert "ba9876543210" in after  # another index may be at work on it
-
-
-def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginning_of_their_ids(
-    servers: Servers, built: str, retrieve: Program
-) -> None:
-    assert fails(retrieve("engines", "drop", built), 2, f"{built} is the current generation").out == ""
-    (older,) = [each.generation for each in servers.engine("qdrant").generations() if each.generation != built]
-    assert retrieve("engines", "drop", older[:6], "qdrant").out == f"qdrant: removed generation {older}\n"
-    done = retrieve("engines", "drop", older, "--json").json
-    assert done["dropped"] == [{"engine": "opensearch", "generation": older}]
-    fails(retrieve("engines", "drop", older), 2, "retrieve engines status")
-    fails(retrieve("engines", "drop", older, "pgvector"), 2, "no index lives in pgvector")
-    assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
+    source = write_catalog(tmp_path / "tools.jsonl", records(1, 10))
+    assert retrieve("build", "--catalog", source).code == 0
+    names = ("0123456789ab", "ba9876543210")
+    for name in names:
+        servers.engine("qdrant").create(name, Schema())
+    with (Path("artifacts") / SENT).open("r+") as sent:  # as if a push had been killed
+        kept = sent.read()
+        sent.seek(0)
+        sent.write(f"qdrant {names[0]}\n{kept}qdrant {'f' * 12}\n")
+    assert "0 rows of an incomplete push (not in use)" in retrieve("engines", "status").out
+    assert retrieve("engines", "push", "--again").code == 0
+    assert set(names) & servers.engine("qdrant").collections().keys() == {names[1]}

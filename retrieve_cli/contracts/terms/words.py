@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from hashlib import blake2b
 from itertools import pairwise
 
 from retrieve_cli.contracts.terms.languages import LATIN, script_of
@@ -31,6 +32,11 @@ _PAIRED = frozenset("CJK HIRAGANA KATAKANA BOPOMOFO HANGUL THAI LAO KHMER MYANMA
 _BASE, _MARK, _JOINING = "\x01", "\x02", "\x03"
 """Roles of characters that ASCII lacks: a letter of a paired script, a mark, and a mark that joins the next letter."""
 _LETTERS = f"[0-9A-Za-z][0-9A-Za-z{_MARK}{_JOINING}]*"
+
+
+def hashed(term: str) -> int:
+    """Return the number of a term in engines: 31 bits of its hash, so that no engine needs the vocabulary."""
+    return int.from_bytes(blake2b(term.encode("utf-8", "replace"), digest_size=4).digest()) >> 1
 
 
 @cache

@@ -25,7 +25,7 @@ def engine(name: str, subject: Subject) -> Check | list[Check]:
     from retrieve_cli.assemble import engines
 
     chosen = engines.engine(name, subject.settings)  # raises if a secret is missing
-    chosen.live()  # raises if the server cannot be reached
+    chosen.published()  # raises if the server cannot be reached
     faults, manifest = [*_problems(subject, chosen)], subject.manifest
     if manifest:
         faults += _faults_of(manifest, subject, chosen)
@@ -49,29 +49,16 @@ def _problems(subject: Subject, chosen: Engine) -> Iterator[Check]:
 
 def _faults_of(manifest: Manifest, subject: Subject, chosen: Engine) -> Iterator[Check]:
     """Yield the first fault of the current generation in an engine."""
-    from retrieve_cli.assemble import engines
     from retrieve_cli.operations.status import engine_fault
     from retrieve_cli.storage import engine_record
 
-    placed = engines.places(subject.settings, manifest.recipe.retrievers)
-    parts = [part for part, place in placed.items() if place == chosen.name]
-    if not parts:
-        return
     push, store = subject.command("engines", "push"), subject.store
-    fault = engine_fault(chosen, store, manifest.id)
-    sent = engine_record.read(store.generations / manifest.id).get(chosen.name)
-    if lacking := [part for part in parts if sent and sent.part(part) is None]:
-        fault = f"the index of {', '.join(lacking)} in generation {manifest.id} was not sent to it"
-    keys = sorted({*sent.card, *chosen.card}) if sent else ()
-    changed = [key for key in keys if sent and sent.card.get(key) != chosen.card.get(key)]
-    if fault:
+    if fault := engine_fault(chosen, store, manifest.id):
         yield fail(fault, push)
-    elif changed:
-        names = ", ".join(changed)
-        yield warn(f"it was sent with other parameters than are configured ({names})", push)
-    elif chosen.live() != manifest.id:
-        message = f"its alias names {chosen.live() or 'nothing'}, and {manifest.id} is current"
-        yield warn(f"{message}: other programs read the wrong generation", push)
+        return
+    collection = engine_record.read(store.generations / manifest.id)[chosen.name].collection
+    if (published := chosen.published()) != collection:
+        yield warn(f"its alias names {published or 'nothing'}: other programs read other rows", push)
 
 
 def web(subject: Subject) -> Check | list[Check] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Spelling
     from retrieve_cli.retrieval.retrievers.bm25_writer import Bm25Writer
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.postings import Exported
     from retrieve_cli.storage.segment import Segment
 
 
@@ -97,14 +96,6 @@ class Bm25(Retriever[str]):
             by_record = generation.manifest.recipe.retrievers[self.name]["unit"] == "record"
             live = generation.live if by_record else generation.live_chunks
         return Bm25Index(contents, formula=formula, live=live, lowest=generation.lowest)
-
-    def exported(self, index: Index[str]) -> Exported:
-        if not isinstance(index, Bm25Index):
-            return super().exported(index)
-        return index.exported(self.name)
-
-    def engine_form(self, index: Index[str], query: str) -> Any:
-        return index.weights_of(query) if isinstance(index, Bm25Index) else query
 
     def analyzer(self, index: Index[str]) -> Analyzer | None:
         analyzer: Analyzer | None = getattr(getattr(index, "local", index), "analyzer", None)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
+from retrieve_cli.contracts import Json, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.retrieval.retrievers.analyzer import STOP, TextAnalyzer, Token
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula, floored, idf
 from retrieve_cli.retrieval.retrievers.bm25_part import Bm25Part
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
-from retrieve_cli.storage.postings import Exported, PostingTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +75,7 @@ class Bm25Index(ScoringIndex[str]):
         return self._parts[-1].span.stop if self._parts else 0
 
     @cached_property
-    def _mean_length(self) -> float:
+    def mean_length(self) -> float:
         """Mean length of the live rows; sums of lengths are exact in any order."""
         total = sum(part.total for part in self._parts)
         return (total / self._size if self._size else 0.0) or 1.0
@@ -137,20 +136,13 @@ class Bm25Index(ScoringIndex[str]):
             return
         weight = float(self._idf(np.array([count], np.float64))[0])
         for part, place in self._places(term):
-            yield part, part.rows(place), part.scores(place, weight, self.formula, self._mean_length)
+            yield part, part.rows(place), part.scores(place, weight, self.formula, self.mean_length)
 
     # ----------------------------------------------------------------------------------- queries
 
-    def weights_of(self, query: str) -> TermWeights:
-        """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
-        weighs as often as the query has it. Of an index of one segment."""
-        weights = {term: float(np.max(counts)) for term, counts in self._weighted(query).items()}
-        for token in self.analyzer.tokens(query, known=partial(self._knows, _rows_for(query))):
-            joined = (terms[0] for terms in token.others if len(terms) == 1)
-            weights = {**dict.fromkeys(joined, 1.0), **weights}
-        places = {self._parts[0].place_of(term): weight for term, weight in weights.items()}
-        numbers = {place: weight for place, weight in places.items() if place is not None}
-        return TermWeights(np.array(list(numbers), np.int32), np.array(list(numbers.values()), np.float32))
+    def weights_of(self, query: str) -> dict[str, float]:
+        """Return the terms of a query that occur in the index, each with the number of times that the query has it."""
+        return {term: float(np.max(counts)) for term, counts in self._weighted(query).items()}
 
     def _weighted(self, query: str) -> dict[str, Vectors | float]:
         """Return the terms of a query that occur in the index, in the order of the query, each with the number of times
@@ -250,18 +242,6 @@ class Bm25Index(ScoringIndex[str]):
                 more = most - scores[0][part.span][rows] + np.float32(_TIE) * gains
                 gain[part.span][rows] = np.maximum(gain[part.span][rows], more)
         return gain
-
-    def exported(self, name: str) -> Exported:
-        """Return the rows for an engine; `name` is the retriever's name."""
-        from retrieve_cli.contracts.engines import Part
-
-        (part,) = self._parts
-        counts = np.diff(part.starts)
-        weights = self._idf(counts.astype(np.float64)).tolist()
-        scores = [part.scores(place, weight, self.formula, self._mean_length) for place, weight in enumerate(weights)]
-        impacts = np.concatenate([np.empty(0, np.float32), *scores])
-        table = PostingTable(part.starts, part.stored["rows"], impacts, len(self))
-        return Exported(Part(name, self.unit, len(self)), postings=table)
 
 
 def _rows_for(query: str) -> Mask | None:

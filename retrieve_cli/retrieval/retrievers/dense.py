@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -16,15 +13,12 @@ from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, Parameter
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.retrieval.retrievers.hnsw_index import HnswGraph
     from retrieve_cli.retrieval.retrievers.vector_index import FlatVectors
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.postings import Exported
     from retrieve_cli.storage.segment import Segment
 
-_BLOCK = 4096
-"""Rows that are read for an engine at a time."""
 _WORTH_GRAPH = 100_000
 """Rows of a segment from which on it has a graph, if one is configured; fewer are scanned."""
 
@@ -75,14 +69,6 @@ class Dense(Retriever["Vectors"]):
             raise IndexCorrupt(message, hint="build again: retrieve build")
         return DenseIndex(segments, device=chosen.device, lowest=generation.lowest)
 
-    def exported(self, index: Index[Vectors]) -> Exported:
-        from retrieve_cli.contracts.engines import Part
-        from retrieve_cli.storage.postings import Exported
-
-        if not isinstance(index, DenseIndex):
-            return super().exported(index)
-        return Exported(Part(self.name, "chunk", len(index), index.dim), vectors=partial(_blocks, index))
-
     def required(self, settings: Settings) -> bool:
         """Return True if a search without it is an error: by policy, or because the configuration asks for a GPU."""
         chosen = settings.encoder
@@ -98,11 +84,6 @@ class Dense(Retriever["Vectors"]):
 
 
 RETRIEVER = Dense()
-
-
-def _blocks(index: DenseIndex) -> Iterator[Vectors]:
-    for start in range(0, len(index), _BLOCK):
-        yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
 
 
 def stored_by(segment: Segment, *, hnsw_ef_search: int = 1) -> FlatVectors | HnswGraph:

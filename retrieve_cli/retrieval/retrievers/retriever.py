@@ -10,16 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
-from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Rows, SparseEncoder, Spelling, TermWeights, Vectors
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.postings import Exported
     from retrieve_cli.storage.segment import Segment
 
 Q = TypeVar("Q")
@@ -141,19 +139,6 @@ class Retriever(ABC, Generic[Q]):
     def varies(self, key: str) -> bool:
         """Return True if a key of its section changes its scores but not its rows."""
         return key in self.tunable
-
-    def exported(self, index: Index[Q]) -> Exported:
-        """Return the rows of its index for an engine.
-
-        Raises:
-            UsageError: the index has no rows that an engine could hold.
-        """
-        message = f"an engine cannot hold the index of {self.name}"
-        raise UsageError(message, hint="engines hold only built-in retrievers")
-
-    def engine_form(self, index: Index[Q], query: Q) -> Any:
-        """Return a query as an engine takes it: a vector, or term weights."""
-        return query
 
     def plain(self, generation: Generation, settings: Settings) -> Index[Q] | None:
         """Return its index with equal weights for all fields; None if they are equal, or if that requires a build."""

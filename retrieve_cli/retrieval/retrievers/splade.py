@@ -20,13 +20,13 @@ from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWr
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import Exported, PostingFileWriter, PostingSorter, PostingTable, even_cuts
+from retrieve_cli.storage.postings import PostingFileWriter, PostingSorter, even_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Index, Rows, Terms, Vectors
+    from retrieve_cli.contracts import Rows, Terms, Vectors
     from retrieve_cli.retrieval.retrievers.selection import Lowest
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
@@ -133,14 +133,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
     def __len__(self) -> int:
         return self._parts[-1].span.stop if self._parts else 0
 
-    def exported(self, name: str) -> Exported:
-        """Return the rows for an engine; `name` is the retriever's name."""
-        from retrieve_cli.contracts.engines import Part
-
-        (part,) = self._parts
-        table = PostingTable(part.starts, part.rows.view(np.int32), part.impacts, len(self))
-        return Exported(Part(name, self.unit, len(self)), postings=table)
-
     def shared(self, query: TermWeights, row: int) -> TermWeights:
         """Return the terms that the query shares with a row, and the score that each adds to the row."""
         (part,) = (part for part in self._parts if part.span.start <= row < part.span.stop)
@@ -205,9 +197,6 @@ class Splade(Retriever[TermWeights]):
         for segment, stored in zip(generation.segments, contents, strict=True):
             segment.expect(self.file, stored["length"])
         return index
-
-    def exported(self, index: Index[TermWeights]) -> Exported:
-        return index.exported(self.name) if isinstance(index, SparseIndex) else super().exported(index)
 
     def required(self, settings: Settings) -> bool:
         return settings.splade.policy == "required"

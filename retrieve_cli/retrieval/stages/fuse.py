@@ -20,7 +20,8 @@ from retrieve_cli.retrieval.stages.fusion import (
     weighted_sum,
     zscore,
 )
-from retrieve_cli.retrieval.stages.retrieve import Account, Retrieval, hits, traced
+from retrieve_cli.retrieval.stages.masks import listed_chunks
+from retrieve_cli.retrieval.stages.retrieve import Account, IndexRetrieval, Retrieval, hits, traced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,9 +122,17 @@ class Fuse(Frozen):
             return [each.ask(queries) for each in self.retrievals]
         from concurrent.futures import ThreadPoolExecutor
 
+        joint, joined = None, {}
+        for each in waiting:
+            if isinstance(each, IndexRetrieval) and each.joins(queries):
+                joint, joined[each.name] = each.begin(queries, joint)
         with ThreadPoolExecutor(len(waiting)) as threads:
-            begun = {each.name: threads.submit(each.ask, queries) for each in waiting}
+            sent = threads.submit(joint.send) if joint is not None else None
+            begun = {each.name: threads.submit(each.ask, queries) for each in waiting if each.name not in joined}
             found = {each.name: each.ask(queries) for each in self.retrievals if not each.waits}
+            if sent is not None:
+                sent.result()
+            found |= {name: accounts() for name, accounts in joined.items()}
             return [found[each.name] if each.name in found else begun[each.name].result() for each in self.retrievals]
 
     def _fuse(self, ranking: Ranking, accounts: Sequence[Account]) -> Ranking:
@@ -162,7 +171,12 @@ class Fuse(Frozen):
         if self.retrievals[0].unit == "chunk":
             return rows
         at = next((at for at, each in enumerate(self.retrievals) if each.row_unit == "chunk"), 0)
-        return accounts[at].best_chunks(rows)
+        chunks = accounts[at].best_chunks(rows)
+        for account in accounts[at + 1 :]:
+            listed = listed_chunks(account.candidates, rows)
+            unknown = (listed_chunks(accounts[at].candidates, rows) < 0) & (listed >= 0)
+            chunks = np.where(unknown & (accounts[at].candidates.best is not None), listed, chunks)
+        return chunks
 
     def __str__(self) -> str:
         return f"fuse({', '.join(map(str, self.retrievals))})"

@@ -102,6 +102,16 @@ def _firsts(owners: Rows) -> Rows:
     return np.sort(order[np.append(True, listed[1:] != listed[:-1])[: len(order)]])
 
 
+def listed_chunks(candidates: Candidates, records: Rows) -> Rows:
+    """Return the best chunk of each record as an engine listed it; -1 for those that it did not list."""
+    if candidates.best is None or not len(candidates.rows):
+        return np.full(len(records), -1, np.int64)
+    order = np.argsort(candidates.rows)
+    places = np.minimum(np.searchsorted(candidates.rows[order], records), len(order) - 1)
+    chosen = order[places]
+    return np.where(candidates.rows[chosen] == records, candidates.best[chosen], -1)
+
+
 class RankedIndex(Protocol[Q_contra]):
     """A retriever's index, and the unit of the ranking over it."""
 
@@ -162,6 +172,8 @@ class IndexAccount(Generic[Q]):
 
     def score(self, rows: Rows) -> Vectors:
         retrieval = self._retrieval
+        if self.candidates.best is not None:  # of an engine, which is not asked again
+            return np.full(len(rows), self.candidates.floor, np.float32)
         if self._chunks is not None and retrieval.groups is not None:
             return best_scores(retrieval.index, self._query, retrieval.groups, rows, chunks=self._chunks)
         rows = np.searchsorted(retrieval.starts, rows, side="right") - 1 if retrieval.spreads else rows
@@ -171,4 +183,7 @@ class IndexAccount(Generic[Q]):
         index, starts = self._retrieval.index, self._retrieval.starts
         if index.unit == "record" or one_each(starts) or bool(np.all(starts[records + 1] - starts[records] == 1)):
             return first_chunks(starts, records, self._chunks)
+        if self.candidates.best is not None:
+            listed = listed_chunks(self.candidates, records)
+            return np.where(listed < 0, first_chunks(starts, records, self._chunks), listed)
         return best_chunks(index, self._query, starts, records, chunks=self._chunks)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Evidence, Hit, Index, Kind, Matching, Ranking, RemoteIndex, Unit, Worded
+from retrieve_cli.contracts import Evidence, Hit, Index, Joint, Kind, Matching, Ranking, RemoteIndex, Unit, Worded
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import CountedMatches, highest
@@ -118,13 +119,40 @@ class IndexRetrieval(Described, Generic[Q]):
     def ask(self, queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
+        with self._reported():
+            return self._asked(self._forms(queries), queries)
+
+    def joins(self, queries: Sequence[Query]) -> bool:
+        """Return True if the searches of these queries can be sent with those of other retrievers."""
+        return isinstance(self.index, RemoteIndex) and all(query.chunks is None for query in queries)
+
+    def begin(
+        self, queries: Sequence[Query], joint: Joint | None
+    ) -> tuple[Joint, Callable[[], Sequence[IndexAccount[Q]]]]:
+        """Add searches to others; return all of them, and a function for the accounts once they are sent."""
+        assert isinstance(self.index, RemoteIndex)  # noqa: S101  see `joins`
+        with self._reported():
+            forms, options = self._forms(queries), self._options(queries)
+            joint, answer = self.index.begin(forms, joint, depth=self.depth, starts=self.groups, **options)
+
+        def accounts() -> Sequence[IndexAccount[Q]]:
+            with self._reported():
+                return self._accounts_of(forms, answer(), options)
+
+        return joint, accounts
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Raise failures of the retriever as `NotAsked`."""
         try:
-            forms = self.prepare([Worded.of(query.text, query.beside, self._rows(query.own)) for query in queries])
-            return self._asked(forms, queries)
+            yield
         except NotAsked:
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
+
+    def _forms(self, queries: Sequence[Query]) -> Sequence[Q]:
+        return self.prepare([Worded.of(query.text, query.beside, self._rows(query.own)) for query in queries])
 
     def _rows(self, records: Mask | None) -> Mask | None:
         """Return the rows of the index of some records; None: all."""
@@ -144,6 +172,12 @@ class IndexRetrieval(Described, Generic[Q]):
 
     def _accounts(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         """The accounts of queries that any chunk may be found for."""
+        options = self._options(queries)
+        found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
+        return self._accounts_of(forms, found, options)
+
+    def _options(self, queries: Sequence[Query]) -> dict[str, Any]:
+        """Return what limits the searches of queries."""
         options: dict[str, Any] = {}
         if any(query.records is not None for query in queries):
             options["allowed"] = self._allowed([query.records for query in queries])
@@ -151,7 +185,11 @@ class IndexRetrieval(Described, Generic[Q]):
                 options["conditions"] = [query.conditions and query.conditions() for query in queries]
         if any(query.own is not None for query in queries):
             options["visible"] = self._allowed([query.own for query in queries])
-        found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
+        return options
+
+    def _accounts_of(
+        self, forms: Sequence[Q], found: Sequence[Candidates], options: Mapping[str, Any]
+    ) -> list[IndexAccount[Q]]:
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
         allowed = options.get("allowed", [None] * len(forms))
         return [IndexAccount(self, *each) for each in zip(forms, listed, allowed, strict=True)]

@@ -1,0 +1,469 @@
+"""PostgreSQL with the extension pgvector: vectors, with the tables and the statement that people write by hand.
+
+    <schema>               collections   name, schema and marker of each collection; the published one
+                           chunks, embeddings, embeddings_<retriever>: views of its tables
+    <schema>_<collection>  chunks        texts and fields
+                           embeddings_<retriever>  vectors of the chunks, with an HNSW index
+
+The program connects as the owner of the tables, to whom row-level security does not apply: its
+searches have the tenant as a condition. Other programs should read views that select by `tenants`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import isnan
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+import orjson
+
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
+from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Hit, Row, Schema
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, quoted, shortened
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+    Cursor = psycopg.Cursor[tuple[Any, ...]]
+
+T = TypeVar("T")
+_HINT = "send the index again: retrieve engines push"
+_LONGEST, _LONGEST_HALF = 2000, 4000
+"""The longest vectors of an HNSW index over float32 and float16; longer ones are compared one by one."""
+_MOST_EF = 1000
+_SCANNED = 40_000
+"""Rows that a filtered search visits before it ends with fewer rows than it should find."""
+
+
+class PgvectorEngine:
+    """An engine for vectors alone. Names in statements are checked; all values are bound."""
+
+    name = "pgvector"
+    words: Literal["text", "terms", ""] = ""
+    sparse = False
+    card: ClassVar[Mapping[str, object]] = {"engine": "pgvector", "m": HNSW_M}
+
+    def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
+        """Raises: UsageError: the schema would need quotes."""
+        self._prefix = _checked(settings.schema)
+        self._pool = _Pool(settings, password)
+
+    def create(self, collection: str, schema: Schema) -> None:
+        """Create tables. `mark` builds the index over vectors, in one pass when all rows are there."""
+        own = self._own(collection)
+
+        def work(connection: Connection) -> None:
+            self._register(connection)
+            self._drop(connection, collection)
+            _run(connection, f"CREATE SCHEMA {own}")
+            _run(connection, f"CREATE TABLE {own}.chunks {_CHUNKS}")
+            key = f"chunk_id text PRIMARY KEY REFERENCES {own}.chunks ON DELETE CASCADE, document_id text NOT NULL"
+            for retriever, dim in schema.vectors.items():
+                columns = f"{key}, embedding vector({dim:d}) NOT NULL"
+                _run(connection, f"CREATE TABLE {own}.{_table(retriever)} ({columns})")
+            new = f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)"
+            _run(connection, new, [collection, json.dumps(schema)])
+
+        self._pool.run(work, creates=True)
+
+    def upsert(self, collection: str, rows: Sequence[Row]) -> None:
+        """Store rows: those that have their ids are removed in the same transaction."""
+        own = self._own(collection)
+
+        def work(connection: Connection) -> None:
+            schema = self._schema(connection, collection)
+            _run(connection, f"DELETE FROM {own}.chunks WHERE id = ANY(%s)", [[_plain(row.id) for row in rows]])
+            _copy(connection, f"{own}.chunks", map(_columns, rows))
+            for name in schema.vectors:
+                vectors = ((_plain(row.id), _plain(row.record), _vector(row.vectors[name])) for row in rows)
+                _copy(connection, f"{own}.{_table(name)}", vectors)
+
+        self._pool.run(work)
+
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        """Remove rows by their ids, with their vectors."""
+        statement = f"DELETE FROM {self._own(collection)}.chunks WHERE id = ANY(%s)"
+        self._pool.run(lambda connection: _run(connection, statement, [list(map(_plain, ids))]))
+
+    def mark(self, collection: str, generation: str) -> None:
+        """Store the marker, after building the indexes that are not there yet."""
+
+        def work(connection: Connection) -> None:
+            for name, dim in self._schema(connection, collection).vectors.items():
+                _index(connection, f"{self._own(collection)}.{_table(name)}", dim)
+            _run(connection, f"ANALYZE {self._own(collection)}.chunks")
+            statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
+            _run(connection, statement, [generation, collection])
+
+        self._pool.run(work, limited=False)
+
+    def search(
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> Found:
+        """Return the nearest rows of each query by cosine, in one round trip."""
+        condition, values = _condition(where)
+        scans = where is not None and _names_rows(where)
+        settings = {
+            "hnsw.ef_search": str(min(max(HNSW_EF_SEARCH, k), _MOST_EF)),
+            "hnsw.iterative_scan": "relaxed_order",
+            "hnsw.max_scan_tuples": str(max(_SCANNED, 20 * k)),
+            "jit": "off",
+        }
+        columns = "c.id, c.content, c.stored" if contents else "c.id"
+
+        def work(connection: Connection) -> Found:
+            with connection.pipeline():
+                _configure(connection, settings)
+                answers = []
+                for name, vector in queries:
+                    source, distance, order = f"{self._own(collection)}.chunks c", "NULL", "1"
+                    if vector is not None:
+                        source = f"{self._own(collection)}.{_table(name)} e JOIN {source} ON e.chunk_id = c.id"
+                        distance, order = _distance(vector, scans=scans)
+                    statement = f"SELECT {columns}, {distance} AS distance FROM {source} WHERE {condition}"
+                    given = {**values, "query": _vector(vector), "k": k}
+                    answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
+                marker = self._about(connection, "marker", collection)
+            return Found([_hits(answer.fetchall()) for answer in answers], _value(marker, collection))
+
+        return self._pool.run(work)
+
+    def count(self, collection: str, where: Filter | None = None) -> int:
+        """Return the number of rows that pass a filter."""
+        condition, values = _condition(where)
+        statement = f"SELECT count(*) FROM {self._own(collection)}.chunks c WHERE {condition}"
+        return self._pool.run(lambda connection: int(_value(_run(connection, statement, values), collection)))
+
+    def drop(self, collection: str) -> None:
+        """Remove the tables, with them the views that show them."""
+        if collection in self.collections():
+            self._pool.run(lambda connection: self._drop(connection, collection))
+
+    def snapshot(self, collection: str) -> str:
+        """Raises: UsageError: pg_dump does that."""
+        hint = f"pg_dump --schema={self._own(collection)} --schema={self._prefix} > index.sql"
+        raise UsageError("PostgreSQL stores no copies by itself", hint=hint)
+
+    def collections(self) -> dict[str, str]:
+        """Return markers by collection."""
+        return {name: marker for name, marker, _ in self._listed()}
+
+    def published(self) -> str | None:
+        """Return the collection that the views show."""
+        return next((name for name, _, published in self._listed() if published), None)
+
+    def publish(self, collection: str) -> None:
+        """Let the views show a collection, in one transaction."""
+
+        def work(connection: Connection) -> None:
+            views = {"chunks": "chunks"}
+            for name in self._schema(connection, collection).vectors:
+                views |= {_table(name): _table(name), "embeddings": views.get("embeddings", _table(name))}
+            for view, table in views.items():
+                _run(connection, f"DROP VIEW IF EXISTS {self._prefix}.{view}")
+                selected = f"SELECT * FROM {self._own(collection)}.{table}"
+                _run(connection, f"CREATE VIEW {self._prefix}.{view} AS {selected}")
+            _run(connection, f"UPDATE {self._prefix}.collections SET published = name = %s", [collection])
+
+        self._pool.run(work)
+
+    def describe(self) -> Mapping[str, str]:
+        """Return versions, address and schema."""
+        server, extension, _, _ = self._facts()
+        address = {"address": self._pool.address, "schema": self._prefix}
+        return {"server": f"PostgreSQL {server}", "pgvector": extension or "not created", **address}
+
+    def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used, each with its fix."""
+        _, extension, available, may_create = self._facts()
+        found = [] if may_create else [("the user may not create schemas", "GRANT CREATE ON DATABASE … TO …;")]
+        if not available:
+            found.append(("the server has no pgvector", "install it there: apt install postgresql-17-pgvector"))
+        elif extension and [int(part) for part in extension.split(".")[:2]] < [0, 8]:
+            found.append((f"pgvector {extension} is older than 0.8", "ALTER EXTENSION vector UPDATE;"))
+        return found
+
+    def close(self) -> None:
+        """Close connections."""
+        self._pool.close()
+
+    def _facts(self) -> tuple[Any, ...]:
+        return self._pool.run(lambda connection: _run(connection, _FACTS).fetchall())[0]
+
+    def _own(self, collection: str) -> str:
+        return _checked(f"{self._prefix}_{collection}")
+
+    def _register(self, connection: Connection) -> None:
+        """Create the tables of all collections, unless they are there; others wait for the end of the transaction."""
+        _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"retrieve {self._prefix}"])
+        _run(connection, f"CREATE SCHEMA IF NOT EXISTS {self._prefix}")
+        columns = "name text PRIMARY KEY, schema text NOT NULL, marker text NOT NULL, published boolean NOT NULL"
+        _run(connection, f"CREATE TABLE IF NOT EXISTS {self._prefix}.collections ({columns})")
+
+    def _schema(self, connection: Connection, collection: str) -> Schema:
+        return Schema(*json.loads(_value(self._about(connection, "schema", collection), collection)))
+
+    def _about(self, connection: Connection, column: str, collection: str) -> Cursor:
+        return _run(connection, f"SELECT {column} FROM {self._prefix}.collections WHERE name = %s", [collection])
+
+    def _drop(self, connection: Connection, collection: str) -> None:
+        _run(connection, f"DROP SCHEMA IF EXISTS {self._own(collection)} CASCADE")
+        _run(connection, f"DELETE FROM {self._prefix}.collections WHERE name = %s", [collection])
+
+    def _listed(self) -> list[tuple[Any, ...]]:
+        """Return name, marker and publication of each collection."""
+
+        def work(connection: Connection) -> list[tuple[Any, ...]]:
+            name = f"{self._prefix}.collections"
+            if _run(connection, "SELECT to_regclass(%s)", [name]).fetchone() == (None,):
+                return []
+            return _run(connection, f"SELECT name, marker, published FROM {name}").fetchall()
+
+        return self._pool.run(work)
+
+
+_FACTS = """SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+(SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+has_database_privilege(current_database(), 'CREATE')"""
+_CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
+section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
+dates jsonb NOT NULL)"""
+
+
+class _Pool:
+    """Connections to one database; threads share them."""
+
+    def __init__(self, settings: PgvectorSettings, password: str | None) -> None:
+        self._settings, self._password = settings, password
+        self._limit = str(round(settings.timeout_s * 1000))
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """Host, port and database, without user and password."""
+        known = self._parameters()
+        return f"{known.get('host') or 'localhost'}:{known.get('port') or 5432}/{known.get('dbname') or 'postgres'}"
+
+    def run(self, work: Callable[[Connection], T], *, limited: bool = True, creates: bool = False) -> T:
+        """Do work in one transaction; again if the connection had died since its last use.
+
+        Unless `limited`, a statement may take any time: it builds an index. `creates`: also the extension.
+        """
+        limits = {"statement_timeout": self._limit if limited else "0", "lock_timeout": self._limit}
+        while True:
+            with self._lock:
+                used = self._idle.pop() if self._idle else None
+            connection = used or self._connected(creates=creates)
+            try:
+                with self._explained("see the log of the server"), connection.transaction():
+                    _configure(connection, limits)
+                    result = work(connection)
+            except BaseException:
+                died = connection.closed
+                connection.close()
+                if used is None or not died:
+                    raise
+                self.close()  # the others died with it
+                continue
+            with self._lock:
+                self._idle.append(connection)
+            return result
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _connected(self, *, creates: bool) -> Connection:
+        with self._explained("start the server, or set pgvector.url to its address"):
+            connection: Connection = _psycopg().connect(**self._parameters(), autocommit=True)
+            if creates:
+                _run(connection, "CREATE EXTENSION IF NOT EXISTS vector")
+            place = "SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace"
+            for (schema,) in _run(connection, f"{place} WHERE extname = 'vector'").fetchall():
+                _run(connection, "SELECT set_config('search_path', %s, false)", [schema])
+            return connection
+
+    def _parameters(self) -> dict[str, Any]:
+        try:
+            known: dict[str, Any] = _psycopg().conninfo.conninfo_to_dict(self._settings.url)
+        except _psycopg().Error:  # not quoted: it may have a password in it
+            hint = "write it as postgresql://USER@HOST:5432/DATABASE; the password goes into password_env"
+            raise UsageError("pgvector.url is not an address of PostgreSQL", hint=hint) from None
+        own = {"application_name": "retrieve", "connect_timeout": 10, "tcp_user_timeout": self._limit}
+        return {**own, **known, **({} if self._password is None else {"password": self._password})}
+
+    @contextmanager
+    def _explained(self, hint: str) -> Iterator[None]:
+        """Raise failures of the server in the program's words."""
+        try:
+            yield
+        except _psycopg().Error as error:
+            raise _failure(error, f"PostgreSQL at {self.address}", hint) from None
+
+
+_HINTS = {
+    "57014": "raise pgvector.timeout_s, or find what keeps the server busy: SELECT * FROM pg_stat_activity",
+    "42501": "let its owner grant the right; `retrieve doctor` prints the statement",
+    "25006": "set pgvector.url to the primary server, not to a replica",
+    "42704": "let a user who may do so run: CREATE EXTENSION vector",
+    "53100": "free space on the server; builds need shared memory in a container: docker run --shm-size=2g",
+}
+"""Fixes by the code of PostgreSQL's error."""
+
+
+def _failure(error: psycopg.Error, server: str, hint: str) -> RetrieveError:
+    code = str(error.sqlstate or "")
+    # The first line alone: details quote values.
+    reason = shortened(str(error.diag.message_primary or error).strip().partition("\n")[0], 200)
+    if code in ("28000", "28P01") or "authentication failed" in reason or "no password supplied" in reason:
+        fix = "check the user in pgvector.url, and the variable that pgvector.password_env names"
+        return Unavailable(f"{server} rejects the credential", hint=fix)
+    if code in ("42P01", "3F000"):
+        return IndexCorrupt(f"{server} lacks a part of the index: {reason}", hint=_HINT)
+    return Unavailable(f"{server} failed: {reason}", hint=_HINTS.get(code, hint))
+
+
+def _psycopg() -> ModuleType:
+    """Return the client. Raises: Unavailable: it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        hint = "pip install 'retrieve-cli[pgvector]'"
+        raise Unavailable(f"the package psycopg is not installed: {error}", hint=hint) from None
+    return psycopg
+
+
+def _run(connection: Connection, statement: str, values: Any = None) -> Cursor:
+    return connection.execute(statement.encode(), values)
+
+
+def _configure(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Set parameters of the server until the end of the transaction."""
+    chosen = "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS chosen (name, value)"
+    _run(connection, chosen, [list(settings), list(settings.values())])
+
+
+def _copy(connection: Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
+    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copying:
+        for row in rows:
+            copying.write_row(row)
+
+
+def _value(answer: Cursor, collection: str) -> str:
+    """Return the only value of an answer about a collection. Raises: IndexCorrupt: it does not exist."""
+    found = answer.fetchone()
+    if found is None:
+        raise IndexCorrupt(f"PostgreSQL has no collection {collection}", hint=_HINT)
+    return str(found[0])
+
+
+def _table(retriever: str) -> str:
+    """Return the name of the table with the vectors of a retriever."""
+    return _checked(f"embeddings_{retriever}")
+
+
+def _checked(name: str) -> str:
+    """Return a name of a schema or a table. Raises: UsageError: PostgreSQL would need quotes for it."""
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,57}", name):
+        hint = "use lower-case letters, digits and _, as in pgvector.schema: retrieve"
+        raise UsageError(f"{quoted(name)} is not a name of PostgreSQL", hint=hint)
+    return name
+
+
+def _index(connection: Connection, table: str, dim: int) -> None:
+    """Build the index over vectors unless it is there or they are too long; let the server count values."""
+    _run(connection, f"ANALYZE {table}")
+    if dim > _LONGEST_HALF:
+        return
+    over = "embedding vector_cosine_ops"
+    if dim > _LONGEST:
+        over = f"(embedding::halfvec({dim:d})) halfvec_cosine_ops"
+    name, parameters = f"{table.partition('.')[2]}_hnsw", f"m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION}"
+    statement = f"CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw ({over}) WITH ({parameters})"
+    _configure(connection, {"maintenance_work_mem": "1GB", "max_parallel_maintenance_workers": "2"})
+    _run(connection, statement)
+
+
+def _distance(vector: Any, *, scans: bool) -> tuple[str, str]:
+    """Return the distance to a query, and the order by it: by the index unless rows are compared one by one."""
+    distance, dim = "e.embedding <=> %(query)s::vector", len(vector)
+    if scans or dim > _LONGEST_HALF:
+        return distance, f"({distance}) + 0"
+    half = f"(e.embedding::halfvec({dim:d})) <=> %(query)s::halfvec({dim:d})"
+    return distance, half if dim > _LONGEST else distance
+
+
+def _columns(row: Row) -> Sequence[Any]:
+    texts = map(_plain, (row.id, row.record, row.title, row.text, row.section, row.stored))
+    facts = [_fact(field, value) for field, values in row.keywords.items() for value in values]
+    typed = ({_plain(field): [*values] for field, values in kind.items()} for kind in (row.numbers, row.dates))
+    return [*texts, list(map(_plain, row.tenants)), facts, *map(json.dumps, typed)]
+
+
+def _fact(field: str, value: str) -> str:
+    """Return a value of a field as one text: `["license", "mit"]`."""
+    return json.dumps([field, value])
+
+
+def _plain(text: str) -> str:
+    """Return a text that PostgreSQL can store: without NUL and lone surrogates."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _vector(vector: Any) -> str | None:
+    return None if vector is None else orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def _condition(where: Filter | None) -> tuple[str, dict[str, Any]]:
+    """Return a filter as a condition on chunks `c`, and its values by their placeholders."""
+    values: dict[str, Any] = {}
+
+    def bound(value: Any) -> str:
+        name = f"v{len(values)}"
+        values[name] = value
+        return f"%({name})s"
+
+    def translated(part: Filter) -> str:
+        if isinstance(part, Combined):
+            inner = (" AND " if part.how == "all" else " OR ").join(map(translated, part.filters))
+            inner = inner or ("true" if part.how == "all" else "false")
+            return f"NOT ({inner})" if part.how == "none" else f"({inner})"
+        if isinstance(part, Equal):
+            texts = [_fact(part.field, value) for value in part.values]
+            texts = texts if part.key == "keywords" else list(map(_plain, part.values))
+            column = {"keywords": "facts", "tenants": "tenants", "id": "id", "record": "document_id"}[part.key]
+            is_list = column in ("facts", "tenants")
+            return f"c.{column} {'&&' if is_list else '= ANY'} ({bound(texts)}::text[])"
+        field, low, high = (bound(value) for value in (_plain(part.field), part.low, part.high))
+        values_of = f"jsonb_array_elements(c.{part.key}->{field})"
+        within = f"coalesce(v::float8 >= {low}::float8, true) AND coalesce(v::float8 <= {high}::float8, true)"
+        return f"EXISTS (SELECT FROM {values_of} AS v WHERE {within})"
+
+    return "true" if where is None else translated(where), values
+
+
+def _names_rows(where: Filter) -> bool:
+    """Return True if only rows or records that a filter names can pass it."""
+    if isinstance(where, Combined):
+        return where.how == "all" and any(map(_names_rows, where.filters))
+    return isinstance(where, Equal) and where.key in ("id", "record")
+
+
+def _hits(rows: Sequence[tuple[Any, ...]]) -> list[Hit]:
+    """Return hits by their cosine: none without a query, and with a vector of zeros."""
+    known = [
+        (name, 1.0 if distance is None or isnan(distance) else distance, *texts) for name, *texts, distance in rows
+    ]
+    found = [Hit(name, 1.0 - distance, *texts) for name, distance, *texts in known]
+    return sorted(found, key=lambda hit: (-hit.score, hit.id))
