@@ -1,24 +1,82 @@
 """A server in front of one that speaks Elasticsearch's API, for clients of OpenSearch.
 
-It translates the requests in which the two differ and that the engine makes: the version, the list of plugins, vectors
-in mappings, and searches by vectors. Everything else passes as it is. Field names, parameters and the formula of scores
-are those that OpenSearch documents for its k-NN plugin; anything else in these requests is rejected.
+It holds every body of a request against OpenSearch's published API description, and translates the requests in which
+the two differ and that the engine makes: the version, the list of plugins, vectors in mappings, and searches by
+vectors. Everything else passes as it is; requests that the engine does not make are rejected.
+
+`opensearch_api.json` is the part of github.com/opensearch-project/opensearch-api-specification at fbe9edeb that these
+bodies reach, without keys that the engine does not use; an object may have no others.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
+from functools import cache
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator, ValidationError
 from waiting import PATIENCE_S
 
 Json = Any
 
+ENDPOINTS = {
+    r"GET /": None,
+    r"GET /_cat/plugins": None,
+    r"GET /[^_/][^/]*/(_alias|_mapping)": None,
+    r"POST /[^_/][^/]*/_refresh": None,
+    r"DELETE /[^_/][^/]*": None,
+    r"POST /_aliases": "body_indices_update_aliases",
+    r"POST /_mget": "body_mget",
+    r"PUT /_snapshot/[^/]+/[^/]+": "body_snapshot_create",
+    r"PUT /[^_/][^/]*": "body_indices_create",
+    r"PUT /[^_/][^/]*/_mapping": "body_indices_put_mapping",
+    r"POST /[^_/][^/]*/_count": "body_count",
+    r"POST /[^_/][^/]*/_msearch": "core_msearch__RequestItem",
+    r"POST /[^_/][^/]*/_bulk": "core_bulk__OperationContainer",
+}
+"""Requests, and the schemas of their bodies, or of each line."""
+DEFINITIONS = json.loads(Path(__file__).with_name("opensearch_api.json").read_text("utf-8"))
 _PLUGINS = [{"name": "node", "component": "opensearch-knn", "version": "3.1.0.0"}]
+_METHOD = ["hnsw", "innerproduct", "lucene"]
+_MOST = 10_000
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS})
+
+
+def check(method: str, path: str, body: bytes) -> None:
+    """Raises: ValueError, ValidationError: OpenSearch's description does not have such a request."""
+    names = [name for pattern, name in ENDPOINTS.items() if re.fullmatch(pattern, f"{method} {path}")]
+    if len(names) != 1 or bool(body) != (names[0] is not None):
+        raise ValueError(f"{method} {path}")
+    for line in body.splitlines():
+        value = json.loads(line)
+        if names[0] == "core_bulk__OperationContainer" and not value.keys() <= {"index", "delete"}:
+            continue
+        if (shape := (names[0], form(value))) not in CHECKED:
+            validator(str(names[0])).validate(value)
+            CHECKED.add(shape)
+
+
+CHECKED = set[tuple[str | None, str]]()
+"""Forms of bodies that were checked: checks are slow."""
+
+
+def form(value: Json) -> str:
+    """Return a value without numbers and without the texts of lists, all items of which are alike."""
+    if isinstance(value, dict):
+        return json.dumps({name: "text" if name == "_id" else form(inner) for name, inner in value.items()})
+    if isinstance(value, list):
+        return json.dumps(sorted({"text" if isinstance(each, str) else form(each) for each in value}))
+    return value if isinstance(value, str) else type(value).__name__
 
 
 class Translation:
@@ -61,13 +119,14 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
         try:
+            check(self.command, path, body)
             if path == "/_cat/plugins":
                 return self.send(200, json.dumps(_PLUGINS).encode())
-            if body and path.endswith("/_search"):
-                body = json.dumps(search(json.loads(body))).encode()
-            elif body and self.command == "PUT" and path.count("/") == 1:
+            if path.endswith("/_msearch"):
+                body = b"".join(json.dumps(search(json.loads(line))).encode() + b"\n" for line in body.splitlines())
+            elif self.command == "PUT" and path.count("/") == 1:
                 body = json.dumps(index(json.loads(body))).encode()
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ValidationError) as error:
             reason = {"error": {"type": "parsing_exception", "reason": f"unknown parameter {error}"}, "status": 400}
             return self.send(400, json.dumps(reason).encode())
         status, data = self.passed(body)
@@ -77,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = json.dumps(facts).encode()
         return self.send(status, data)
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
     def passed(self, body: bytes) -> tuple[int, bytes]:
         """Return the answer of the server behind; without one the connection ends."""
@@ -121,9 +180,8 @@ def index(body: Json) -> Json:
     for name, field in body.get("mappings", {}).get("properties", {}).items():
         if field["type"] == "knn_vector":
             method = field["method"]
-            expected = {"type": "knn_vector", "dimension": field["dimension"], "method": method}
             parameters = method["parameters"]
-            if field != expected or [method["name"], method["space_type"], method["engine"]] != _METHOD:
+            if [method["name"], method["space_type"], method["engine"]] != _METHOD:
                 raise ValueError(name)
             options = {"type": "hnsw", "m": parameters["m"], "ef_construction": parameters["ef_construction"]}
             body["mappings"]["properties"][name] = {
@@ -147,7 +205,3 @@ def search(body: Json) -> Json:
         knn = {"field": field, "query_vector": clause["vector"], "k": clause["k"], "num_candidates": candidates}
         body["query"] = {"knn": knn | ({"filter": clause["filter"]} if "filter" in clause else {})}
     return body
-
-
-_METHOD = ["hnsw", "innerproduct", "lucene"]
-_MOST = 10_000

@@ -2,32 +2,44 @@
 
     python qdrant_rest.py FOLDER [API_KEY]
 
-prints its port. Every request is held against the forms of qdrant_api.py. Changes are applied in the order of their
-arrival, and optimizing happens in the background, as in Qdrant. Snapshots are archives of the core's files.
+prints its port. Bodies of requests are read by the models of qdrant-client, which are made from Qdrant's published
+OpenAPI file and reject what it does not have. Filters need an index of the payload, and limits of strict mode are held,
+as in a server that is configured so.
 """
 
-import json
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 import qdrant_edge as edge
+from pydantic import TypeAdapter, ValidationError
+from qdrant_client import models
 
-sys.path.insert(0, str(Path(__file__).parent))
-from qdrant_api import COLLECTION, ENDPOINTS, faults
-
-VERSION = "1.19.0"
-HIDDEN = "hidden"
-"""Name of the sparse vector of a collection without vectors: the core needs one."""
-NO_INDEX = 2**40
-"""A size that no collection reaches, for a threshold of 0, which means that no index is built."""
-SCHEMAS = {"keyword": edge.PayloadSchemaType.Keyword, "integer": edge.PayloadSchemaType.Integer}
+VERSION = "1.15.4"
+STRICT = {
+    "enabled": True,
+    "unindexed_filtering_retrieve": False,
+    "unindexed_filtering_update": False,
+    "max_query_limit": 10_000,
+    "search_max_hnsw_ef": 500,
+    "search_max_oversampling": 2.0,
+    "upsert_max_batchsize": 100,
+    "condition_max_size": 500,
+}
+"""Limits of every collection."""
+INDEXES: Mapping[str, Callable[[Any], Any]] = {
+    "keyword": lambda given: edge.KeywordIndexParams(is_tenant=getattr(given, "is_tenant", None)),
+    "integer": lambda _: edge.IntegerIndexParams(lookup=True, range=True),
+    "float": lambda _: edge.FloatIndexParams(),
+    "datetime": lambda _: edge.DatetimeIndexParams(),
+    "bool": lambda _: edge.BoolIndexParams(),
+}
 
 
 class Problem(Exception):
@@ -39,92 +51,96 @@ class Problem(Exception):
 
 
 class Collection:
-    """A collection: a shard of the core, and its configuration."""
+    """A collection: a shard of the core, its configuration, and the indexes of its payload."""
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        self.folder, self.config, self.lock, self.waiting = folder, config, threading.RLock(), 0
-        self.shard = edge.EdgeShard.create(str(folder), self._config())
-
-    def _config(self) -> edge.EdgeConfig:
-        scalar = self.config.get("quantization_config", {}).get("scalar")
-        quantization = None
-        if scalar:
-            quantile = scalar.get("quantile")
-            if quantile is not None and not 0.5 <= quantile <= 1.0:
-                raise Problem(422, "quantile: must be between 0.5 and 1.0")
-            quantization = edge.ScalarQuantizationConfig(
-                edge.ScalarType.Int8, quantile=quantile, always_ram=scalar.get("always_ram")
-            )
-        vectors = {
-            name: edge.EdgeVectorParams(each["size"], getattr(edge.Distance, each["distance"]))
-            for name, each in self.config.get("vectors", {}).items()
-        }
-        sparse = dict.fromkeys(self.config.get("sparse_vectors", {}), edge.EdgeSparseVectorParams())
-        hnsw = self.config.get("hnsw_config", {})
-        threshold = self.config.get("optimizers_config", {}).get("indexing_threshold", 10_000)
-        return edge.EdgeConfig(
-            vectors=vectors or None,
-            sparse_vectors=sparse if sparse or vectors else {HIDDEN: edge.EdgeSparseVectorParams()},
-            hnsw_config=edge.HnswIndexConfig(hnsw.get("m", 16), hnsw.get("ef_construct", 100), 10_000),
-            quantization_config=quantization,
-            optimizers=edge.EdgeOptimizersConfig(default_segment_number=1, indexing_threshold=threshold or NO_INDEX),
-            wal_enabled=False,
-        )
+    def __init__(self, folder: Path, config: models.CreateCollection) -> None:
+        self.folder, self.config, self.lock = folder, config, threading.RLock()
+        self.indexes: dict[str, Any] = {}
+        self.shard = edge.EdgeShard.create(str(folder), _edge_config(config))
 
     def change(self, operation: Any) -> dict[str, Any]:
         with self.lock:
             self.shard.update(operation)
         return {"operation_id": 0, "status": "completed"}
 
-    def configure(self, diff: dict[str, Any]) -> None:
-        """Change the configuration; optimizing begins in the background."""
-        self.waiting += 1
-        self.config = {**self.config, "optimizers_config": {**self.config.get("optimizers_config", {}), **diff}}
-        threading.Thread(target=self._optimize, daemon=True).start()
+    def filter(self, given: models.Filter | None) -> Any:
+        """Return a filter of the core. Raises: Problem: strict mode does not allow it."""
+        if given is None:
+            return None
+        parts = {}
+        for name in ("must", "should", "must_not"):
+            conditions = getattr(given, name) or []
+            parts[name] = [self._condition(each) for each in conditions] or None
+        return edge.Filter(**parts)
 
-    def _optimize(self) -> None:
-        with self.lock:
-            self.shard.close()
-            self.shard = edge.EdgeShard.load(str(self.folder), self._config())
-            self.shard.optimize()
-            self.waiting -= 1
+    def _condition(self, given: Any) -> Any:
+        match given:
+            case models.Filter():
+                return self.filter(given)
+            case models.HasIdCondition():
+                _bounded(given.has_id)
+                return edge.HasIdCondition(set(given.has_id))
+            case models.HasVectorCondition():
+                return edge.HasVectorCondition(given.has_vector)
+            case models.IsEmptyCondition():
+                self._indexed(given.is_empty.key)
+                return edge.IsEmptyCondition(given.is_empty.key)
+        self._indexed(given.key)
+        match given.match, given.range:
+            case models.MatchValue(value=value), None:
+                return edge.FieldCondition(given.key, match=edge.MatchValue(value))
+            case models.MatchAny(any=values), None:
+                _bounded(values)
+                return edge.FieldCondition(given.key, match=edge.MatchAny(values))
+            case None, models.Range():
+                return edge.FieldCondition(given.key, range=edge.RangeFloat(**given.range.model_dump()))
+            case None, models.DatetimeRange():
+                ends = given.range.model_dump(mode="json")
+                return edge.FieldCondition(given.key, range=edge.RangeDateTime(**ends))
+        raise Problem(400, f"a condition that this substitute does not know: {given}")
 
-    def info(self) -> dict[str, Any]:
-        return {
-            "status": "yellow" if self.waiting else "green",
-            "optimizer_status": "ok",
-            "indexed_vectors_count": 0 if self.waiting else self.shard.info().indexed_vectors_count,
-        }
+    def _indexed(self, key: str) -> None:
+        if key not in self.indexes:
+            raise Problem(400, f'Index required but not found for "{key}"')
 
 
-def filter_of(value: dict[str, Any] | None) -> Any:
-    if value is None:
-        return None
-    must, must_not = ([_condition(each) for each in value.get(name, [])] for name in ("must", "must_not"))
-    return edge.Filter(must=must or None, must_not=must_not or None)
+def _bounded(values: list[Any]) -> None:
+    if len(values) > STRICT["condition_max_size"]:
+        raise Problem(400, "Condition size limit exceeded")
 
 
-def _condition(value: dict[str, Any]) -> Any:
-    if "has_id" in value:
-        if len(set(value["has_id"])) < len(value["has_id"]):
-            raise Problem(422, "has_id: has items that are not unique")
-        return edge.HasIdCondition(set(value["has_id"]))
-    return edge.FieldCondition(value["key"], match=edge.MatchAny(value["match"]["any"]))
-
-
-def _vectors(value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: edge.SparseVector(each["indices"], each["values"]) if isinstance(each, dict) else each
-        for name, each in value.items()
+def _edge_config(config: models.CreateCollection) -> Any:
+    vectors, quantization = {}, None
+    for name, each in (config.vectors or {}).items():
+        vectors[name] = edge.EdgeVectorParams(each.size, getattr(edge.Distance, each.distance.value))
+    if config.quantization_config is not None:
+        scalar = config.quantization_config.scalar
+        quantization = edge.ScalarQuantizationConfig(
+            edge.ScalarType.Int8, quantile=scalar.quantile, always_ram=scalar.always_ram
+        )
+    sparse = {
+        name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf if each.modifier == "idf" else None)
+        for name, each in (config.sparse_vectors or {}).items()
     }
+    hnsw = config.hnsw_config or models.HnswConfigDiff()
+    return edge.EdgeConfig(
+        vectors=vectors or None,
+        sparse_vectors=sparse or None,
+        hnsw_config=edge.HnswIndexConfig(hnsw.m or 16, hnsw.ef_construct or 100, 10_000),
+        quantization_config=quantization,
+        optimizers=edge.EdgeOptimizersConfig(default_segment_number=1, indexing_threshold=200),
+        wal_enabled=False,
+    )
 
 
-def _record(record: Any) -> dict[str, Any]:
-    return {"id": _id(record.id), "payload": record.payload}
+def _vector(given: Any) -> Any:
+    return edge.SparseVector(given.indices, given.values) if isinstance(given, models.SparseVector) else given
 
 
-def _id(value: Any) -> Any:
-    return value if isinstance(value, int) else str(value)
+def _shown(given: Any) -> Any:
+    if isinstance(given, models.PayloadSelectorInclude):
+        return edge.PayloadSelector.Include(given.include)
+    return edge.PayloadSelector.Include(given) if isinstance(given, list) else given
 
 
 class Rest:
@@ -136,45 +152,45 @@ class Rest:
         self.aliases: dict[str, str] = {}
 
     def collection(self, name: str) -> Collection:
-        found = self.collections.get(self.aliases.get(name, name))
-        if found is None:
+        collection = self.collections.get(self.aliases.get(name, name))
+        if collection is None:
             raise Problem(404, f"Not found: Collection `{name}` doesn't exist!")
-        return found
+        return collection
 
-    def root(self, name: str, body: Any) -> Any:
+    def root(self, name: str, body: None) -> Any:
         return {"title": "qdrant - vector search engine", "version": VERSION}
 
-    def list(self, name: str, body: Any) -> Any:
+    def list(self, name: str, body: None) -> Any:
         return {"collections": [{"name": each} for each in self.collections]}
 
-    def list_aliases(self, name: str, body: Any) -> Any:
+    def list_aliases(self, name: str, body: None) -> Any:
         return {"aliases": [{"alias_name": key, "collection_name": each} for key, each in self.aliases.items()]}
 
-    def change_aliases(self, name: str, body: Any) -> Any:
+    def change_aliases(self, name: str, body: models.ChangeAliasesOperation) -> Any:
         with self.lock:
             aliases = dict(self.aliases)
-            for action in body["actions"]:
-                ((kind, value),) = action.items()
-                if kind == "delete_alias":
-                    if aliases.pop(value["alias_name"], None) is None:
-                        raise Problem(404, f"Not found: Alias {value['alias_name']} does not exists!")
+            for action in body.actions:
+                if isinstance(action, models.DeleteAliasOperation):
+                    if aliases.pop(action.delete_alias.alias_name, None) is None:
+                        raise Problem(404, "Not found: Alias does not exists!")
                     continue
-                if value["collection_name"] not in self.collections:
-                    raise Problem(404, f"Not found: Collection `{value['collection_name']}` doesn't exist!")
-                if value["alias_name"] in self.collections:
-                    raise Problem(409, f"Collection `{value['alias_name']}` already exists!")
-                aliases[value["alias_name"]] = value["collection_name"]
+                target, alias = action.create_alias.collection_name, action.create_alias.alias_name
+                if target not in self.collections:
+                    raise Problem(404, f"Not found: Collection `{target}` doesn't exist!")
+                if alias in self.collections:
+                    raise Problem(409, f"Collection `{alias}` already exists!")
+                aliases[alias] = target
             self.aliases = aliases
         return True
 
-    def create(self, name: str, body: Any) -> Any:
+    def create(self, name: str, body: models.CreateCollection) -> Any:
         with self.lock:
             if name in self.collections or name in self.aliases:
                 raise Problem(409, f"Wrong input: Collection `{name}` already exists!")
             self.collections[name] = Collection(self.folder / "collections" / name, body)
         return True
 
-    def remove(self, name: str, body: Any) -> Any:
+    def remove(self, name: str, body: None) -> Any:
         with self.lock:
             collection = self.collections.pop(name, None)
             self.aliases = {key: each for key, each in self.aliases.items() if each != name}
@@ -185,72 +201,108 @@ class Rest:
             shutil.rmtree(collection.folder, ignore_errors=True)
         return True
 
-    def info(self, name: str, body: Any) -> Any:
-        return self.collection(name).info()
+    def info(self, name: str, body: None) -> Any:
+        collection = self.collection(name)
+        config = collection.config.model_dump(mode="json", exclude_none=True)
+        with collection.lock:
+            collection.shard.optimize()  # a server does it in the background
+            core = collection.shard.info()
+        return {
+            "status": "green",
+            "optimizer_status": "ok",
+            "segments_count": core.segments_count,
+            "points_count": core.points_count,
+            "indexed_vectors_count": core.indexed_vectors_count,
+            "payload_schema": {key: {"data_type": each, "points": 0} for key, each in collection.indexes.items()},
+            "config": {
+                "params": {key: config[key] for key in ("vectors", "sparse_vectors") if key in config},
+                "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
+                "optimizer_config": {"default_segment_number": 1, "flush_interval_sec": 5},
+                "strict_mode_config": STRICT,
+            },
+        }
 
-    def configure(self, name: str, body: Any) -> Any:
-        self.collection(name).configure(body["optimizers_config"])
-        return True
+    def index(self, name: str, body: models.CreateFieldIndex) -> Any:
+        collection, schema = self.collection(name), body.field_schema
+        kind = str(getattr(schema, "type", schema).value)
+        collection.indexes[body.field_name] = kind
+        return collection.change(edge.UpdateOperation.create_field_index(body.field_name, INDEXES[kind](schema)))
 
-    def index(self, name: str, body: Any) -> Any:
-        schema = SCHEMAS[body["field_schema"]]
-        return self.collection(name).change(edge.UpdateOperation.create_field_index(body["field_name"], schema))
-
-    def upsert(self, name: str, body: Any) -> Any:
-        points = [edge.Point(each["id"], _vectors(each["vector"]), each.get("payload")) for each in body["points"]]
+    def upsert(self, name: str, body: models.PointsList) -> Any:
+        if len(body.points) > STRICT["upsert_max_batchsize"]:
+            raise Problem(400, "Upsert limit exceeded")
+        points = [
+            edge.Point(each.id, {key: _vector(value) for key, value in each.vector.items()}, each.payload)
+            for each in body.points
+        ]
         return self.collection(name).change(edge.UpdateOperation.upsert_points(points))
 
-    def delete(self, name: str, body: Any) -> Any:
-        chosen = filter_of(body["filter"])
-        return self.collection(name).change(edge.UpdateOperation.delete_points_by_filter(chosen))
+    def delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
+        collection = self.collection(name)
+        if isinstance(body, models.PointIdsList):
+            return collection.change(edge.UpdateOperation.delete_points(body.points))
+        return collection.change(edge.UpdateOperation.delete_points_by_filter(collection.filter(body.filter)))
 
-    def retrieve(self, name: str, body: Any) -> Any:
-        collection, shown = self.collection(name), (body.get("with_payload", True), body.get("with_vector", False))
+    def retrieve(self, name: str, body: models.PointRequest) -> Any:
+        collection = self.collection(name)
         with collection.lock:
-            return [_record(each) for each in collection.shard.retrieve(body["ids"], *shown)]
+            points = collection.shard.retrieve(body.ids, _shown(body.with_payload), with_vector=False)
+        return [{"id": str(each.id), "payload": each.payload} for each in points]
 
-    def count(self, name: str, body: Any) -> Any:
-        collection, request = self.collection(name), edge.CountRequest(exact=True, filter=filter_of(body.get("filter")))
+    def count(self, name: str, body: models.CountRequest) -> Any:
+        collection = self.collection(name)
+        request = edge.CountRequest(exact=body.exact is not False, filter=collection.filter(body.filter))
         with collection.lock:
             return {"count": collection.shard.count(request)}
 
-    def query(self, name: str, body: Any) -> Any:
-        collection, query, params = self.collection(name), body["query"], body.get("params", {})
-        if body.get("limit", 10) < 1:
-            raise Problem(422, "limit: must be at least 1")
-        if isinstance(query, dict):
-            if len(set(query["indices"])) < len(query["indices"]):
-                raise Problem(422, "query.indices: must be unique")
-            query = edge.SparseVector(query["indices"], query["values"])
+    def query(self, name: str, body: models.QueryRequestBatch) -> Any:
+        collection = self.collection(name)
+        return [self._query(collection, each) for each in body.searches]
+
+    def _query(self, collection: Collection, given: models.QueryRequest) -> Any:
+        params, nearest = given.params or models.SearchParams(), getattr(given.query, "nearest", given.query)
+        if (given.limit or 10) > STRICT["max_query_limit"] or (params.hnsw_ef or 0) > STRICT["search_max_hnsw_ef"]:
+            raise Problem(400, "Limit exceeded")
+        quantization = params.quantization or models.QuantizationSearchParams()
         request = edge.QueryRequest(
-            limit=body.get("limit", 10),
-            query=edge.Query.Nearest(query, using=body.get("using")),
-            filter=filter_of(body.get("filter")),
+            limit=given.limit or 10,
+            query=None if nearest is None else edge.Query.Nearest(_vector(nearest), using=given.using),
+            filter=collection.filter(given.filter),
+            with_payload=_shown(given.with_payload),
             params=edge.SearchParams(
-                hnsw_ef=params.get("hnsw_ef"),
-                quantization=edge.QuantizationSearchParams(**params.get("quantization", {})),
+                hnsw_ef=params.hnsw_ef,
+                quantization=edge.QuantizationSearchParams(
+                    rescore=quantization.rescore, oversampling=quantization.oversampling
+                ),
             ),
         )
         with collection.lock:
             points = collection.shard.query(request)
-        return {"points": [{"id": _id(each.id), "version": each.version, "score": each.score} for each in points]}
+        hits = [{"id": str(each.id), "version": 0, "score": each.score, "payload": each.payload} for each in points]
+        return {"points": hits}
+
+    def snapshot(self, name: str, body: None) -> Any:
+        self.collection(name)
+        return {"name": f"{name}-1.snapshot", "size": 1}
 
 
-METHODS: dict[tuple[str, str], Callable[[Rest, str, Any], Any]] = {
-    ("GET", "/"): Rest.root,
-    ("GET", "/aliases"): Rest.list_aliases,
-    ("GET", "/collections"): Rest.list,
-    ("POST", "/collections/aliases"): Rest.change_aliases,
-    ("GET", COLLECTION): Rest.info,
-    ("DELETE", COLLECTION): Rest.remove,
-    ("PUT", COLLECTION): Rest.create,
-    ("PATCH", COLLECTION): Rest.configure,
-    ("PUT", COLLECTION + "/index"): Rest.index,
-    ("PUT", COLLECTION + "/points"): Rest.upsert,
-    ("POST", COLLECTION + "/points"): Rest.retrieve,
-    ("POST", COLLECTION + "/points/delete"): Rest.delete,
-    ("POST", COLLECTION + "/points/count"): Rest.count,
-    ("POST", COLLECTION + "/points/query"): Rest.query,
+SELECTOR = models.PointIdsList | models.FilterSelector
+COLLECTION = "/collections/{collection_name}"
+METHODS: dict[tuple[str, str], tuple[Callable[[Rest, str, Any], Any], Any]] = {
+    ("GET", "/"): (Rest.root, None),
+    ("GET", "/aliases"): (Rest.list_aliases, None),
+    ("GET", "/collections"): (Rest.list, None),
+    ("POST", "/collections/aliases"): (Rest.change_aliases, models.ChangeAliasesOperation),
+    ("GET", COLLECTION): (Rest.info, None),
+    ("DELETE", COLLECTION): (Rest.remove, None),
+    ("PUT", COLLECTION): (Rest.create, models.CreateCollection),
+    ("PUT", COLLECTION + "/index"): (Rest.index, models.CreateFieldIndex),
+    ("PUT", COLLECTION + "/points"): (Rest.upsert, models.PointsList),
+    ("POST", COLLECTION + "/points"): (Rest.retrieve, models.PointRequest),
+    ("POST", COLLECTION + "/points/delete"): (Rest.delete, SELECTOR),
+    ("POST", COLLECTION + "/points/count"): (Rest.count, models.CountRequest),
+    ("POST", COLLECTION + "/points/query/batch"): (Rest.query, models.QueryRequestBatch),
+    ("POST", COLLECTION + "/snapshots"): (Rest.snapshot, None),
 }
 
 
@@ -259,11 +311,10 @@ def _route(method: str, path: str) -> tuple[tuple[str, str], str]:
     if (method, path) in METHODS:
         return (method, path), ""
     pieces = path.split("/")
-    name = pieces[2] if len(pieces) > 2 else ""
     endpoint = method, "/".join([*pieces[:2], "{collection_name}", *pieces[3:]])
     if endpoint not in METHODS:
         raise Problem(404, f"{method} {path} is not an endpoint of this substitute")
-    return endpoint, name
+    return endpoint, unquote(pieces[2])
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -284,9 +335,11 @@ class Handler(BaseHTTPRequestHandler):
             status = 200
         except Problem as problem:
             status, value = problem.status, {"status": {"error": str(problem)}, "time": 0.0}
+        except ValidationError as error:
+            status, value = 422, {"status": {"error": f"Validation error in JSON body: {error}"}, "time": 0.0}
         except Exception as error:  # noqa: BLE001  the core's own failures, of several classes
             status, value = 400, {"status": {"error": f"Wrong input: {error}"}, "time": 0.0}
-        content = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        content = orjson.dumps(value)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -296,23 +349,14 @@ class Handler(BaseHTTPRequestHandler):
     def result(self, raw: bytes) -> Any:
         if self.api_key and self.headers.get("api-key") != self.api_key:
             raise Problem(401, "Must provide an API key or an Authorization bearer token")
-        url = urlsplit(self.path)
-        endpoint, name = _route(self.command, url.path)
-        form = ENDPOINTS[endpoint]
-        body = json.loads(raw) if raw else None
-        wrong = [f"parameter {key} is not known" for key, _ in parse_qsl(url.query) if key not in form.parameters]
-        if form.schema is None:
-            wrong += ["there is a body"] if raw else []
-        else:
-            wrong += faults(form.form, body)
-        if wrong:
-            raise Problem(422, "; ".join(wrong[:5]))
-        return METHODS[endpoint](self.rest, name, body)
+        endpoint, name = _route(self.command, urlsplit(self.path).path)
+        method, form = METHODS[endpoint]
+        return method(self.rest, name, None if form is None else TypeAdapter(form).validate_json(raw))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name in the standard library
         """Print nothing."""
 
-    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+    do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
 
 
 def main(folder: str, api_key: str | None = None) -> None:

@@ -1,0 +1,451 @@
+"""OpenSearch as an engine: a document is a chunk, with its texts, term weights as rank features and vectors."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import orjson
+
+from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, OpensearchSettings
+from retrieve_cli.contracts.engines import MOST_HITS, Combined, Equal, Filter, Found, Hit, Range
+from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.engines import rows as stored, servers
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
+from retrieve_cli.http.secrets import Secret, hide
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.engines import EngineQuery, Row, Schema
+    from retrieve_cli.contracts.values import Card, Json, Vectors
+
+try:
+    from opensearchpy import OpenSearch, exceptions as failures
+except ImportError:
+    hint = "pip install 'retrieve-cli[opensearch]'"
+    raise Unavailable("the package opensearch-py is not installed", hint=hint) from None
+
+_OLDEST = (2, 16)
+"""The first version whose searches for vectors take `ef_search`."""
+_PLUGIN = "opensearch-knn"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+_PUSH = "run: retrieve engines push"
+_MARKER = "_marker"
+"""Id of the document with the marker."""
+_ID_BYTES = 512
+"""Longest id of a document."""
+_VALUES = 65_536
+"""Values of a `terms` query: the default of `index.max_terms_count`."""
+_CLAUSES, _WORDS = 900, 450
+"""Terms of one query, and words, each of which is searched in two fields; OpenSearch takes 1,024 clauses."""
+_REFRESHED_WITHIN = 600.0
+"""Seconds for making all rows visible, which builds graphs of vectors."""
+_CONNECTIONS = 32
+_ATTEMPTS, _BUSY = 6, 429
+"""Attempts for documents that a busy server rejects, and the status of those."""
+_WANTED = "responses.error,responses.timed_out,responses._shards.failed,responses.hits.hits._s*"
+"""Parts of answers to searches: of hits their scores and sources."""
+_SMALLEST = float(np.finfo(np.float32).tiny)
+"""The smallest rank feature that OpenSearch accepts."""
+_KEYWORD = {"type": "keyword", "ignore_above": stored.LONGEST}
+_ENGLISH = {"type": "text", "analyzer": "english", "similarity": "BM25"}
+
+
+@servers.reading("OpenSearch")
+class OpensearchEngine:
+    """OpenSearch 2.16 or later, with its k-NN plugin.
+
+    A collection is an index. Words are ranked by the server's own BM25 over `title^2` and `content`. The marker is a
+    document without texts and vectors.
+    """
+
+    name = "opensearch"
+    words: ClassVar[Literal["text", "terms", ""]] = "text"
+    sparse = True
+
+    def __init__(self, settings: OpensearchSettings, *, user: str | None = None, password: str | None = None) -> None:
+        """Prepare a connection.
+
+        Raises:
+            UsageError: the URL or the name of the index cannot be used.
+        """
+        if not _NAME.fullmatch(settings.index):
+            hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
+            raise UsageError(f"opensearch.index is {quoted(settings.index)}, which cannot name an index", hint=hint)
+        self.address = servers.address(settings.url, "opensearch.url", 9200)
+        self._settings = settings
+        self._user, self._password = user, Secret(password or "")
+        self._client: Any = None
+        self._lock = Lock()
+
+    @property
+    def card(self) -> Card:
+        """Parameters of the indexes."""
+        return {
+            "engine": self.name,
+            "analyzer": "english",
+            "vectors": "lucene hnsw",
+            "hnsw_m": HNSW_M,
+            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
+            "hnsw_ef_search": HNSW_EF_SEARCH,
+        }
+
+    def create(self, collection: str, schema: Schema) -> None:
+        """Create an empty index, after dropping one of this name.
+
+        Raises:
+            Unavailable: the server is too old.
+        """
+        for message, hint in self._outdated():
+            raise Unavailable(message, hint=hint)
+        self.drop(collection)
+        settings = {"index": {"knn": True}} if schema.vectors else {}
+        self._ask("PUT", self._index(collection), {"settings": settings, "mappings": _mapping(schema)})
+
+    def upsert(self, collection: str, rows: Sequence[Row]) -> None:
+        """Store rows as documents."""
+        self._map_numbers(collection, stored.number_fields(rows))
+        for part in stored.requests(rows):
+            lines = [({"index": {"_id": _document_id(row.id)}}, _document(row)) for row in part]
+            self._change(collection, lines)
+
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        """Remove rows by their ids."""
+        if ids:
+            self._change(collection, [({"delete": {"_id": _document_id(row_id)}}, None) for row_id in ids])
+
+    def mark(self, collection: str, generation: str) -> None:
+        """Store the marker, and make it and all changes before it visible."""
+        self._map_numbers(collection, ())
+        self._change(collection, [({"index": {"_id": _MARKER}}, {"marker": generation})])
+        self._refresh(collection)
+
+    def search(
+        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
+    ) -> Found:
+        """Return the best rows for each query, and the marker, by one request."""
+        source = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
+        common = {"size": min(k, MOST_HITS), "_source": source, "track_total_hits": False}
+        lines: list[Json] = []
+        for name, query in queries:
+            lines += [{}, {"query": _query(name, query, where, min(k, MOST_HITS)), **common}]
+        lines += [{}, {"query": {"ids": {"values": [_MARKER]}}, "size": 1, "_source": ["marker"]}]
+        path = f"{self._index(collection)}/_msearch"
+        answers = self._ask("POST", path, _lines(lines), filter_path=_WANTED)["responses"]
+        *lists, marked = [self._hits(collection, answer) for answer in answers]
+        hits = [[_hit(hit, query) for hit in found] for found, (_, query) in zip(lists, queries, strict=True)]
+        return Found(hits, str(marked[0]["_source"]["marker"]) if marked else "")
+
+    def count(self, collection: str, where: Filter | None = None) -> int:
+        """Make all changes visible, and return the exact number of rows that pass a filter."""
+        self._refresh(collection)
+        return int(self._ask("POST", f"{self._index(collection)}/_count", {"query": _rows(where)})["count"])
+
+    def drop(self, collection: str) -> None:
+        """Remove an index, and an alias of it with it; a missing one is no error."""
+        self._ask("DELETE", self._index(collection), missing={})
+
+    def snapshot(self, collection: str) -> str:
+        """Let the server store a snapshot in the repository with the name of the alias, and return its name.
+
+        Raises:
+            UsageError: there is no such repository.
+        """
+        index, repository = self._index(collection)[1:], self._settings.index
+        name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
+        body = {"indices": index, "include_global_state": False}
+        if self._ask("PUT", f"/_snapshot/{name}", body, missing={}) == {}:
+            message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
+            raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
+        return name
+
+    def collections(self) -> Mapping[str, str]:
+        """Return the markers of indexes by name."""
+        names = sorted(self._aliases())
+        if not names:
+            return {}
+        wanted = [{"_index": self._index(name)[1:], "_id": _MARKER} for name in names]
+        documents = self._ask("POST", "/_mget", {"docs": wanted})["docs"]
+        markers = [str(document["_source"]["marker"]) if document.get("found") else "" for document in documents]
+        return dict(zip(names, markers, strict=True))
+
+    def published(self) -> str | None:
+        """Return the collection that the alias names."""
+        return next((name for name, aliases in self._aliases().items() if self._settings.index in aliases), None)
+
+    def publish(self, collection: str) -> None:
+        """Let the alias name an index."""
+        alias, index = self._settings.index, self._index(collection)[1:]
+        older = [self._index(name)[1:] for name, aliases in self._aliases().items() if alias in aliases]
+        actions: list[Json] = [{"remove": {"index": name, "alias": alias}} for name in older if name != index]
+        self._ask("POST", "/_aliases", {"actions": [*actions, {"add": {"index": index, "alias": alias}}]})
+
+    def describe(self) -> Mapping[str, str]:
+        """Return the version and the address of the server."""
+        distribution, number = self._version()
+        return {"server": f"{distribution} {number}", "address": self.address, "alias": self._settings.index}
+
+    def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used well, each with its fix."""
+        try:
+            problems = list(self._outdated())
+            plugins = self._ask("GET", "/_cat/plugins", format="json")
+        except Unavailable as error:
+            return [(error.message, error.hint)]
+        if _PLUGIN not in {str(plugin["component"]) for plugin in plugins}:
+            hint = f"install it on every node: bin/opensearch-plugin install {_PLUGIN}; or set engines.dense to local"
+            problems.append((f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint))
+        return problems
+
+    def close(self) -> None:
+        """Close the connections; a later call opens them again."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+
+    def _index(self, collection: str) -> str:
+        return f"/{self._settings.index}-{collection}"
+
+    def _version(self) -> tuple[str, str]:
+        version = self._ask("GET", "/")["version"]
+        return str(version.get("distribution", "elasticsearch")), str(version.get("number", "0"))
+
+    def _outdated(self) -> list[tuple[str, str]]:
+        """Return what is wrong with the version of the server, and the fix."""
+        distribution, number = self._version()
+        if distribution == "opensearch" and servers.version_numbers(number) >= _OLDEST:
+            return []
+        message = f"the server at {self.address} is {distribution} {number}, not OpenSearch 2.16 or later"
+        return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
+
+    def _aliases(self) -> dict[str, list[str]]:
+        """Return the aliases of each collection."""
+        ours = re.compile(rf"{re.escape(self._settings.index)}-([0-9a-f]{{12}})")
+        indexes = self._ask("GET", f"/{self._settings.index}-*/_alias", missing={})
+        matches = {ours.fullmatch(index): list(facts["aliases"]) for index, facts in indexes.items()}
+        return {match[1]: aliases for match, aliases in matches.items() if match}
+
+    def _refresh(self, collection: str) -> None:
+        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
+
+    def _map_numbers(self, collection: str, paths: Sequence[str]) -> None:
+        """Map the numbers that the index does not have yet.
+
+        Raises:
+            IndexCorrupt: there is no such index; a document would create one.
+        """
+        ((_, facts),) = self._ask("GET", f"{self._index(collection)}/_mapping").items()
+        properties: dict[str, Any] = {}
+        for path in paths:
+            group, _, key = path.partition(".")
+            mapped = facts["mappings"]["properties"].get(group, {}).get("properties", {})
+            if key not in mapped:
+                properties.setdefault(group, {"properties": {}})["properties"][key] = {"type": "double"}
+        if properties:
+            self._ask("PUT", f"{self._index(collection)}/_mapping", {"properties": properties})
+
+    def _change(self, collection: str, changes: Sequence[tuple[Json, Json]]) -> None:
+        """Send changes of documents, and those again that a busy server rejects."""
+        index = self._index(collection)
+        for attempt in range(_ATTEMPTS):
+            lines = [line for change in changes for line in change if line is not None]
+            items = self._ask("POST", f"{index}/_bulk", _lines(lines))["items"]
+            results = [next(iter(item.values())) for item in items]
+            failed = [result for result in results if result.get("error") and result["status"] != _BUSY]
+            if failed:
+                reason = self._reason(failed[0]["error"])
+                message = f"OpenSearch at {self.address} rejects a document of {index[1:]}: {reason}"
+                raise Unavailable(message, hint="check the disk space and the log of the server")
+            pairs = zip(changes, results, strict=True)
+            changes = [change for change, result in pairs if result["status"] == _BUSY]
+            if not changes:
+                return
+            time.sleep(0.1 * 2**attempt)
+        message = f"OpenSearch at {self.address} is too busy to store documents in {index[1:]}"
+        raise Unavailable(message, hint=_HINTS[_BUSY])
+
+    def _hits(self, collection: str, answer: Json) -> list[Json]:
+        """Return the hits of one answer. An answer without some shards is a failure, not a short list."""
+        error = answer.get("error")
+        if isinstance(error, dict) and error.get("type") == "index_not_found_exception":
+            raise self._missing(self._index(collection), self._reason(error))
+        if error or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+            reason = self._reason(error) if error else "it took too long, or a shard failed"
+            message = f"OpenSearch at {self.address} fails a search in {self._index(collection)[1:]}: {reason}"
+            raise Unavailable(message, hint=_LOG)
+        return list(answer.get("hits", {}).get("hits", []))
+
+    def _ask(
+        self, method: str, path: str, body: Json = None, *, missing: Json = None, timeout_s: float = 0.0, **params: str
+    ) -> Any:
+        """Return the answer to a request; `missing` if the server does not have what it names.
+
+        Raises:
+            IndexCorrupt: the server does not have the index.
+            Unavailable: it cannot be reached, does not answer in time, or rejects the request.
+        """
+        client = self._connected()
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body)
+        timeout_s = max(timeout_s, self._settings.timeout_s)
+        options = {"params": params, "body": body, "timeout": timeout_s}
+        place, request = f"OpenSearch at {self.address}", f"{method} {path}"
+        try:
+            return client.transport.perform_request(method, path, **options)
+        except failures.NotFoundError as error:
+            if missing is not None:
+                return missing
+            raise self._missing(path, self._reason(error.info)) from None
+        except failures.ConnectionTimeout:
+            message = f"{place} does not answer {request} within {timeout_s:g} s"
+            raise Unavailable(message, hint="raise opensearch.timeout_s, or check its load") from None
+        except failures.ConnectionError as error:
+            message = f"{place} cannot be reached: {self._safe(str(error.error))}"
+            raise Unavailable(message, hint="start the server, or edit opensearch.url") from None
+        except failures.TransportError as error:
+            message = f"{place} answers {error.status_code} to {request}: {self._reason(error.info)}"
+            raise Unavailable(message, hint=_HINTS.get(int(error.status_code), _LOG)) from None
+        except failures.OpenSearchException as error:
+            raise ValueError(str(error)) from error
+
+    def _missing(self, path: str, reason: str) -> IndexCorrupt:
+        name = path.split("/")[1]
+        return IndexCorrupt(f"OpenSearch at {self.address} does not have {name}: {reason}", hint=_PUSH)
+
+    def _reason(self, error: Json) -> str:
+        """Return the reasons that the server gives for a failure."""
+        if isinstance(error, dict) and "error" in error:
+            error = error["error"]
+        if not isinstance(error, dict):
+            return self._safe(str(error or "no reason given"))
+        roots = error.get("root_cause")
+        causes = [error, *(roots if isinstance(roots, list) else ()), error.get("caused_by")]
+        reasons = dict.fromkeys(str(each["reason"]) for each in causes if isinstance(each, dict) and "reason" in each)
+        return self._safe("; ".join(reasons) or str(error.get("type", "unknown")))
+
+    def _safe(self, text: str) -> str:
+        return shortened(printable(hide(text, [self._password])), 300)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                # Its warnings repeat the errors, and would be printed among the output.
+                logging.getLogger("opensearch").addHandler(logging.NullHandler())
+                headers = {}
+                if self._user is not None or self._password.reveal():
+                    # The client encodes credentials as Latin-1, which rejects some passwords.
+                    credential = f"{self._user or ''}:{self._password.reveal()}"
+                    headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
+                self._client = OpenSearch(
+                    [self.address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=()
+                )
+            return self._client
+
+
+def _mapping(schema: Schema) -> Json:
+    """Return the mapping of an index. Documents are kept without their numbers, which are in the index."""
+    parameters = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
+    method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
+    properties: dict[str, Json] = dict.fromkeys(("chunk_id", "doc_id", "tenant_id", "section", "fields"), _KEYWORD)
+    properties |= {"title": _ENGLISH, "content": _ENGLISH}
+    properties |= {f"{name}_features": {"type": "rank_features"} for name in schema.weights}
+    for name, size in schema.vectors.items():
+        properties[f"{name}_vector"] = {"type": "knn_vector", "dimension": size, "method": method}
+    numbers = [f"{name}_features" for name in schema.weights] + [f"{name}_vector" for name in schema.vectors]
+    return {"dynamic": False, "_source": {"excludes": numbers}, "properties": properties}
+
+
+def _document_id(row_id: str) -> str:
+    """Return the id of a document: that of its row if the server takes it, else a digest."""
+    data = row_id.encode("utf-8", "surrogatepass")
+    if stored.clean(row_id) == row_id and 0 < len(data) <= _ID_BYTES and row_id[0] not in "_#":
+        return row_id
+    return f"#{hashlib.sha1(data, usedforsecurity=False).hexdigest()}"
+
+
+def _document(row: Row) -> dict[str, Json]:
+    """Return a row as a document."""
+    document: dict[str, Json] = stored.document(row)
+    for name, vector in row.vectors.items():
+        document[f"{name}_vector"] = np.ascontiguousarray(vector, np.float32)
+    for name, weights in row.weights.items():
+        # Rank features are above 0.
+        pairs = zip(weights.terms.tolist(), weights.weights.tolist(), strict=True)
+        document[f"{name}_features"] = {f"t{term}": weight for term, weight in pairs if weight >= _SMALLEST}
+    return document
+
+
+def _query(name: str, query: Vectors | TermWeights | str | None, where: Filter | None, k: int) -> Json:
+    """Return the query for rows that pass a filter. The marker has nothing that a query could match."""
+    if query is None:
+        return _rows(where)
+    allowed = [] if where is None else [_condition(where)]
+    if isinstance(query, str):
+        match = {"query": " ".join(query.split()[:_WORDS]), "fields": ["title^2", "content"]}
+        return {"bool": {"must": [{"multi_match": match}], "filter": allowed}}
+    if isinstance(query, TermWeights):
+        heaviest = np.argsort(-query.weights, kind="stable")[:_CLAUSES]
+        weights = dict(zip(query.terms[heaviest].tolist(), query.weights[heaviest].tolist(), strict=True))
+        fields = {f"{name}_features.t{term}": weight for term, weight in weights.items() if weight > 0}
+        should = [{"rank_feature": {"field": field, "linear": {}, "boost": fields[field]}} for field in fields]
+        if not should:
+            return {"match_none": {}}
+        return {"bool": {"should": should, "minimum_should_match": 1, "filter": allowed}}
+    effort = {"ef_search": max(k, HNSW_EF_SEARCH)}
+    search: Json = {"vector": np.ascontiguousarray(query, np.float32), "k": k, "method_parameters": effort}
+    if allowed:
+        search["filter"] = allowed[0]
+    return {"knn": {f"{name}_vector": search}}
+
+
+def _rows(where: Filter | None) -> Json:
+    """Return the query for all rows that pass a filter."""
+    allowed = [] if where is None else [_condition(where)]
+    return {"bool": {"filter": allowed, "must_not": [{"ids": {"values": [_MARKER]}}]}}
+
+
+def _condition(given: Filter) -> Json:
+    """Return a filter as a query."""
+    match given:
+        case Combined(how, filters):
+            inner = [_condition(each) for each in filters]
+            if how == "any":
+                return {"bool": {"should": inner, "minimum_should_match": 1}} if inner else {"match_none": {}}
+            return {"bool": {"filter" if how == "all" else "must_not": inner}} if inner else {"match_all": {}}
+        case Range(group, field, low, high):
+            path = f"{group}.{stored.number_key(field)}"
+            ends = {name: end for name, end in (("gte", low), ("lte", high)) if end is not None}
+            return {"range": {path: ends}} if ends else {"exists": {"field": path}}
+        case Equal("id", values):
+            return {"ids": {"values": [_document_id(value) for value in values]}}
+        case Equal():
+            key, values = stored.keywords_of(given)
+            parts = [{"terms": {key: values[start : start + _VALUES]}} for start in range(0, len(values), _VALUES)]
+            return {"bool": {"should": parts, "minimum_should_match": 1}} if parts else {"match_none": {}}
+
+
+def _hit(hit: Json, query: Vectors | TermWeights | str | None) -> Hit:
+    """Return a hit with its score.
+
+    Scores of vectors are above 0: 1 + p for a product p of at least 0, and 1 / (1 - p) for others.
+    """
+    source, score = hit["_source"], 0.0 if query is None else float(hit["_score"])
+    if isinstance(query, np.ndarray):
+        score = score - 1 if score >= 1 else 1 - 1 / max(score, _SMALLEST)
+    return Hit(source["chunk_id"], score, source.get("content", ""), source.get("stored", ""))
+
+
+def _lines(values: Sequence[Json]) -> bytes:
+    return b"".join(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for value in values)
+
+
+_LOG = "see the log of the server, or run: retrieve doctor"
+_CREDENTIAL = "set the variables that opensearch.user_env and password_env name, to a user with write access"
+_HINTS = {401: _CREDENTIAL, 403: _CREDENTIAL, _BUSY: "try again when its load is lower"}
