@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import orjson
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
-from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Hit, Row, Schema
+from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Row, RowHit, Schema
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, quoted, shortened
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class PgvectorEngine:
     def snapshot(self, collection: str) -> str:
         """Raises: UsageError: pg_dump does that."""
         hint = f"pg_dump --schema={self._own(collection)} --schema={self._prefix} > index.sql"
-        raise UsageError("PostgreSQL stores no copies by itself", hint=hint)
+        raise UsageError("PostgreSQL does not store copies of a schema", hint=hint)
 
     def collections(self) -> dict[str, str]:
         """Return markers by collection."""
@@ -455,10 +455,10 @@ def _names_rows(where: Filter) -> bool:
     return isinstance(where, Equal) and where.key in ("id", "record")
 
 
-def _hits(rows: Sequence[tuple[Any, ...]]) -> list[Hit]:
+def _hits(rows: Sequence[tuple[Any, ...]]) -> list[RowHit]:
     """Return hits by their cosine: none without a query, and with a vector of zeros."""
     known = [
         (name, 1.0 if distance is None or isnan(distance) else distance, *texts) for name, *texts, distance in rows
     ]
-    found = [Hit(name, 1.0 - distance, *texts) for name, distance, *texts in known]
+    found = [RowHit(name, 1.0 - distance, *texts) for name, distance, *texts in known]
     return sorted(found, key=lambda hit: (-hit.score, hit.id))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from uuid import UUID
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
-from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Hit, Range
+from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
@@ -42,7 +42,7 @@ _OVERSAMPLING = 2.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
-"""Keys of the payload that are indexed as keywords, besides the tenants."""
+"""Keys of the payload that are indexed as keywords, beside the tenants."""
 _LARGEST = sys.float_info.max
 
 
@@ -59,7 +59,7 @@ _NOBODY = str(UUID(int=1))
 
 
 class _Limits(NamedTuple):
-    """What strict mode allows, and the keys of the payload that have an index."""
+    """Limits of strict mode, and the keys of the payload that have an index."""
 
     indexed: frozenset[str]
     ef: int
@@ -417,10 +417,10 @@ def _is_empty(query: object) -> bool:
     return isinstance(query, TermWeights) and not len(query.terms)
 
 
-def _hit(point: models.ScoredPoint, *, scored: bool) -> Hit:
+def _hit(point: models.ScoredPoint, *, scored: bool) -> RowHit:
     payload = point.payload or {}
     text, row = str(payload.get("content", "")), str(payload.get("stored", ""))
-    return Hit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
+    return RowHit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
 
 
 def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:
