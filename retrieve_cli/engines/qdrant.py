@@ -42,7 +42,7 @@ _OVERSAMPLING = 2.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
-"""Keys of the payload that are indexed as keywords, besides the tenants."""
+"""Keys of the payload that are indexed as keywords; tenants have an index of another kind."""
 _LARGEST = sys.float_info.max
 
 
@@ -59,7 +59,7 @@ _NOBODY = str(UUID(int=1))
 
 
 class _Limits(NamedTuple):
-    """What strict mode allows, and the keys of the payload that have an index."""
+    """Limits of strict mode, and the keys of the payload that have an index."""
 
     indexed: frozenset[str]
     ef: int
@@ -212,17 +212,15 @@ class QdrantEngine:
 
     def collections(self) -> Mapping[str, str]:
         """Return the markers of collections by name."""
-        ours = re.compile(rf"{re.escape(self._settings.collection)}_([0-9a-f]{{12}})")
-        listed = self._ask(None, "get_collections").collections
-        names = sorted(match[1] for each in listed if (match := ours.fullmatch(each.name)))
+        listed = (each.name for each in self._ask(None, "get_collections").collections)
+        names = servers.collections(self._full_name(""), listed)
         return {name: _marker(self._ask(name, "retrieve", ids=[MARKER], with_payload=True)) for name in names}
 
     def published(self) -> str | None:
         """Return the collection that the alias names."""
-        prefix = f"{self._settings.collection}_"
         aliases = self._ask(None, "get_aliases").aliases
-        named = (each.collection_name for each in aliases if each.alias_name == self._settings.collection)
-        return next((name.removeprefix(prefix) for name in named if name.startswith(prefix)), None)
+        named = [each.collection_name for each in aliases if each.alias_name == self._settings.collection]
+        return next(iter(servers.collections(self._full_name(""), named)), None)
 
     def publish(self, collection: str) -> None:
         """Let the alias name a collection."""

@@ -17,7 +17,6 @@ from hostile.patterns import Unknown, Used, files, of_file
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.contracts.terms.words import _patterns
-from retrieve_cli.engines.collections import Names
 from retrieve_cli.sources.chunking.markers import LABELS, Labels
 from retrieve_cli.storage.records.globs import ignore_glob, path_glob, text_glob
 
@@ -42,7 +41,6 @@ PUT_TOGETHER: dict[str, list[Used]] = {
     "sources/chunking/markers.py": [used for labels in LABELS.values() for used in labelled(labels)],
     "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
     "contracts/terms/words.py": [Used(one.pattern, one.flags, ("finditer",), "") for one in _patterns()],
-    "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
     "retrieval/queries/formats/dicom.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
     "storage/records/globs.py": [
         *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),

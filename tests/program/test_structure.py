@@ -197,7 +197,7 @@ def test_only_http_imports_an_http_client() -> None:
 def test_a_file_that_asks_a_server_for_bytes_parses_them_with_the_one_door() -> None:
     clients = ("retrieve_cli.http.transport", "retrieve_cli.http.transport", "retrieve_cli.http.guarded")
     asking = {file.path for file in package() if any(name.startswith(clients) for name in file.imported())}
-    asking |= {"engines/qdrant/server.py", "engines/opensearch/server.py", "websearch/replies.py"}
+    asking |= {"engines/qdrant.py", "engines/opensearch.py", "websearch/replies.py"}
     parsing = {path for path in asking if re.search(r"json\.loads?\(", (PACKAGE / path).read_text())}
     assert len(asking) > 9
     assert parsing == set()
