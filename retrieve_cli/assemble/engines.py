@@ -114,14 +114,14 @@ class RemoteIndexes:
 
         name = self.places[retriever_name]
         held = self.collection(name, retriever_name)
-        role = registry.retriever(retriever_name).role
-        form = partial(self._words, retriever_name) if role == "lexical" else _same
+        retriever = registry.retriever(retriever_name)
+        form = partial(self._words, retriever_name) if retriever.role == "lexical" else _same
         local = partial(self._local.__getitem__, retriever_name)
-        return EngineIndex(retriever_name, held, form, lists_all=role == "dense", local=local)
+        return EngineIndex(retriever_name, held, form, lists_all=retriever.similarity, local=local)
 
     def collection(self, name: str, retriever_name: str = "") -> HeldCollection:
         """Return the collection in an engine. Raises: IndexCorrupt: the generation was not sent to it."""
-        from retrieve_cli.engines.index import HeldCollection, Layout
+        from retrieve_cli.engines.index import HeldCollection, RowIds
 
         generation = self._generation
         with self._lock:
@@ -130,7 +130,7 @@ class RemoteIndexes:
                 if entry is None or (retriever_name and retriever_name not in entry.retrievers):
                     what = f"its {retriever_name} index " if retriever_name else ""
                     raise IndexCorrupt(f"{what}of generation {generation.id} was not sent to {name}", hint=_PUSH)
-                layout = Layout(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
+                layout = RowIds(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
                 make = partial(engine, name, self._settings)
                 self._held[name] = HeldCollection(name, entry.collection, make, layout)
             return self._held[name]

@@ -73,7 +73,7 @@ class Combined(NamedTuple):
 Filter: TypeAlias = Equal | Range | Combined
 
 
-class Hit(NamedTuple):
+class RowHit(NamedTuple):
     """A row that a search found."""
 
     id: str
@@ -85,7 +85,7 @@ class Hit(NamedTuple):
 class Found(NamedTuple):
     """Hits of each query, best first, and the marker of the collection at that time."""
 
-    hits: Sequence[Sequence[Hit]]
+    hits: Sequence[Sequence[RowHit]]
     marker: str
 
 

@@ -215,12 +215,12 @@ class Joint(Protocol):
     """Searches of several retrievers that are sent together."""
 
     def send(self) -> None:
-        """Send what was added, in one request to each server. Failures are raised for their answers."""
+        """Send all searches, in one request to each server. Failures are raised for their answers."""
 
 
 @runtime_checkable
 class RemoteIndex(Protocol[Q_contra]):
-    """An index in an engine, whose searches can be joined with those of others."""
+    """An index in an engine, whose searches can be joined with others."""
 
     def begin(
         self,

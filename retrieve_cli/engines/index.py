@@ -20,7 +20,7 @@ from retrieve_cli.contracts.engines import (
     EngineQuery,
     Equal,
     Filter,
-    Hit,
+    RowHit,
 )
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
 
@@ -31,14 +31,14 @@ Q = TypeVar("Q")
 _NAMED = 1000
 """Rows or records up to which a search names those that it may find."""
 _SLACK = 2
-"""Rows that are requested for each record at most: those of a list may be of few records."""
+"""Rows that are requested for each record at most: the best rows may be of few records."""
 _AT_ONCE = 16
 """Requests that wait for servers at the same time."""
 _KEPT = 2000
 """Rows whose contents are kept in memory."""
 
 
-class Layout(NamedTuple):
+class RowIds(NamedTuple):
     """Rows of a generation by their ids."""
 
     chunk_id: Callable[[int], str]
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
 class HeldCollection:
     """A collection of an engine. The engine is asked at the first use; threads may share it."""
 
-    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], layout: Layout) -> None:
+    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], layout: RowIds) -> None:
         self.name = name
         self.collection = collection
         self.layout = layout
@@ -64,9 +64,9 @@ class HeldCollection:
 
     def search(
         self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
-    ) -> list[Sequence[Hit]]:
+    ) -> list[Sequence[RowHit]]:
         """Return the hits of each query."""
-        found: list[Sequence[Hit]] = []
+        found: list[Sequence[RowHit]] = []
         for first in range(0, len(queries), MOST_QUERIES):
             some = queries[first : first + MOST_QUERIES]
             answer = self._engine().search(self.collection, some, where, min(k, MOST_HITS), contents=contents)
@@ -91,7 +91,7 @@ class HeldCollection:
         return [known.get(row) for row in rows]
 
 
-def _stored(hit: Hit, name: str) -> tuple[Json, Json]:
+def _stored(hit: RowHit, name: str) -> tuple[Json, Json]:
     try:
         record, chunk = json.loads(hit.stored)
         return record, {**chunk, "text": hit.text}
@@ -104,11 +104,11 @@ class Search:
 
     def __init__(self, collection: HeldCollection, query: EngineQuery, where: Filter | None, k: int) -> None:
         self.collection, self.query, self.where, self.k = collection, query, where, k
-        self._hits: Sequence[Hit] = ()
+        self._hits: Sequence[RowHit] = ()
         self._failure: RetrieveError | None = None
 
     @property
-    def hits(self) -> Sequence[Hit]:
+    def hits(self) -> Sequence[RowHit]:
         """The hits. Raises: RetrieveError: the search failed."""
         if self._failure is not None:
             raise self._failure

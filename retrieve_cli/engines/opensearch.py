@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, OpensearchSettings
-from retrieve_cli.contracts.engines import MOST_HITS, Combined, Equal, Filter, Found, Hit, Range
+from retrieve_cli.contracts.engines import MOST_HITS, Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
@@ -155,7 +155,11 @@ class OpensearchEngine:
         """Let the server store a snapshot in the repository with the name of the alias, and return its name.
 
         Raises:
+<<<<<<< HEAD
             UsageError: the server does not have the repository.
+=======
+            UsageError: the server does not have that repository.
+>>>>>>> engines
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
@@ -218,7 +222,7 @@ class OpensearchEngine:
         return str(version.get("distribution", "elasticsearch")), str(version.get("number", "0"))
 
     def _outdated(self) -> list[tuple[str, str]]:
-        """Return what is wrong with the version of the server, and the fix."""
+        """Return the fault of the server's version, and its fix."""
         distribution, number = self._version()
         if distribution == "opensearch" and servers.version_numbers(number) >= _OLDEST:
             return []
@@ -238,7 +242,11 @@ class OpensearchEngine:
         """Map the numbers that the index does not have yet.
 
         Raises:
+<<<<<<< HEAD
             IndexCorrupt: the server does not have the index; a document would create it.
+=======
+            IndexCorrupt: the index does not exist; a document would create one.
+>>>>>>> engines
         """
         ((_, facts),) = self._ask("GET", f"{self._index(collection)}/_mapping").items()
         properties: dict[str, Any] = {}
@@ -284,7 +292,7 @@ class OpensearchEngine:
     def _ask(
         self, method: str, path: str, body: Json = None, *, missing: Json = None, timeout_s: float = 0.0, **params: str
     ) -> Any:
-        """Return the answer to a request; `missing` if the server does not have what it names.
+        """Return the answer to a request; `missing` if the server does not have the named thing.
 
         Raises:
             IndexCorrupt: the server does not have the index.
@@ -362,7 +370,7 @@ def _mapping(schema: Schema) -> Json:
 
 
 def _document_id(row_id: str) -> str:
-    """Return the id of a document: that of its row if the server takes it, else a digest."""
+    """Return the id of a document: the id of its row if the server takes it, else a digest."""
     data = row_id.encode("utf-8", "surrogatepass")
     if stored.clean(row_id) == row_id and 0 < len(data) <= _ID_BYTES and row_id[0] not in "_#":
         return row_id
@@ -430,7 +438,7 @@ def _condition(given: Filter) -> Json:
             return {"bool": {"should": parts, "minimum_should_match": 1}} if parts else {"match_none": {}}
 
 
-def _hit(hit: Json, query: Vectors | TermWeights | str | None) -> Hit:
+def _hit(hit: Json, query: Vectors | TermWeights | str | None) -> RowHit:
     """Return a hit with its score.
 
     Scores of vectors are above 0: 1 + p for a product p of at least 0, and 1 / (1 - p) for others.
@@ -438,7 +446,7 @@ def _hit(hit: Json, query: Vectors | TermWeights | str | None) -> Hit:
     source, score = hit["_source"], 0.0 if query is None else float(hit["_score"])
     if isinstance(query, np.ndarray):
         score = score - 1 if score >= 1 else 1 - 1 / max(score, _SMALLEST)
-    return Hit(source["chunk_id"], score, source.get("content", ""), source.get("stored", ""))
+    return RowHit(source["chunk_id"], score, source.get("content", ""), source.get("stored", ""))
 
 
 def _lines(values: Sequence[Json]) -> bytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import orjson
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
-from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Hit, Row, Schema
+from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Row, RowHit, Schema
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, quoted, shortened
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class PgvectorEngine:
         own = self._own(collection)
 
         def work(connection: Connection) -> None:
+            _run(connection, "CREATE EXTENSION IF NOT EXISTS vector")
             self._register(connection)
             self._drop(connection, collection)
             _run(connection, f"CREATE SCHEMA {own}")
@@ -71,7 +72,7 @@ class PgvectorEngine:
             new = f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)"
             _run(connection, new, [collection, json.dumps(schema)])
 
-        self._pool.run(work, creates=True)
+        self._pool.run(work)
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows: those that have their ids are removed in the same transaction."""
@@ -93,12 +94,13 @@ class PgvectorEngine:
         self._pool.run(lambda connection: _run(connection, statement, [list(map(_plain, ids))]))
 
     def mark(self, collection: str, generation: str) -> None:
-        """Store the marker, after building the indexes that are not there yet."""
+        """Store the marker; the first one builds the indexes."""
 
         def work(connection: Connection) -> None:
-            for name, dim in self._schema(connection, collection).vectors.items():
-                _index(connection, f"{self._own(collection)}.{_table(name)}", dim)
-            _run(connection, f"ANALYZE {self._own(collection)}.chunks")
+            if not _value(self._about(connection, "marker", collection), collection):
+                for name, dim in self._schema(connection, collection).vectors.items():
+                    _index(connection, f"{self._own(collection)}.{_table(name)}", dim)
+                _run(connection, f"ANALYZE {self._own(collection)}.chunks")
             statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
             _run(connection, statement, [generation, collection])
 
@@ -118,22 +120,21 @@ class PgvectorEngine:
         }
         columns = "c.id, c.content, c.stored" if contents else "c.id"
 
-        def work(connection: Connection) -> Found:
-            with connection.pipeline():
-                _configure(connection, settings)
-                answers = []
-                for name, vector in queries:
-                    source, distance, order = f"{self._own(collection)}.chunks c", "NULL", "1"
-                    if vector is not None:
-                        source = f"{self._own(collection)}.{_table(name)} e JOIN {source} ON e.chunk_id = c.id"
-                        distance, order = _distance(vector, scans=scans)
-                    statement = f"SELECT {columns}, {distance} AS distance FROM {source} WHERE {condition}"
-                    given = {**values, "query": _vector(vector), "k": k}
-                    answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
-                marker = self._about(connection, "marker", collection)
-            return Found([_hits(answer.fetchall()) for answer in answers], _value(marker, collection))
+        def work(connection: Connection) -> list[Cursor]:
+            _configure(connection, settings)
+            answers = [self._about(connection, "marker", collection)]
+            for name, vector in queries:
+                source, distance, order = f"{self._own(collection)}.chunks c", "NULL", "1"
+                if vector is not None:
+                    source = f"{self._own(collection)}.{_table(name)} e JOIN {source} ON e.chunk_id = c.id"
+                    distance, order = _distance(vector, scans=scans)
+                statement = f"SELECT {columns}, {distance} AS distance FROM {source} WHERE {condition}"
+                given = {**values, "query": _vector(vector), "k": k}
+                answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
+            return answers
 
-        return self._pool.run(work)
+        marker, *answers = self._pool.run(work, pipelined=True)
+        return Found([_hits(answer.fetchall()) for answer in answers], _value(marker, collection))
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the number of rows that pass a filter."""
@@ -149,7 +150,7 @@ class PgvectorEngine:
     def snapshot(self, collection: str) -> str:
         """Raises: UsageError: pg_dump does that."""
         hint = f"pg_dump --schema={self._own(collection)} --schema={self._prefix} > index.sql"
-        raise UsageError("PostgreSQL stores no copies by itself", hint=hint)
+        raise UsageError("PostgreSQL does not store copies of a schema", hint=hint)
 
     def collections(self) -> dict[str, str]:
         """Return markers by collection."""
@@ -176,26 +177,20 @@ class PgvectorEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
-        server, extension, _, _ = self._facts()
+        server, extension = self._pool.run(lambda connection: _run(connection, _VERSIONS).fetchall())[0]
         address = {"address": self._pool.address, "schema": self._prefix}
         return {"server": f"PostgreSQL {server}", "pgvector": extension or "not created", **address}
 
     def problems(self) -> Sequence[tuple[str, str]]:
-        """Return what keeps the server from being used, each with its fix."""
-        _, extension, available, may_create = self._facts()
-        found = [] if may_create else [("the user may not create schemas", "GRANT CREATE ON DATABASE … TO …;")]
-        if not available:
-            found.append(("the server has no pgvector", "install it there: apt install postgresql-17-pgvector"))
-        elif extension and [int(part) for part in extension.split(".")[:2]] < [0, 8]:
-            found.append((f"pgvector {extension} is older than 0.8", "ALTER EXTENSION vector UPDATE;"))
-        return found
+        """Return what keeps the server from being used well, with its fix."""
+        version = self.describe()["pgvector"]
+        is_old = version[:1].isdigit() and [int(part) for part in version.split(".")[:2]] < [0, 8]
+        fix = "install pgvector 0.8 on the server, then: ALTER EXTENSION vector UPDATE;"
+        return [(f"pgvector {version} is older than 0.8", fix)] if is_old else []
 
     def close(self) -> None:
         """Close connections."""
         self._pool.close()
-
-    def _facts(self) -> tuple[Any, ...]:
-        return self._pool.run(lambda connection: _run(connection, _FACTS).fetchall())[0]
 
     def _own(self, collection: str) -> str:
         return _checked(f"{self._prefix}_{collection}")
@@ -229,9 +224,8 @@ class PgvectorEngine:
         return self._pool.run(work)
 
 
-_FACTS = """SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
-(SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
-has_database_privilege(current_database(), 'CREATE')"""
+_VERSIONS = """SELECT current_setting('server_version'),
+(SELECT extversion FROM pg_extension WHERE extname = 'vector')"""
 _CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
 section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
 dates jsonb NOT NULL)"""
@@ -252,18 +246,20 @@ class _Pool:
         known = self._parameters()
         return f"{known.get('host') or 'localhost'}:{known.get('port') or 5432}/{known.get('dbname') or 'postgres'}"
 
-    def run(self, work: Callable[[Connection], T], *, limited: bool = True, creates: bool = False) -> T:
+    def run(self, work: Callable[[Connection], T], *, limited: bool = True, pipelined: bool = False) -> T:
         """Do work in one transaction; again if the connection had died since its last use.
 
-        Unless `limited`, a statement may take any time: it builds an index. `creates`: also the extension.
+        Unless `limited`, a statement may take any time: it builds an index. `pipelined`: the statements are sent
+        together, in one round trip, and their rows are fetched afterwards.
         """
         limits = {"statement_timeout": self._limit if limited else "0", "lock_timeout": self._limit}
         while True:
             with self._lock:
                 used = self._idle.pop() if self._idle else None
-            connection = used or self._connected(creates=creates)
+            connection = used or self._connected()
             try:
-                with self._explained("see the log of the server"), connection.transaction():
+                together = connection.pipeline() if pipelined else connection.transaction()
+                with self._explained("see the log of the server"), together:
                     _configure(connection, limits)
                     result = work(connection)
             except BaseException:
@@ -284,11 +280,9 @@ class _Pool:
         for connection in idle:
             connection.close()
 
-    def _connected(self, *, creates: bool) -> Connection:
+    def _connected(self) -> Connection:
         with self._explained("start the server, or set pgvector.url to its address"):
             connection: Connection = _psycopg().connect(**self._parameters(), autocommit=True)
-            if creates:
-                _run(connection, "CREATE EXTENSION IF NOT EXISTS vector")
             place = "SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace"
             for (schema,) in _run(connection, f"{place} WHERE extname = 'vector'").fetchall():
                 _run(connection, "SELECT set_config('search_path', %s, false)", [schema])
@@ -314,9 +308,10 @@ class _Pool:
 
 _HINTS = {
     "57014": "raise pgvector.timeout_s, or find what keeps the server busy: SELECT * FROM pg_stat_activity",
-    "42501": "let its owner grant the right; `retrieve doctor` prints the statement",
+    "42501": "let an owner run: GRANT CREATE ON DATABASE … TO …; CREATE EXTENSION vector;",
     "25006": "set pgvector.url to the primary server, not to a replica",
     "42704": "let a user who may do so run: CREATE EXTENSION vector",
+    "0A000": "install pgvector on the server: apt install postgresql-17-pgvector",
     "53100": "free space on the server; builds need shared memory in a container: docker run --shm-size=2g",
 }
 """Fixes by the code of PostgreSQL's error."""
@@ -382,7 +377,7 @@ def _checked(name: str) -> str:
 
 
 def _index(connection: Connection, table: str, dim: int) -> None:
-    """Build the index over vectors unless it is there or they are too long; let the server count values."""
+    """Build the index over vectors, unless they are too long, and let the server count values."""
     _run(connection, f"ANALYZE {table}")
     if dim > _LONGEST_HALF:
         return
@@ -390,7 +385,7 @@ def _index(connection: Connection, table: str, dim: int) -> None:
     if dim > _LONGEST:
         over = f"(embedding::halfvec({dim:d})) halfvec_cosine_ops"
     name, parameters = f"{table.partition('.')[2]}_hnsw", f"m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION}"
-    statement = f"CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw ({over}) WITH ({parameters})"
+    statement = f"CREATE INDEX {name} ON {table} USING hnsw ({over}) WITH ({parameters})"
     _configure(connection, {"maintenance_work_mem": "1GB", "max_parallel_maintenance_workers": "2"})
     _run(connection, statement)
 
@@ -460,10 +455,10 @@ def _names_rows(where: Filter) -> bool:
     return isinstance(where, Equal) and where.key in ("id", "record")
 
 
-def _hits(rows: Sequence[tuple[Any, ...]]) -> list[Hit]:
+def _hits(rows: Sequence[tuple[Any, ...]]) -> list[RowHit]:
     """Return hits by their cosine: none without a query, and with a vector of zeros."""
     known = [
         (name, 1.0 if distance is None or isnan(distance) else distance, *texts) for name, *texts, distance in rows
     ]
-    found = [Hit(name, 1.0 - distance, *texts) for name, distance, *texts in known]
+    found = [RowHit(name, 1.0 - distance, *texts) for name, distance, *texts in known]
     return sorted(found, key=lambda hit: (-hit.score, hit.id))

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
-from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Hit, Range
+from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
@@ -44,7 +44,11 @@ _OVERSAMPLING = 2.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
+<<<<<<< HEAD
 """Keys of the payload that are indexed as keywords; tenants have an index of another kind."""
+=======
+"""Keys of the payload that are indexed as keywords, beside the tenants."""
+>>>>>>> engines
 _LARGEST = sys.float_info.max
 
 
@@ -418,10 +422,10 @@ def _is_empty(query: object) -> bool:
     return isinstance(query, TermWeights) and not len(query.terms)
 
 
-def _hit(point: models.ScoredPoint, *, scored: bool) -> Hit:
+def _hit(point: models.ScoredPoint, *, scored: bool) -> RowHit:
     payload = point.payload or {}
     text, row = str(payload.get("content", "")), str(payload.get("stored", ""))
-    return Hit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
+    return RowHit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
 
 
 def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:

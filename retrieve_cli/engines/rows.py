@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Equal, Row
 
 LONGEST = 8_000
-"""Bytes of the longest keyword that is stored unchanged; Lucene takes 32,766."""
+"""Bytes of the longest keyword that is stored verbatim; Lucene takes 32,766."""
 REQUEST_BYTES = 8 << 20
 """Size of a request with rows; servers of some providers accept 10 MB at most."""
 _NUMBER_BYTES, _TERM_BYTES = 13, 24

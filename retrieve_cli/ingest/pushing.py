@@ -1,4 +1,4 @@
-"""Rows of a generation on their way into engines: the difference from what they hold, before readers need it.
+"""Rows of a generation on their way into engines: the difference from the rows that are there.
 
     pending rows are noted -> upserts, deletes -> marker -> count -> `engines.json` -> alias -> `current` is replaced
 
@@ -73,7 +73,7 @@ class Push:
 
     def send(self, generation: Generation, folders: Sequence[Path] = (), *, whole: bool = False) -> dict[str, Entry]:
         """Send a generation as far as the engines do not hold it, or all of it, and let their aliases name it; return
-        what they hold. It is noted in the folder of the generation, and in `folders`.
+        its collections. They are noted in the folder of the generation, and in `folders`.
 
         Raises:
             Unavailable: an engine cannot be reached, or rejects the rows.
@@ -106,7 +106,7 @@ class Push:
             texts: list[str] = []
             for retriever in own:
                 role = registry.retriever(retriever).role
-                if role == "dense":
+                if registry.retriever(retriever).similarity:
                     vectors[retriever] = recipe.encoder_card.dim
                 elif role == "lexical" and engine.words == "text":
                     texts.append(retriever)
@@ -125,7 +125,7 @@ class Push:
     # ------------------------------------------------------------------------------------ a change of a collection
 
     def _updated(self, share: Share, generation: Generation) -> Entry | None:
-        """Send the difference into the collection of the same recipe; None if there is none, or if it lost rows."""
+        """Send the difference into the collection of the same recipe; None if it does not exist, or lost rows."""
         engine, markers = share.engine, share.engine.collections()
         for entry in self._known(engine.name):
             marker = markers.get(entry.collection)

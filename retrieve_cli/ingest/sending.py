@@ -28,8 +28,8 @@ _CHUNKS = 8192
 """Chunks whose vectors and weights are read together."""
 
 
-class Difference(NamedTuple):
-    """Changes that make the rows of one generation those of another."""
+class RowChanges(NamedTuple):
+    """Changes between the rows of two generations."""
 
     records: Rows
     """Record rows of the new generation that are sent, ascending."""
@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     """Ids of chunks that are removed."""
 
 
-def difference(old: Generation | None, new: Generation) -> Difference:
+def difference(old: Generation | None, new: Generation) -> RowChanges:
     """Return the difference between generations of one recipe. Segments that both have are compared by their dead
     rows alone, so that the cost follows the change. None: nothing was sent yet."""
     before = {} if old is None else {segment.name: segment for segment in old.segments}
@@ -50,7 +50,7 @@ def difference(old: Generation | None, new: Generation) -> Difference:
     for name, row in went.items():
         kept = _size(new, came[name]) if name in came else 0
         gone += [f"{name}#{number}" for number in range(kept, _size(old, row) if old else 0)]
-    return Difference(np.array(sorted(came.values()), np.int64), gone)
+    return RowChanges(np.array(sorted(came.values()), np.int64), gone)
 
 
 def _alive(generation: Generation | None, segment: Segment | None) -> Any:

@@ -1,4 +1,4 @@
-"""What engines hold of a generation: `engines.json` beside its manifest, which is not part of the generation.
+"""Collections in engines with the rows of a generation: `engines.json` beside its manifest, not part of it.
 
 The rows that a push is about to change are noted before it begins, in a file of the index's folder: the next push
 repairs what an interruption left.
@@ -58,7 +58,7 @@ def _entry(value: Mapping[str, Json]) -> Entry:
 
 
 class Pending(NamedTuple):
-    """A push into a collection: what it changed if it was interrupted, or if its generation was never published."""
+    """A push into a collection, which may have been interrupted, or whose generation may not have been published."""
 
     former: str
     """Generation that the collection held before."""

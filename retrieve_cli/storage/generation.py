@@ -86,7 +86,7 @@ class RowReader(Protocol):
         """Read chunk rows, and their records, together: they are needed soon."""
 
     def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
-        """Return rows as they were written; `local` reads them from the files."""
+        """Return stored rows; `local` reads them from the files."""
 
 
 class JsonRows:
@@ -126,7 +126,7 @@ class JsonRows:
         return found
 
     def _stored(self, segment: Segment, start: int, stop: int) -> list[dict[str, Json]]:
-        """Return rows of a segment as they were written."""
+        """Return stored rows of a segment."""
         table = segment.records if self._unit == "record" else segment.chunks
         if self.reader is None:
             return table.rows(start, stop)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import Combined, Engine, EngineQuery, Equal, Filter, Found, Hit, Row, Schema
+from retrieve_cli.contracts.engines import Combined, Engine, EngineQuery, Equal, Filter, Found, Row, RowHit, Schema
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 
@@ -65,7 +65,7 @@ class SqliteEngine(Engine):
                 scores = zip(rows, _scores(rows, stored["schema"], name, query), strict=True)
                 found = [(-score, row.id, row) for row, score in scores if score > -inf and passes(row, where)]
                 best = sorted(found, key=lambda hit: hit[:2])[:k]
-                lists.append([Hit(name, -low, *(row.text, row.stored) * contents) for low, name, row in best])
+                lists.append([RowHit(name, -low, *(row.text, row.stored) * contents) for low, name, row in best])
             return Found(lists, stored["marker"])
 
     def count(self, collection: str, where: Filter | None = None) -> int:

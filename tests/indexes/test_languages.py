@@ -174,12 +174,6 @@ def test_a_word_of_another_language_counts_only_in_records_of_that_language() ->
     assert area[9] < 1.5 * area[0]  # its French stem, `are`, is in one record alone
 
 
-def test_a_word_of_a_query_counts_once_in_an_engine_too() -> None:
-    index = impacts_of([("de", "Lungen"), ("en", "lungs"), ("fr", "poumons lung")])
-    weights = index.weights_of("lung Lungen")
-    assert len(set(weights.terms.tolist())) == len(weights.terms)
-    assert weights.weights.max() <= 2
-
 
 def test_stop_words_of_a_german_query_are_no_words_of_english_records() -> None:
     index = impacts_of([("de", "Die Behandlung der Lunge"), ("en", "Cells die in the lungs"), ("fr", "le poumon")])

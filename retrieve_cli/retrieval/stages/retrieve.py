@@ -123,7 +123,7 @@ class IndexRetrieval(Described, Generic[Q]):
             return self._asked(self._forms(queries), queries)
 
     def joins(self, queries: Sequence[Query]) -> bool:
-        """Return True if the searches of these queries can be sent with those of other retrievers."""
+        """Return True if the searches of these queries can be sent together with others."""
         return isinstance(self.index, RemoteIndex) and all(query.chunks is None for query in queries)
 
     def begin(
