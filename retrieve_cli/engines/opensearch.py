@@ -155,11 +155,7 @@ class OpensearchEngine:
         """Let the server store a snapshot in the repository with the name of the alias, and return its name.
 
         Raises:
-<<<<<<< HEAD
-            UsageError: the server does not have the repository.
-=======
             UsageError: the server does not have that repository.
->>>>>>> engines
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
@@ -242,11 +238,7 @@ class OpensearchEngine:
         """Map the numbers that the index does not have yet.
 
         Raises:
-<<<<<<< HEAD
-            IndexCorrupt: the server does not have the index; a document would create it.
-=======
             IndexCorrupt: the index does not exist; a document would create one.
->>>>>>> engines
         """
         ((_, facts),) = self._ask("GET", f"{self._index(collection)}/_mapping").items()
         properties: dict[str, Any] = {}

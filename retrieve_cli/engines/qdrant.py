@@ -44,11 +44,7 @@ _OVERSAMPLING = 2.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
-<<<<<<< HEAD
-"""Keys of the payload that are indexed as keywords; tenants have an index of another kind."""
-=======
 """Keys of the payload that are indexed as keywords, beside the tenants."""
->>>>>>> engines
 _LARGEST = sys.float_info.max
 
 
