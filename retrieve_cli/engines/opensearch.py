@@ -167,7 +167,7 @@ class OpensearchEngine:
 
     def collections(self) -> Mapping[str, str]:
         """Return the markers of indexes by name."""
-        names = sorted(self._aliases())
+        names = list(self._aliases())
         if not names:
             return {}
         wanted = [{"_index": self._index(name)[1:], "_id": _MARKER} for name in names]
@@ -227,10 +227,9 @@ class OpensearchEngine:
 
     def _aliases(self) -> dict[str, list[str]]:
         """Return the aliases of each collection."""
-        ours = re.compile(rf"{re.escape(self._settings.index)}-([0-9a-f]{{12}})")
-        indexes = self._ask("GET", f"/{self._settings.index}-*/_alias", missing={})
-        matches = {ours.fullmatch(index): list(facts["aliases"]) for index, facts in indexes.items()}
-        return {match[1]: aliases for match, aliases in matches.items() if match}
+        indexes = self._ask("GET", f"{self._index('*')}/_alias", missing={})
+        names = servers.collections(f"{self._settings.index}-", indexes)
+        return {name: list(indexes[f"{self._settings.index}-{name}"]["aliases"]) for name in names}
 
     def _refresh(self, collection: str) -> None:
         self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)

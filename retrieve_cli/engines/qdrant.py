@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from uuid import UUID
 
+import numpy as np
+
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, QdrantSettings
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
@@ -212,17 +214,15 @@ class QdrantEngine:
 
     def collections(self) -> Mapping[str, str]:
         """Return the markers of collections by name."""
-        ours = re.compile(rf"{re.escape(self._settings.collection)}_([0-9a-f]{{12}})")
-        listed = self._ask(None, "get_collections").collections
-        names = sorted(match[1] for each in listed if (match := ours.fullmatch(each.name)))
+        listed = (each.name for each in self._ask(None, "get_collections").collections)
+        names = servers.collections(self._full_name(""), listed)
         return {name: _marker(self._ask(name, "retrieve", ids=[MARKER], with_payload=True)) for name in names}
 
     def published(self) -> str | None:
         """Return the collection that the alias names."""
-        prefix = f"{self._settings.collection}_"
         aliases = self._ask(None, "get_aliases").aliases
-        named = (each.collection_name for each in aliases if each.alias_name == self._settings.collection)
-        return next((name.removeprefix(prefix) for name in named if name.startswith(prefix)), None)
+        named = [each.collection_name for each in aliases if each.alias_name == self._settings.collection]
+        return next(iter(servers.collections(self._full_name(""), named)), None)
 
     def publish(self, collection: str) -> None:
         """Let the alias name a collection."""
@@ -402,7 +402,8 @@ def _vector(given: Any) -> Any:
     """Return a vector or term weights as the client takes them."""
     if isinstance(given, TermWeights):
         return models.SparseVector(indices=given.terms.tolist(), values=given.weights.tolist())
-    return given.tolist()
+    # A float32 as JSON has 20 digits; 8 decimals keep what a vector of norm 1 has, in half the bytes.
+    return np.round(np.asarray(given, np.float64), 8).tolist()
 
 
 def _any_of(key: str, values: list[str]) -> models.Condition:

@@ -1,6 +1,6 @@
 """Servers that speak OpenSearch's API, started once for all tests that need them and stopped at the end.
 
-`osmem` is osmem-server: everything but vectors. `noida` is noida-db, which speaks Elasticsearch's API,
+`osmem` is osmem-server: everything but vectors and snapshots. `noida` is noida-db, which speaks Elasticsearch's API,
 behind a translation of the few requests in which the two differ: it has vectors.
 """
 
@@ -19,8 +19,6 @@ from engines.opensearch_translation import Translation
 from told_servers import free_port
 from waiting import PATIENCE_S, until
 
-_MEMORY = str(2 << 30)
-
 
 class Osmem:
     """A process of osmem-server."""
@@ -31,15 +29,13 @@ class Osmem:
 
     def start(self) -> None:
         """Start it, unless it runs."""
-        if self._process is not None:
-            return
-        command = [_binary("osmem_server", "bin/osmem-server"), "-no-ja", "-parent-pid", str(os.getpid())]
-        environment = {**os.environ, "GOMEMLIMIT": _MEMORY}
-        self._process = subprocess.Popen(
-            [*command, "-no-stdin-watch"], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        assert self._process.stdout is not None
-        self.url = json.loads(self._process.stdout.readline())["url"]
+        if self._process is None:
+            command = [_binary("osmem_server", "bin/osmem-server"), "-no-ja", "-parent-pid", str(os.getpid())]
+            environment = {**os.environ, "GOMEMLIMIT": str(2 << 30)}
+            command.append("-no-stdin-watch")
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+            assert self._process.stdout is not None
+            self.url = json.loads(self._process.stdout.readline())["url"]
 
     def kill(self) -> None:
         """End the process at once."""
@@ -56,27 +52,37 @@ class Noida:
         self.url = ""
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._translation: Translation | None = None
 
     def start(self) -> None:
         """Start both, unless they run."""
-        if self._process is not None:
-            return
-        port = free_port()
-        command = [_binary("noida_db", "noida-db"), "start", "--only", "elasticsearch"]
-        command += ["--data-dir", str(self._folder), "--elasticsearch-port", str(port)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _wait(self._process, port)
-        self._translation = Translation(port)
-        self.url = self._translation.url
+        if self._process is None:
+            port = free_port()
+            command = [_binary("noida_db", "noida-db"), "start", "--only", "elasticsearch"]
+            command += ["--data-dir", str(self._folder), "--elasticsearch-port", str(port)]
+            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            until(lambda: self._answers(port), "noida-db to answer")
+            self._translation = Translation(port)
+            self.url = self._translation.url
 
     def kill(self) -> None:
         """End the process at once, and all connections to the translation."""
-        if self._process is not None and self._translation is not None:
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._translation.close()
             self._process = None
+
+    def _answers(self, port: int) -> bool:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        try:
+            connection.request("GET", "/")
+            return bool(connection.getresponse().read())
+        except (OSError, HTTPException):
+            if self._process is not None and self._process.poll() is not None:
+                pytest.skip("noida-db does not start on this machine")
+            return False
+        finally:
+            connection.close()
 
 
 @pytest.fixture(scope="session")
@@ -105,21 +111,3 @@ def _binary(package: str, name: str) -> str:
         pytest.skip(f"{package} has no server for this kind of machine")
     binary.chmod(0o755)
     return str(binary)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the server answers; skip if it ends instead."""
-
-    def answers() -> bool:
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-        try:
-            connection.request("GET", "/")
-            return bool(connection.getresponse().read())
-        except (OSError, HTTPException):
-            if process.poll() is not None:
-                pytest.skip("noida-db does not start on this machine")
-            return False
-        finally:
-            connection.close()
-
-    until(answers, "noida-db to answer")

@@ -10,7 +10,7 @@ as in a server that is configured so.
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 import qdrant_edge as edge
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from qdrant_client import models
 
 VERSION = "1.15.4"
@@ -33,13 +33,10 @@ STRICT = {
     "condition_max_size": 500,
 }
 """Limits of every collection."""
-INDEXES: Mapping[str, Callable[[Any], Any]] = {
-    "keyword": lambda given: edge.KeywordIndexParams(is_tenant=getattr(given, "is_tenant", None)),
-    "integer": lambda _: edge.IntegerIndexParams(lookup=True, range=True),
-    "float": lambda _: edge.FloatIndexParams(),
-    "datetime": lambda _: edge.DatetimeIndexParams(),
-    "bool": lambda _: edge.BoolIndexParams(),
-}
+KEYWORD, NUMBER = edge.KeywordIndexParams(), edge.FloatIndexParams()
+INDEXES = {"keyword": KEYWORD, "float": NUMBER, "tenant": edge.KeywordIndexParams(is_tenant=True)}
+RANGES = {"Range": edge.RangeFloat}
+"""Forms of the API whose names in the core differ."""
 
 
 class Problem(Exception):
@@ -63,50 +60,22 @@ class Collection:
             self.shard.update(operation)
         return {"operation_id": 0, "status": "completed"}
 
-    def filter(self, given: models.Filter | None) -> Any:
-        """Return a filter of the core. Raises: Problem: strict mode does not allow it."""
-        if given is None:
-            return None
-        parts = {}
-        for name in ("must", "should", "must_not"):
-            conditions = getattr(given, name) or []
-            parts[name] = [self._condition(each) for each in conditions] or None
-        return edge.Filter(**parts)
-
-    def _condition(self, given: Any) -> Any:
-        match given:
-            case models.Filter():
-                return self.filter(given)
-            case models.HasIdCondition():
-                _bounded(given.has_id)
-                return edge.HasIdCondition(set(given.has_id))
-            case models.HasVectorCondition():
-                return edge.HasVectorCondition(given.has_vector)
-            case models.IsEmptyCondition():
-                self._indexed(given.is_empty.key)
-                return edge.IsEmptyCondition(given.is_empty.key)
-        self._indexed(given.key)
-        match given.match, given.range:
-            case models.MatchValue(value=value), None:
-                return edge.FieldCondition(given.key, match=edge.MatchValue(value))
-            case models.MatchAny(any=values), None:
-                _bounded(values)
-                return edge.FieldCondition(given.key, match=edge.MatchAny(values))
-            case None, models.Range():
-                return edge.FieldCondition(given.key, range=edge.RangeFloat(**given.range.model_dump()))
-            case None, models.DatetimeRange():
-                ends = given.range.model_dump(mode="json")
-                return edge.FieldCondition(given.key, range=edge.RangeDateTime(**ends))
-        raise Problem(400, f"a condition that this substitute does not know: {given}")
-
-    def _indexed(self, key: str) -> None:
-        if key not in self.indexes:
+    def core(self, given: Any) -> Any:
+        """Return a form of the API as the core's. Raises: Problem: strict mode does not allow it."""
+        if isinstance(given, list):
+            if len(given) > STRICT["condition_max_size"]:
+                raise Problem(400, "Condition size limit exceeded")
+            return [self.core(each) for each in given]
+        if not isinstance(given, BaseModel):
+            return given
+        key = getattr(given, "key", None)
+        if key is not None and key not in self.indexes:
             raise Problem(400, f'Index required but not found for "{key}"')
-
-
-def _bounded(values: list[Any]) -> None:
-    if len(values) > STRICT["condition_max_size"]:
-        raise Problem(400, "Condition size limit exceeded")
+        fields = {name: self.core(value) for name, value in given if value is not None}
+        kind = type(given).__name__
+        if kind in ("HasIdCondition", "MatchAny"):
+            return getattr(edge, kind)(*map(set if kind == "HasIdCondition" else list, fields.values()))
+        return (RANGES.get(kind) or getattr(edge, kind))(**fields)
 
 
 def _edge_config(config: models.CreateCollection) -> Any:
@@ -138,8 +107,6 @@ def _vector(given: Any) -> Any:
 
 
 def _shown(given: Any) -> Any:
-    if isinstance(given, models.PayloadSelectorInclude):
-        return edge.PayloadSelector.Include(given.include)
     return edge.PayloadSelector.Include(given) if isinstance(given, list) else given
 
 
@@ -226,7 +193,8 @@ class Rest:
         collection, schema = self.collection(name), body.field_schema
         kind = str(getattr(schema, "type", schema).value)
         collection.indexes[body.field_name] = kind
-        return collection.change(edge.UpdateOperation.create_field_index(body.field_name, INDEXES[kind](schema)))
+        params = INDEXES["tenant" if getattr(schema, "is_tenant", False) else kind]
+        return collection.change(edge.UpdateOperation.create_field_index(body.field_name, params))
 
     def upsert(self, name: str, body: models.PointsList) -> Any:
         if len(body.points) > STRICT["upsert_max_batchsize"]:
@@ -237,11 +205,8 @@ class Rest:
         ]
         return self.collection(name).change(edge.UpdateOperation.upsert_points(points))
 
-    def delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
-        collection = self.collection(name)
-        if isinstance(body, models.PointIdsList):
-            return collection.change(edge.UpdateOperation.delete_points(body.points))
-        return collection.change(edge.UpdateOperation.delete_points_by_filter(collection.filter(body.filter)))
+    def delete(self, name: str, body: models.PointIdsList) -> Any:
+        return self.collection(name).change(edge.UpdateOperation.delete_points(body.points))
 
     def retrieve(self, name: str, body: models.PointRequest) -> Any:
         collection = self.collection(name)
@@ -251,7 +216,7 @@ class Rest:
 
     def count(self, name: str, body: models.CountRequest) -> Any:
         collection = self.collection(name)
-        request = edge.CountRequest(exact=body.exact is not False, filter=collection.filter(body.filter))
+        request = edge.CountRequest(exact=body.exact is not False, filter=collection.core(body.filter))
         with collection.lock:
             return {"count": collection.shard.count(request)}
 
@@ -263,18 +228,14 @@ class Rest:
         params, nearest = given.params or models.SearchParams(), getattr(given.query, "nearest", given.query)
         if (given.limit or 10) > STRICT["max_query_limit"] or (params.hnsw_ef or 0) > STRICT["search_max_hnsw_ef"]:
             raise Problem(400, "Limit exceeded")
-        quantization = params.quantization or models.QuantizationSearchParams()
+        if params.quantization and (params.quantization.oversampling or 0) > STRICT["search_max_oversampling"]:
+            raise Problem(400, "Oversampling limit exceeded")
         request = edge.QueryRequest(
             limit=given.limit or 10,
             query=None if nearest is None else edge.Query.Nearest(_vector(nearest), using=given.using),
-            filter=collection.filter(given.filter),
+            filter=collection.core(given.filter),
             with_payload=_shown(given.with_payload),
-            params=edge.SearchParams(
-                hnsw_ef=params.hnsw_ef,
-                quantization=edge.QuantizationSearchParams(
-                    rescore=quantization.rescore, oversampling=quantization.oversampling
-                ),
-            ),
+            params=collection.core(params),
         )
         with collection.lock:
             points = collection.shard.query(request)
@@ -286,7 +247,6 @@ class Rest:
         return {"name": f"{name}-1.snapshot", "size": 1}
 
 
-SELECTOR = models.PointIdsList | models.FilterSelector
 COLLECTION = "/collections/{collection_name}"
 METHODS: dict[tuple[str, str], tuple[Callable[[Rest, str, Any], Any], Any]] = {
     ("GET", "/"): (Rest.root, None),
@@ -299,7 +259,7 @@ METHODS: dict[tuple[str, str], tuple[Callable[[Rest, str, Any], Any], Any]] = {
     ("PUT", COLLECTION + "/index"): (Rest.index, models.CreateFieldIndex),
     ("PUT", COLLECTION + "/points"): (Rest.upsert, models.PointsList),
     ("POST", COLLECTION + "/points"): (Rest.retrieve, models.PointRequest),
-    ("POST", COLLECTION + "/points/delete"): (Rest.delete, SELECTOR),
+    ("POST", COLLECTION + "/points/delete"): (Rest.delete, models.PointIdsList),
     ("POST", COLLECTION + "/points/count"): (Rest.count, models.CountRequest),
     ("POST", COLLECTION + "/points/query/batch"): (Rest.query, models.QueryRequestBatch),
     ("POST", COLLECTION + "/snapshots"): (Rest.snapshot, None),
@@ -308,13 +268,12 @@ METHODS: dict[tuple[str, str], tuple[Callable[[Rest, str, Any], Any], Any]] = {
 
 def _route(method: str, path: str) -> tuple[tuple[str, str], str]:
     """Return the endpoint of a request and the collection that it names."""
-    if (method, path) in METHODS:
-        return (method, path), ""
     pieces = path.split("/")
-    endpoint = method, "/".join([*pieces[:2], "{collection_name}", *pieces[3:]])
+    named = (method, path) not in METHODS
+    endpoint = method, "/".join([*pieces[:2], "{collection_name}", *pieces[3:]]) if named else path
     if endpoint not in METHODS:
         raise Problem(404, f"{method} {path} is not an endpoint of this substitute")
-    return endpoint, unquote(pieces[2])
+    return endpoint, unquote(pieces[2]) if named else ""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -351,7 +310,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Problem(401, "Must provide an API key or an Authorization bearer token")
         endpoint, name = _route(self.command, urlsplit(self.path).path)
         method, form = METHODS[endpoint]
-        return method(self.rest, name, None if form is None else TypeAdapter(form).validate_json(raw))
+        return method(self.rest, name, None if form is None else form.model_validate_json(raw))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name in the standard library
         """Print nothing."""
