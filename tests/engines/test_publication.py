@@ -237,3 +237,34 @@ def test_the_commands_of_engines(servers: Servers, catalog: Path, retrieve: Prog
     assert before not in servers.engine("qdrant").collections()
     fails(retrieve("engines", "snapshot", "qdrant"), 2, "keeps no copies")
     assert catalog.exists()
+
+
+def test_phrases_and_sections_hold_in_engines(
+    servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(6):
+        words = "segment lungs in parallel" if number % 2 else "lungs are a segment"
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\n{words}\n\n## Setup\n\nsegment lungs {number}\n")
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "16")
+    succeeds(retrieve("build", "--docs-dir", folder))
+    for words, flags in (('"lungs in parallel"', ()), ("segment lungs", ("--filter", "section=Setup"))):
+        asked = ("query", words, "--json", "-k", "20", *flags)
+        through = succeeds(retrieve(*asked)).json["results"]
+        with monkeypatch.context() as patch:
+            search_in("local", patch)
+            local = succeeds(retrieve(*asked)).json["results"]
+        assert through
+        assert {result["id"] for result in through} == {result["id"] for result in local}
+    assert servers.calls("qdrant", "search")
+
+
+def test_eval_compares_an_engine_with_local_files(catalog: Path, tmp_path: Path, retrieve: Program) -> None:
+    pytest.importorskip("ir_measures")
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("".join(f'{{"query": "tool {number}", "relevant": ["t{number}"]}}\n' for number in range(8)))
+    arguments = ("eval", "--gold", gold, "--with", "engines.dense=local,engines.lexical=local", "--json")
+    compared = succeeds(retrieve(*arguments)).json
+    assert "engines.dense" in json.dumps(compared)
+    assert catalog.exists()
