@@ -109,15 +109,19 @@ def test_another_recipe_makes_a_collection_beside_the_old_one(
     assert catalog.exists()
 
 
-def test_results_are_shown_from_the_rows_of_an_engine(servers: Servers, catalog: Path, retrieve: Program) -> None:
+def test_results_are_shown_from_an_engine_without_local_texts(
+    servers: Servers, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     through = succeeds(retrieve(*QUERY)).json
     searches = [*servers.calls("qdrant", "search"), *servers.calls("opensearch", "search")]
     assert [call[1] for call in searches] == [["dense"], ["bm25"], [""]]
     shown = {result["id"]: (result["name"], result["content"], result["metadata"]) for result in through["results"]}
     for table in Path("artifacts/generations").rglob("*s.jsonl"):
-        table.write_bytes(b"x" * table.stat().st_size)
+        table.unlink()
     again = succeeds(retrieve(*QUERY)).json
     assert {one["id"]: (one["name"], one["content"], one["metadata"]) for one in again["results"]} == shown
+    monkeypatch.setenv("RETRIEVE_ENGINES__TEXTS", "local")
+    fails(retrieve(*QUERY), 5, "was left out of this copy")
     assert catalog.exists()
 
 
