@@ -24,7 +24,7 @@ from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.ingest.sending import RowMaker, difference
 from retrieve_cli.storage import durable, engine_record
-from retrieve_cli.storage.engine_record import Entry, Pending
+from retrieve_cli.storage.engine_record import Entry, PendingPush
 from retrieve_cli.storage.generation import live_rows, open_generation
 from retrieve_cli.storage.generations import SENT
 from retrieve_cli.storage.manifest import sha1
@@ -131,7 +131,7 @@ class Push:
             marker = markers.get(entry.collection)
             if entry.card != share.card or not marker:
                 continue
-            last = engine_record.pending(self._store.path, entry.collection)
+            last = engine_record.pending(self._store.path).get(entry.collection)
             if last is not None and marker == last.target and self._store.has(marker):
                 last = None  # it was completed and published
             if marker != generation.id or last is not None:
@@ -178,7 +178,7 @@ class Push:
         gone = sorted({*changed.gone, *(name for name, row in repaired.items() if row is None)})
         chunks = (range(*generation.starts[record : record + 2].tolist()) for record in records.tolist())
         ids = [generation.chunk_id(row) for rows_of_record in chunks for row in rows_of_record]
-        push = Pending(former.id, generation.id, sorted({*ids, *gone, *pending}))
+        push = PendingPush(former.id, generation.id, tuple(sorted({*ids, *gone, *pending})))
         engine_record.note_pending(self._store.path, entry.collection, push)
         if ids or gone:
             self._say(f"{engine.name}: sending {count(len(ids), 'row')}, removing {len(gone):,}")

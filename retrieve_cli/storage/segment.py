@@ -63,7 +63,7 @@ class AbsentFile(MappedFile):
     @property
     def data(self) -> Any:  # type: ignore[override]
         """Raises: IndexCorrupt: the texts are not here."""
-        message = f"{self.path} was left out of this copy of the index, and no engine has the row"
+        message = f"{self.path} is not in this copy of the index, and the engines do not have the row"
         raise IndexCorrupt(message, hint="set engines.texts: engine, and send all rows: retrieve engines push")
 
     def advise_random_reads(self) -> None:

@@ -121,7 +121,7 @@ def test_results_are_shown_from_an_engine_without_local_texts(
     again = succeeds(retrieve(*QUERY)).json
     assert {one["id"]: (one["name"], one["content"], one["metadata"]) for one in again["results"]} == shown
     monkeypatch.setenv("RETRIEVE_ENGINES__TEXTS", "local")
-    fails(retrieve(*QUERY), 5, "was left out of this copy")
+    fails(retrieve(*QUERY), 5, "is not in this copy")
     assert catalog.exists()
 
 
