@@ -25,7 +25,7 @@ from retrieve_cli.contracts.engines import (
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit
+    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
 
 Q = TypeVar("Q")
 _NAMED = 1000
@@ -243,14 +243,24 @@ class EngineIndex(Generic[Q]):
                 chosen.setdefault(unit, place)
         order = list(chosen.values())[:depth]
         listed = scores[order]
-        mean, deviation = (float(listed.mean()), float(listed.std())) if order else (0.0, 0.0)
         total = len(self) if starts is None else len(starts) - 1
-        before = len(order) if not self._lists_all else total if visible is None else int(visible.sum())
-        after = len(order) if not self._lists_all else total if allowed is None else int(allowed.sum())
-        # A row that is not listed scores at most as the last one; without a shared term it scores 0.
-        is_full = self._lists_all or len(search.hits()) >= search.k
-        floor = float(listed.min()) if order and is_full else 0.0
+        seen = total if visible is None else int(visible.sum())
+        is_cut = self._lists_all or len(search.hits()) >= search.k
+        after = seen if allowed is None else int(allowed.sum())
+        mean, deviation = _statistics(listed, len(order) if is_cut else after)
+        before, after = (seen, after) if self._lists_all else (len(order), len(order))
+        floor = float(listed.min()) if order and is_cut else 0.0
         return Candidates(units[order], listed, mean, deviation, before, after, best=best[order], floor=floor)
+
+
+def _statistics(listed: Vectors, count: int) -> tuple[float, float]:
+    """Return mean and deviation of the scores of so many rows: those that are not listed score 0. If a list was cut
+    off, its own are known, and a row that is not listed scores at most as the last one."""
+    if not count:
+        return 0.0, 0.0
+    scores = listed.astype(np.float64)
+    mean = float(scores.sum()) / count
+    return mean, max(float((scores**2).sum()) / count - mean**2, 0.0) ** 0.5
 
 
 class EngineRows:
