@@ -159,10 +159,10 @@ class OpensearchEngine:
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
-        body = {"indices": index, "include_global_state": False}
-        if self._ask("PUT", f"/_snapshot/{name}", body, missing={}) == {}:
+        if not self._ask("GET", f"/_snapshot/{repository}", missing={}):
             message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
             raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
+        self._ask("PUT", f"/_snapshot/{name}", {"indices": index, "include_global_state": False})
         return name
 
     def collections(self) -> Mapping[str, str]:

@@ -28,6 +28,8 @@ Json = Any
 ENDPOINTS = {
     r"GET /": None,
     r"GET /_cat/plugins": None,
+    r"GET /_snapshot/[^/]+": None,
+    r"PUT /_snapshot/[^/]+": "body_snapshot_create_repository",
     r"GET /[^_/][^/]*/(_alias|_mapping)": None,
     r"POST /[^_/][^/]*/_refresh": None,
     r"DELETE /[^_/][^/]*": None,
