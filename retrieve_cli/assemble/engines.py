@@ -103,7 +103,7 @@ class RemoteIndexes:
         self._held: dict[str, HeldCollection] = {}
         self._lock = RLock()
 
-    def index(self, retriever_name: str) -> Index[Any]:
+    def index(self, retriever_name: str) -> Any:
         """Return the index of a retriever; its searches raise IndexCorrupt if the engine does not hold it, and
         Unavailable if it cannot be reached.
 
@@ -130,9 +130,9 @@ class RemoteIndexes:
                 if entry is None or (retriever_name and retriever_name not in entry.retrievers):
                     what = f"its {retriever_name} index " if retriever_name else ""
                     raise IndexCorrupt(f"{what}of generation {generation.id} was not sent to {name}", hint=_PUSH)
-                layout = RowIds(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
+                ids = RowIds(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
                 make = partial(engine, name, self._settings)
-                self._held[name] = HeldCollection(name, entry.collection, make, layout)
+                self._held[name] = HeldCollection(name, entry.collection, make, ids)
             return self._held[name]
 
     def show_rows(self) -> None:

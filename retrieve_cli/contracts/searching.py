@@ -231,10 +231,12 @@ class RemoteIndex(Protocol[Q_contra]):
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
         conditions: Sequence[Filter | None] | None = None,
     ) -> tuple[Joint, Callable[[], list[Candidates]]]:
         """Add a search as `Index.search` does it; return all searches so far, and a function for its answer once they
-        are sent. `conditions` express `allowed` as filters of the engine."""
+        are sent. `chunks` masks the chunks by which a record may be listed; `conditions` express `allowed` as filters
+        of the engine."""
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from retrieve_cli.contracts.engines import (
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
+    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit
 
 Q = TypeVar("Q")
 _NAMED = 1000
@@ -52,10 +52,10 @@ class RowIds(NamedTuple):
 class HeldCollection:
     """A collection of an engine. The engine is asked at the first use; threads may share it."""
 
-    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], layout: RowIds) -> None:
+    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], ids: RowIds) -> None:
         self.name = name
         self.collection = collection
-        self.layout = layout
+        self.ids = ids
         self.marker = ""
         """Generation that the engine held at the last search."""
         self._engine = engine
@@ -81,7 +81,7 @@ class HeldCollection:
             known = {row: self._contents[row] for row in rows if row in self._contents}
         missing = [row for row in dict.fromkeys(rows) if row not in known]
         for first in range(0, len(missing), BATCH_ROWS):
-            ids = {self.layout.chunk_id(row): row for row in missing[first : first + BATCH_ROWS]}
+            ids = {self.ids.chunk_id(row): row for row in missing[first : first + BATCH_ROWS]}
             (hits,) = self.search([("", None)], Equal("id", list(ids)), len(ids), contents=True)
             known |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
         with self._lock:
@@ -104,54 +104,48 @@ class Search:
 
     def __init__(self, collection: HeldCollection, query: EngineQuery, where: Filter | None, k: int) -> None:
         self.collection, self.query, self.where, self.k = collection, query, where, k
-        self._hits: Sequence[RowHit] = ()
-        self._failure: RetrieveError | None = None
+        self.found: Sequence[RowHit] | RetrieveError = ()
 
-    @property
     def hits(self) -> Sequence[RowHit]:
-        """The hits. Raises: RetrieveError: the search failed."""
-        if self._failure is not None:
-            raise self._failure
-        return self._hits
-
-    @staticmethod
-    def send(together: Sequence[Search]) -> None:
-        """Send searches of one collection with one filter."""
-        first = together[0]
-        try:
-            queries = [search.query for search in together]
-            answers = first.collection.search(queries, first.where, max(search.k for search in together))
-            for search, hits in zip(together, answers, strict=True):
-                search._hits = hits[: search.k]  # noqa: SLF001  of this class
-        except RetrieveError as error:
-            for search in together:
-                search._failure = error  # noqa: SLF001  of this class
+        """Return the hits. Raises: RetrieveError: the search failed."""
+        if isinstance(self.found, RetrieveError):
+            raise self.found
+        return self.found
 
 
 class EngineBatch:
     """Searches that are sent together: those with one filter in one request to each server."""
 
     def __init__(self) -> None:
-        self._waiting: list[Search] = []
+        self._groups: dict[tuple[int, str], list[Search]] = {}
 
     def add(self, search: Search) -> Search:
         """Add a search; return it."""
-        self._waiting.append(search)
+        self._groups.setdefault((id(search.collection), repr(search.where)), []).append(search)
         return search
 
     def send(self) -> None:
-        """Send all searches; those in different servers at the same time. Failures are raised for their hits."""
-        groups: dict[tuple[int, str], list[Search]] = {}
-        for search in self._waiting:
-            groups.setdefault((id(search.collection), repr(search.where)), []).append(search)
-        self._waiting = []
+        """Send all searches, those to different servers at the same time. Failures are raised for their hits."""
+        groups, self._groups = list(self._groups.values()), {}
         if len(groups) == 1:
-            Search.send(next(iter(groups.values())))
+            _send(groups[0])
         elif groups:
             from concurrent.futures import ThreadPoolExecutor  # not needed for a single request
 
             with ThreadPoolExecutor(min(len(groups), _AT_ONCE)) as threads:
-                list(threads.map(Search.send, groups.values()))
+                list(threads.map(_send, groups))
+
+
+def _send(together: Sequence[Search]) -> None:
+    """Send searches of one collection with one filter."""
+    first, k = together[0], max(search.k for search in together)
+    found: Sequence[Sequence[RowHit] | RetrieveError]
+    try:
+        found = first.collection.search([search.query for search in together], first.where, k)
+    except RetrieveError as error:
+        found = [error] * len(together)
+    for search, hits in zip(together, found, strict=True):
+        search.found = hits if isinstance(hits, RetrieveError) else hits[: search.k]
 
 
 class EngineIndex(Generic[Q]):
@@ -171,22 +165,16 @@ class EngineIndex(Generic[Q]):
         """`form` turns a query into one that the engine takes. `lists_all`: every row has a score, as vectors do;
         `local` opens the index in the local files."""
         self._name, self._collection, self._form = name, collection, form
-        self._lists_all = lists_all
-        self._open = local
+        self._lists_all, self._local = lists_all, local
+        self._ids = collection.ids
 
     def __len__(self) -> int:
-        return int(self._collection.layout.starts[-1])
+        return int(self._ids.starts[-1])
 
     @property
     def local(self) -> Any:
         """The index in the local files: its vocabulary, its vectors."""
-        return self._open()
-
-    def search(self, queries: Sequence[Q], **options: Any) -> list[Candidates]:
-        """Return the best rows, or groups, as `begin` does."""
-        joint, answer = self.begin(queries, **options)
-        joint.send()
-        return answer()
+        return self._local()
 
     def begin(
         self,
@@ -197,53 +185,39 @@ class EngineIndex(Generic[Q]):
         starts: Rows | None = None,
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
+        chunks: Sequence[Mask | None] | None = None,
         conditions: Sequence[Filter | None] | None = None,
     ) -> tuple[EngineBatch, Callable[[], list[Candidates]]]:
         """Add searches to others; return these, and a function for their answer once they are sent.
 
-        Masks hold in any case: hits outside of them are dropped, as are those that this generation does not have.
+        Masks hold in any case: hits outside of them are dropped, as are hits that this generation does not have.
         """
         batch = EngineBatch() if joint is None else joint
         none = [None] * len(queries)
         answers = []
-        for query, mask, seen, stated in zip(
-            queries, allowed or none, visible or none, conditions or none, strict=True
-        ):
-            where, k = self._bounds(depth, starts, mask, stated)
+        masks = zip(allowed or none, visible or none, chunks or none, conditions or none, strict=True)
+        for query, (mask, seen, among, stated) in zip(queries, masks, strict=True):
+            where, k = self._bounds(depth, starts, mask, among, stated)
             search = batch.add(Search(self._collection, (self._name, self._form(query)), where, k))
-            answers.append(partial(self._candidates, search, depth, starts, mask, seen))
+            answers.append(partial(self._candidates, search, depth, starts, mask, seen, among))
         return batch, lambda: [answer() for answer in answers]
 
-    def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the engine's score for each of `rows`, or groups; 0 for rows that do not match."""
-        ids = self._collection.layout.chunk_id if starts is None else self._collection.layout.record_id
-        scores = np.zeros(len(rows), np.float32)
-        for first in range(0, len(rows), _NAMED):
-            some = {ids(row): place for place, row in enumerate(rows[first : first + _NAMED].tolist(), first)}
-            where = Equal("id" if starts is None else "record", list(some))
-            (hits,) = self._collection.search([(self._name, self._form(query))], where, MOST_HITS)
-            for hit in hits:
-                place = some.get(hit.id if starts is None else hit.id.rpartition("#")[0])
-                if place is not None:
-                    scores[place] = max(hit.score, scores[place]) if scores[place] else hit.score
-        return scores
-
     def _bounds(
-        self, depth: int, starts: Rows | None, allowed: Mask | None, where: Filter | None
+        self, depth: int, starts: Rows | None, allowed: Mask | None, chunks: Mask | None, where: Filter | None
     ) -> tuple[Filter | None, int]:
         """Return the filter of a search, and the number of its rows. Allowed rows that no filter expresses are named
         if they are few; otherwise more rows are requested."""
         total = len(self) if starts is None else len(starts) - 1
         k = depth * min(-(-len(self) // max(total, 1)), _SLACK)
-        if allowed is None or where is not None:
+        mask = allowed if chunks is None else chunks
+        if mask is None or (where is not None and chunks is None):
             return where, k
-        passing = np.flatnonzero(allowed)
-        if len(passing) <= _NAMED:
-            layout = self._collection.layout
-            if starts is None:
-                return Equal("id", list(map(layout.chunk_id, passing.tolist()))), k
-            return Equal("record", list(map(layout.record_id, passing.tolist()))), k
-        return None, min(k * total // len(passing) + depth, MOST_HITS)
+        passing = np.flatnonzero(mask)
+        if len(passing) > _NAMED:
+            return where, min(k * len(mask) // len(passing) + depth, MOST_HITS)
+        of_chunks = starts is None or chunks is not None
+        names = list(map(self._ids.chunk_id if of_chunks else self._ids.record_id, passing.tolist()))
+        return Equal("id" if of_chunks else "record", names), k
 
     def _candidates(
         self,
@@ -252,29 +226,31 @@ class EngineIndex(Generic[Q]):
         starts: Rows | None,
         allowed: Mask | None,
         visible: Mask | None,
+        chunks: Mask | None,
     ) -> Candidates:
-        layout = self._collection.layout
-        known = [(row, hit.score) for hit in search.hits if (row := layout.row(hit.id)) is not None]
+        known = [(row, hit.score) for hit in search.hits() if (row := self._ids.row(hit.id)) is not None]
         best = np.array([row for row, _ in known], np.int64)
         scores = np.array([score for _, score in known], np.float32)
         units = best if starts is None else np.searchsorted(starts, best, side="right") - 1
-        ids = layout.chunk_id if starts is None else layout.record_id
+        name = self._ids.chunk_id if starts is None else self._ids.record_id
         rounded = np.round(scores.astype(np.float64), 6).tolist()
         chosen: dict[int, int] = {}
-        for place in sorted(range(len(best)), key=lambda place: (-rounded[place], ids(int(units[place])), best[place])):
-            if allowed is None or allowed[units[place]]:
-                chosen.setdefault(int(units[place]), place)
+        for place in sorted(
+            range(len(best)), key=lambda place: (-rounded[place], name(int(units[place])), best[place])
+        ):
+            unit = int(units[place])
+            if (allowed is None or allowed[unit]) and (chunks is None or chunks[best[place]]):
+                chosen.setdefault(unit, place)
         order = list(chosen.values())[:depth]
-        rows, scores, best = units[order], scores[order], best[order]
-        mean, deviation = (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
+        listed = scores[order]
+        mean, deviation = (float(listed.mean()), float(listed.std())) if order else (0.0, 0.0)
         total = len(self) if starts is None else len(starts) - 1
-        before = total if visible is None else int(visible.sum())
-        after = total if allowed is None else int(allowed.sum())
+        before = len(order) if not self._lists_all else total if visible is None else int(visible.sum())
+        after = len(order) if not self._lists_all else total if allowed is None else int(allowed.sum())
         # A row that is not listed scores at most as the last one; without a shared term it scores 0.
-        floor = float(scores.min()) if len(scores) and (len(search.hits) >= search.k or self._lists_all) else 0.0
-        listed = {} if self._lists_all else {"before": len(rows), "after": len(rows)}
-        counted = {"before": before, "after": after, **listed}
-        return Candidates(rows, scores, mean, deviation, **counted, best=best, floor=floor)
+        is_full = self._lists_all or len(search.hits()) >= search.k
+        floor = float(listed.min()) if order and is_full else 0.0
+        return Candidates(units[order], listed, mean, deviation, before, after, best=best[order], floor=floor)
 
 
 class EngineRows:
@@ -289,7 +265,7 @@ class EngineRows:
 
     def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
         """Return copies of adjacent rows, of a record by its first chunk."""
-        starts = self._collections[0].layout.starts
+        starts = self._collections[0].ids.starts
         contents = self._contents(list(rows) if unit == "chunk" else starts[rows.start : rows.stop].tolist())
         return local() if contents is None else [dict(pair[unit == "chunk"]) for pair in contents]
 

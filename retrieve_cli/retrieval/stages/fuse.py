@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking
+from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking, RemoteIndex
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import (
     CountedMatches,
@@ -124,7 +124,7 @@ class Fuse(Frozen):
 
         joint, joined = None, {}
         for each in waiting:
-            if isinstance(each, IndexRetrieval) and each.joins(queries):
+            if isinstance(each, IndexRetrieval) and isinstance(each.index, RemoteIndex):
                 joint, joined[each.name] = each.begin(queries, joint)
         with ThreadPoolExecutor(len(waiting)) as threads:
             sent = threads.submit(joint.send) if joint is not None else None

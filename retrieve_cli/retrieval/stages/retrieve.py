@@ -119,20 +119,25 @@ class IndexRetrieval(Described, Generic[Q]):
     def ask(self, queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
+        if isinstance(self.index, RemoteIndex):
+            joint, accounts = self.begin(queries, None)
+            joint.send()
+            return list(accounts())
         with self._reported():
             return self._asked(self._forms(queries), queries)
-
-    def joins(self, queries: Sequence[Query]) -> bool:
-        """Return True if the searches of these queries can be sent together with others."""
-        return isinstance(self.index, RemoteIndex) and all(query.chunks is None for query in queries)
 
     def begin(
         self, queries: Sequence[Query], joint: Joint | None
     ) -> tuple[Joint, Callable[[], Sequence[IndexAccount[Q]]]]:
-        """Add searches to others; return all of them, and a function for the accounts once they are sent."""
-        assert isinstance(self.index, RemoteIndex)  # noqa: S101  see `joins`
+        """Add searches in an engine to others; return all of them, and a function for the accounts once they are
+        sent."""
         with self._reported():
             forms, options = self._forms(queries), self._options(queries)
+            if any(query.records is not None for query in queries):
+                options["conditions"] = [query.conditions and query.conditions() for query in queries]
+            if any(query.chunks is not None for query in queries):
+                options["chunks"] = [query.chunks for query in queries]
+            assert isinstance(self.index, RemoteIndex)  # noqa: S101  only those begin
             joint, answer = self.index.begin(forms, joint, depth=self.depth, starts=self.groups, **options)
 
         def accounts() -> Sequence[IndexAccount[Q]]:
@@ -181,8 +186,6 @@ class IndexRetrieval(Described, Generic[Q]):
         options: dict[str, Any] = {}
         if any(query.records is not None for query in queries):
             options["allowed"] = self._allowed([query.records for query in queries])
-            if isinstance(self.index, RemoteIndex):
-                options["conditions"] = [query.conditions and query.conditions() for query in queries]
         if any(query.own is not None for query in queries):
             options["visible"] = self._allowed([query.own for query in queries])
         return options
