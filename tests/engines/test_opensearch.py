@@ -166,8 +166,9 @@ def test_a_snapshot_needs_a_repository_with_the_name_of_the_alias(noida_process:
     engine._ask("PUT", "/_snapshot/copied", {"type": "fs", "settings": {"location": str(tmp_path)}})
     name = engine.snapshot(NAME)
     assert name.startswith(f"copied/copied-{NAME}-")
-    with pytest.raises(IndexCorrupt):
-        engine.mark(NAMES[1], "b" * 12)
+    for change in (lambda: engine.mark(NAMES[1], "b" * 12), lambda: engine.delete(NAMES[1], ["a"])):
+        with pytest.raises(IndexCorrupt):
+            change()
     engine.drop(NAME)
     engine.close()
 
