@@ -23,6 +23,7 @@ import orjson
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, PgvectorSettings
 from retrieve_cli.contracts.engines import Combined, EngineQuery, Equal, Filter, Found, Row, RowHit, Schema
+from retrieve_cli.engines.servers import version_numbers
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, quoted, shortened
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class PgvectorEngine:
             key = f"chunk_id text PRIMARY KEY REFERENCES {own}.chunks ON DELETE CASCADE, document_id text NOT NULL"
             for retriever, dim in schema.vectors.items():
                 columns = f"{key}, embedding vector({dim:d}) NOT NULL"
-                _run(connection, f"CREATE TABLE {own}.{_table(retriever)} ({columns})")
+                _run(connection, f"CREATE TABLE {own}.{_checked(f'embeddings_{retriever}')} ({columns})")
             new = f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)"
             _run(connection, new, [collection, json.dumps(schema)])
 
@@ -80,18 +81,17 @@ class PgvectorEngine:
 
         def work(connection: Connection) -> None:
             schema = self._schema(connection, collection)
-            _run(connection, f"DELETE FROM {own}.chunks WHERE id = ANY(%s)", [[_plain(row.id) for row in rows]])
+            self._delete(connection, collection, [row.id for row in rows])
             _copy(connection, f"{own}.chunks", map(_columns, rows))
             for name in schema.vectors:
                 vectors = ((_plain(row.id), _plain(row.record), _vector(row.vectors[name])) for row in rows)
-                _copy(connection, f"{own}.{_table(name)}", vectors)
+                _copy(connection, f"{own}.embeddings_{name}", vectors)
 
         self._pool.run(work)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids, with their vectors."""
-        statement = f"DELETE FROM {self._own(collection)}.chunks WHERE id = ANY(%s)"
-        self._pool.run(lambda connection: _run(connection, statement, [list(map(_plain, ids))]))
+        self._pool.run(lambda connection: self._delete(connection, collection, ids))
 
     def mark(self, collection: str, generation: str) -> None:
         """Store the marker; the first one builds the indexes."""
@@ -99,7 +99,9 @@ class PgvectorEngine:
         def work(connection: Connection) -> None:
             if not _value(self._about(connection, "marker", collection), collection):
                 for name, dim in self._schema(connection, collection).vectors.items():
-                    _index(connection, f"{self._own(collection)}.{_table(name)}", dim)
+                    _index(connection, f"{self._own(collection)}.embeddings_{name}", dim)
+                for index in ("(document_id)", "USING gin (facts)", "USING gin (tenants)"):
+                    _run(connection, f"CREATE INDEX ON {self._own(collection)}.chunks {index}")
                 _run(connection, f"ANALYZE {self._own(collection)}.chunks")
             statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
             _run(connection, statement, [generation, collection])
@@ -111,12 +113,10 @@ class PgvectorEngine:
     ) -> Found:
         """Return the nearest rows of each query by cosine, in one round trip."""
         condition, values = _condition(where)
-        scans = where is not None and _names_rows(where)
         settings = {
             "hnsw.ef_search": str(min(max(HNSW_EF_SEARCH, k), _MOST_EF)),
             "hnsw.iterative_scan": "relaxed_order",
             "hnsw.max_scan_tuples": str(max(_SCANNED, 20 * k)),
-            "jit": "off",
         }
         columns = "c.id, c.content, c.stored" if contents else "c.id"
 
@@ -126,8 +126,8 @@ class PgvectorEngine:
             for name, vector in queries:
                 source, distance, order = f"{self._own(collection)}.chunks c", "NULL", "1"
                 if vector is not None:
-                    source = f"{self._own(collection)}.{_table(name)} e JOIN {source} ON e.chunk_id = c.id"
-                    distance, order = _distance(vector, scans=scans)
+                    source = f"{self._own(collection)}.embeddings_{name} e JOIN {source} ON e.chunk_id = c.id"
+                    distance, order = _distance(vector)
                 statement = f"SELECT {columns}, {distance} AS distance FROM {source} WHERE {condition}"
                 given = {**values, "query": _vector(vector), "k": k}
                 answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
@@ -166,7 +166,8 @@ class PgvectorEngine:
         def work(connection: Connection) -> None:
             views = {"chunks": "chunks"}
             for name in self._schema(connection, collection).vectors:
-                views |= {_table(name): _table(name), "embeddings": views.get("embeddings", _table(name))}
+                table = f"embeddings_{name}"
+                views |= {table: table, "embeddings": views.get("embeddings", table)}
             for view, table in views.items():
                 _run(connection, f"DROP VIEW IF EXISTS {self._prefix}.{view}")
                 selected = f"SELECT * FROM {self._own(collection)}.{table}"
@@ -177,16 +178,18 @@ class PgvectorEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
-        server, extension = self._pool.run(lambda connection: _run(connection, _VERSIONS).fetchall())[0]
+        extension = "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+        versions = f"SELECT current_setting('server_version'), {extension}"
+        server, created = self._pool.run(lambda connection: _run(connection, versions).fetchall())[0]
         address = {"address": self._pool.address, "schema": self._prefix}
-        return {"server": f"PostgreSQL {server}", "pgvector": extension or "not created", **address}
+        return {"server": f"PostgreSQL {server}", "pgvector": created or "not created", **address}
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, with its fix."""
         version = self.describe()["pgvector"]
-        is_old = version[:1].isdigit() and [int(part) for part in version.split(".")[:2]] < [0, 8]
-        fix = "install pgvector 0.8 on the server, then: ALTER EXTENSION vector UPDATE;"
-        return [(f"pgvector {version} is older than 0.8", fix)] if is_old else []
+        if version == "not created" or version_numbers(version) >= (0, 8):
+            return []
+        return [(f"pgvector {version} is older than 0.8", "ALTER EXTENSION vector UPDATE;")]
 
     def close(self) -> None:
         """Close connections."""
@@ -196,8 +199,7 @@ class PgvectorEngine:
         return _checked(f"{self._prefix}_{collection}")
 
     def _register(self, connection: Connection) -> None:
-        """Create the tables of all collections, unless they are there; others wait for the end of the transaction."""
-        _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"retrieve {self._prefix}"])
+        """Create the table of all collections, unless it is there."""
         _run(connection, f"CREATE SCHEMA IF NOT EXISTS {self._prefix}")
         columns = "name text PRIMARY KEY, schema text NOT NULL, marker text NOT NULL, published boolean NOT NULL"
         _run(connection, f"CREATE TABLE IF NOT EXISTS {self._prefix}.collections ({columns})")
@@ -208,24 +210,22 @@ class PgvectorEngine:
     def _about(self, connection: Connection, column: str, collection: str) -> Cursor:
         return _run(connection, f"SELECT {column} FROM {self._prefix}.collections WHERE name = %s", [collection])
 
+    def _delete(self, connection: Connection, collection: str, ids: Sequence[str]) -> None:
+        _run(connection, f"DELETE FROM {self._own(collection)}.chunks WHERE id = ANY(%s)", [list(map(_plain, ids))])
+
     def _drop(self, connection: Connection, collection: str) -> None:
         _run(connection, f"DROP SCHEMA IF EXISTS {self._own(collection)} CASCADE")
         _run(connection, f"DELETE FROM {self._prefix}.collections WHERE name = %s", [collection])
 
     def _listed(self) -> list[tuple[Any, ...]]:
         """Return name, marker and publication of each collection."""
-
-        def work(connection: Connection) -> list[tuple[Any, ...]]:
-            name = f"{self._prefix}.collections"
-            if _run(connection, "SELECT to_regclass(%s)", [name]).fetchone() == (None,):
-                return []
-            return _run(connection, f"SELECT name, marker, published FROM {name}").fetchall()
-
-        return self._pool.run(work)
+        statement = f"SELECT name, marker, published FROM {self._prefix}.collections"
+        try:
+            return self._pool.run(lambda connection: _run(connection, statement).fetchall())
+        except IndexCorrupt:
+            return []  # none was created yet
 
 
-_VERSIONS = """SELECT current_setting('server_version'),
-(SELECT extversion FROM pg_extension WHERE extname = 'vector')"""
 _CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
 section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
 dates jsonb NOT NULL)"""
@@ -309,9 +309,7 @@ class _Pool:
 _HINTS = {
     "57014": "raise pgvector.timeout_s, or find what keeps the server busy: SELECT * FROM pg_stat_activity",
     "42501": "let an owner run: GRANT CREATE ON DATABASE … TO …; CREATE EXTENSION vector;",
-    "25006": "set pgvector.url to the primary server, not to a replica",
     "42704": "let a user who may do so run: CREATE EXTENSION vector",
-    "0A000": "install pgvector on the server: apt install postgresql-17-pgvector",
     "53100": "free space on the server; builds need shared memory in a container: docker run --shm-size=2g",
 }
 """Fixes by the code of PostgreSQL's error."""
@@ -363,11 +361,6 @@ def _value(answer: Cursor, collection: str) -> str:
     return str(found[0])
 
 
-def _table(retriever: str) -> str:
-    """Return the name of the table with the vectors of a retriever."""
-    return _checked(f"embeddings_{retriever}")
-
-
 def _checked(name: str) -> str:
     """Return a name of a schema or a table. Raises: UsageError: PostgreSQL would need quotes for it."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,57}", name):
@@ -390,13 +383,11 @@ def _index(connection: Connection, table: str, dim: int) -> None:
     _run(connection, statement)
 
 
-def _distance(vector: Any, *, scans: bool) -> tuple[str, str]:
-    """Return the distance to a query, and the order by it: by the index unless rows are compared one by one."""
+def _distance(vector: Any) -> tuple[str, str]:
+    """Return the distance to a query, and the order by it, in which the index over vectors of its length is."""
     distance, dim = "e.embedding <=> %(query)s::vector", len(vector)
-    if scans or dim > _LONGEST_HALF:
-        return distance, f"({distance}) + 0"
     half = f"(e.embedding::halfvec({dim:d})) <=> %(query)s::halfvec({dim:d})"
-    return distance, half if dim > _LONGEST else distance
+    return distance, half if _LONGEST < dim <= _LONGEST_HALF else distance
 
 
 def _columns(row: Row) -> Sequence[Any]:
@@ -446,13 +437,6 @@ def _condition(where: Filter | None) -> tuple[str, dict[str, Any]]:
         return f"EXISTS (SELECT FROM {values_of} AS v WHERE {within})"
 
     return "true" if where is None else translated(where), values
-
-
-def _names_rows(where: Filter) -> bool:
-    """Return True if only rows or records that a filter names can pass it."""
-    if isinstance(where, Combined):
-        return where.how == "all" and any(map(_names_rows, where.filters))
-    return isinstance(where, Equal) and where.key in ("id", "record")
 
 
 def _hits(rows: Sequence[tuple[Any, ...]]) -> list[RowHit]:

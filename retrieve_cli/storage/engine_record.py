@@ -14,9 +14,9 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import durable, json_checks
+from retrieve_cli.storage.segment import ENGINES
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
-FILE = "engines.json"
 _PENDING = "pushing.json"
 _HINT = "send the index again: retrieve engines push"
 
@@ -35,14 +35,14 @@ class Entry(NamedTuple):
 def write(folder: Path, entries: Mapping[str, Entry]) -> None:
     """Write the entries by name of engine, in one step. Raises: OSError."""
     value = {name: entry._asdict() for name, entry in entries.items()}
-    durable.replace(folder / FILE, json.dumps(value, indent=1, sort_keys=True) + "\n")
+    durable.replace(folder / ENGINES, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
 def read(folder: Path) -> dict[str, Entry]:
     """Return the entries by name of engine; none if there is no file. Raises: IndexCorrupt: the file cannot be read."""
-    path = folder / FILE
+    path = folder / ENGINES
     try:
-        value = json_checks.mapping(json.loads(read_text(path, limit=LIMIT)), FILE)
+        value = json_checks.mapping(json.loads(read_text(path, limit=LIMIT)), ENGINES)
         return {name: _entry(json_checks.mapping(entry, name)) for name, entry in value.items()}
     except FileNotFoundError:
         return {}

@@ -14,6 +14,7 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Usage
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.manifest import Manifest, faults, size_fault
+from retrieve_cli.storage.segment import is_elsewhere
 from retrieve_cli.untrusted.files import CONFIG, read_text
 
 MANIFEST = "manifest.json"
@@ -113,7 +114,7 @@ class Generations:
                 opened = self._held(name)
                 for folder, manifest in opened.folders:
                     for file, entry in manifest.files.items():
-                        if fault := size_fault(folder / file, entry):
+                        if not is_elsewhere(folder / file) and (fault := size_fault(folder / file, entry)):
                             hint = "list all damaged files: retrieve inspect verify; then retrieve build"
                             raise IndexCorrupt(fault, hint=hint)
             except IndexCorrupt:

@@ -42,6 +42,34 @@ CHUNK_KEYS = frozenset("id doc_id index text section header source start end sta
 _HINT = "retrieve inspect verify"
 
 
+ENGINES = "engines.json"
+"""Name of the file that tells which engines hold the rows of a segment."""
+
+
+def is_elsewhere(path: Path) -> bool:
+    """Return True if a file of texts was left out of a copy of the index, because an engine holds its rows."""
+    return path.name in (RECORDS, CHUNKS) and not path.exists() and (path.parent / ENGINES).exists()
+
+
+class AbsentFile(MappedFile):
+    """A file of texts that was left out of a copy of the index."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path, self._size = path, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        """Raises: IndexCorrupt: the texts are not here."""
+        message = f"{self.path} was left out of this copy of the index, and no engine has the row"
+        raise IndexCorrupt(message, hint="set engines.texts: engine, and send all rows: retrieve engines push")
+
+    def advise_random_reads(self) -> None:
+        """Do nothing: there is no file."""
+
+
 class Segment:
     """The tables of a segment, mapped into memory."""
 
@@ -136,6 +164,8 @@ class Segment:
         with self._opening:
             if name not in self._files:
                 path = self.folder / name
+                if is_elsewhere(path):
+                    return AbsentFile(path, self.manifest.files[name].bytes)
                 try:
                     self._files[name] = MappedFile(path)
                 except OSError as error:

@@ -109,15 +109,19 @@ def test_another_recipe_makes_a_collection_beside_the_old_one(
     assert catalog.exists()
 
 
-def test_results_are_shown_from_the_rows_of_an_engine(servers: Servers, catalog: Path, retrieve: Program) -> None:
+def test_results_are_shown_from_an_engine_without_local_texts(
+    servers: Servers, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     through = succeeds(retrieve(*QUERY)).json
     searches = [*servers.calls("qdrant", "search"), *servers.calls("opensearch", "search")]
     assert [call[1] for call in searches] == [["dense"], ["bm25"], [""]]
     shown = {result["id"]: (result["name"], result["content"], result["metadata"]) for result in through["results"]}
     for table in Path("artifacts/generations").rglob("*s.jsonl"):
-        table.write_bytes(b"x" * table.stat().st_size)
+        table.unlink()
     again = succeeds(retrieve(*QUERY)).json
     assert {one["id"]: (one["name"], one["content"], one["metadata"]) for one in again["results"]} == shown
+    monkeypatch.setenv("RETRIEVE_ENGINES__TEXTS", "local")
+    fails(retrieve(*QUERY), 5, "was left out of this copy")
     assert catalog.exists()
 
 
@@ -236,4 +240,35 @@ def test_the_commands_of_engines(servers: Servers, catalog: Path, retrieve: Prog
     succeeds(retrieve("engines", "drop", before[:6], "qdrant"))
     assert before not in servers.engine("qdrant").collections()
     fails(retrieve("engines", "snapshot", "qdrant"), 2, "keeps no copies")
+    assert catalog.exists()
+
+
+def test_phrases_and_sections_hold_in_engines(
+    servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(6):
+        words = "segment lungs in parallel" if number % 2 else "lungs are a segment"
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\n{words}\n\n## Setup\n\nsegment lungs {number}\n")
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "16")
+    succeeds(retrieve("build", "--docs-dir", folder))
+    for words, flags in (('"lungs in parallel"', ()), ("segment lungs", ("--filter", "section=Setup"))):
+        asked = ("query", words, "--json", "-k", "20", *flags)
+        through = succeeds(retrieve(*asked)).json["results"]
+        with monkeypatch.context() as patch:
+            search_in("local", patch)
+            local = succeeds(retrieve(*asked)).json["results"]
+        assert through
+        assert {result["id"] for result in through} == {result["id"] for result in local}
+    assert servers.calls("qdrant", "search")
+
+
+def test_eval_compares_an_engine_with_local_files(catalog: Path, tmp_path: Path, retrieve: Program) -> None:
+    pytest.importorskip("ir_measures")
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("".join(f'{{"query": "tool {number}", "relevant": ["t{number}"]}}\n' for number in range(8)))
+    arguments = ("eval", "--gold", gold, "--with", "engines.dense=local,engines.lexical=local", "--json")
+    compared = succeeds(retrieve(*arguments)).json
+    assert "engines.dense" in json.dumps(compared)
     assert catalog.exists()

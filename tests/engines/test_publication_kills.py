@@ -42,7 +42,7 @@ class Place:
         """Write a catalog with three changed records, one more and one less; return the descriptions."""
         rows = records(1, SIZE)
         if version > 1:
-            rows = rows[1:] + [{**records(version, SIZE)[0], "id": f"new{version}"}]
+            rows = [*rows[1:], {**records(version, SIZE)[0], "id": f"new{version}"}]
             rows[3:6] = records(version, SIZE)[4:7]
         write_catalog(self.folder / "tools.jsonl", rows)
         return {f"{row['name']}: {row['description']}" for row in rows}
