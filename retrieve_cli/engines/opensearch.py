@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEARCH, HNSW_M, OpensearchSettings
-from retrieve_cli.contracts.engines import MOST_HITS, Combined, Equal, Filter, Found, Range, RowHit
+from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
@@ -131,11 +131,10 @@ class OpensearchEngine:
     ) -> Found:
         """Return the best rows for each query, and the marker, by one request."""
         source = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
-        common = {"size": min(k, MOST_HITS), "_source": source, "track_total_hits": False}
-        lines: list[Json] = []
-        for name, query in queries:
-            lines += [{}, {"query": _query(name, query, where, min(k, MOST_HITS)), **common}]
-        lines += [{}, {"query": {"ids": {"values": [_MARKER]}}, "size": 1, "_source": ["marker"]}]
+        common = {"size": k, "_source": source, "track_total_hits": False}
+        searches = [{"query": _query(name, query, where, k), **common} for name, query in queries]
+        searches.append({"query": {"ids": {"values": [_MARKER]}}, "size": 1, "_source": ["marker"]})
+        lines = [line for search in searches for line in ({}, search)]
         path = f"{self._index(collection)}/_msearch"
         answers = self._ask("POST", path, _lines(lines), filter_path=_WANTED)["responses"]
         *lists, marked = [self._hits(collection, answer) for answer in answers]
@@ -159,10 +158,10 @@ class OpensearchEngine:
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
-        body = {"indices": index, "include_global_state": False}
-        if self._ask("PUT", f"/_snapshot/{name}", body, missing={}) == {}:
+        if not self._ask("GET", f"/_snapshot/{repository}", missing={}):
             message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
             raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
+        self._ask("PUT", f"/_snapshot/{name}", {"indices": index, "include_global_state": False})
         return name
 
     def collections(self) -> Mapping[str, str]:
@@ -188,8 +187,7 @@ class OpensearchEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
-        distribution, number = self._version()
-        return {"server": f"{distribution} {number}", "address": self.address, "alias": self._settings.index}
+        return {"server": " ".join(self._version()), "address": self.address, "alias": self._settings.index}
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
@@ -260,6 +258,8 @@ class OpensearchEngine:
             failed = [result for result in results if result.get("error") and result["status"] != _BUSY]
             if failed:
                 reason = self._reason(failed[0]["error"])
+                if failed[0]["status"] == 404:
+                    raise self._missing(index, reason)
                 message = f"OpenSearch at {self.address} rejects a document of {index[1:]}: {reason}"
                 raise Unavailable(message, hint="check the disk space and the log of the server")
             pairs = zip(changes, results, strict=True)

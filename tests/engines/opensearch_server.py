@@ -10,13 +10,14 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engines.opensearch_translation import Translation
-from told_servers import free_port
+from engines.opensearch_translation import translated
+from told_servers import free_port, serving
 from waiting import PATIENCE_S, until
 
 
@@ -61,15 +62,15 @@ class Noida:
             command += ["--data-dir", str(self._folder), "--elasticsearch-port", str(port)]
             self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             until(lambda: self._answers(port), "noida-db to answer")
-            self._translation = Translation(port)
-            self.url = self._translation.url
+            self._servers = ExitStack()
+            self.url = self._servers.enter_context(serving(lambda asked: translated(asked, port)))
 
     def kill(self) -> None:
-        """End the process at once, and all connections to the translation."""
+        """End the process at once, and the translation."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._translation.close()
+            self._servers.close()
             self._process = None
 
     def _answers(self, port: int) -> bool:

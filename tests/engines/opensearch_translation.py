@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import threading
 from functools import cache
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
+from told_servers import Answer, Asked
 from waiting import PATIENCE_S
 
 Json = Any
@@ -28,6 +26,8 @@ Json = Any
 ENDPOINTS = {
     r"GET /": None,
     r"GET /_cat/plugins": None,
+    r"GET /_snapshot/[^/]+": None,
+    r"PUT /_snapshot/[^/]+": "body_snapshot_create_repository",
     r"GET /[^_/][^/]*/(_alias|_mapping)": None,
     r"POST /[^_/][^/]*/_refresh": None,
     r"DELETE /[^_/][^/]*": None,
@@ -79,99 +79,38 @@ def form(value: Json) -> str:
     return value if isinstance(value, str) else type(value).__name__
 
 
-class Translation:
-    """The translating server, in threads of this process."""
+def translated(asked: Asked, port: int) -> Answer:
+    """Return the answer to a request, of the server at a port of this machine where it needs one."""
+    path, body = asked.path.partition("?")[0], asked.body
+    try:
+        check(asked.method, path, body)
+        if path == "/_cat/plugins":
+            return _answer(200, json.dumps(_PLUGINS).encode())
+        if path.endswith("/_msearch"):
+            body = b"".join(json.dumps(search(json.loads(line))).encode() + b"\n" for line in body.splitlines())
+        elif asked.method == "PUT" and path.count("/") == 1:
+            body = json.dumps(index(json.loads(body))).encode()
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        reason = {"error": {"type": "parsing_exception", "reason": f"unknown parameter {error}"}, "status": 400}
+        return _answer(400, json.dumps(reason).encode())
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        connection.request(asked.method, asked.path, body or None, {"content-type": "application/json"})
+        response = connection.getresponse()
+        status, data = response.status, response.read()
+    except (OSError, HTTPException):
+        return Answer(drop=True)
+    finally:
+        connection.close()
+    if path == "/" and status == 200:
+        facts = json.loads(data)
+        facts["version"] |= {"distribution": "opensearch", "number": "3.1.0"}
+        data = json.dumps(facts).encode()
+    return _answer(status, data)
 
-    def __init__(self, port: int) -> None:
-        """`port` is that of the server behind it, on this machine."""
-        self._connections: set[socket.socket] = set()
-        connections = self._connections
 
-        class Handler(_Handler):
-            behind = port
-
-            def setup(self) -> None:
-                super().setup()
-                connections.add(self.connection)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """Stop listening, and cut all connections."""
-        self._server.shutdown()
-        self._server.server_close()
-        for connection in self._connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    behind = 0
-
-    def answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        path = self.path.partition("?")[0]
-        try:
-            check(self.command, path, body)
-            if path == "/_cat/plugins":
-                return self.send(200, json.dumps(_PLUGINS).encode())
-            if path.endswith("/_msearch"):
-                body = b"".join(json.dumps(search(json.loads(line))).encode() + b"\n" for line in body.splitlines())
-            elif self.command == "PUT" and path.count("/") == 1:
-                body = json.dumps(index(json.loads(body))).encode()
-        except (KeyError, TypeError, ValueError, ValidationError) as error:
-            reason = {"error": {"type": "parsing_exception", "reason": f"unknown parameter {error}"}, "status": 400}
-            return self.send(400, json.dumps(reason).encode())
-        status, data = self.passed(body)
-        if path == "/" and status == 200:
-            facts = json.loads(data)
-            facts["version"] |= {"distribution": "opensearch", "number": "3.1.0"}
-            data = json.dumps(facts).encode()
-        return self.send(status, data)
-
-    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
-
-    def passed(self, body: bytes) -> tuple[int, bytes]:
-        """Return the answer of the server behind; without one the connection ends."""
-        connection = HTTPConnection("127.0.0.1", self.behind, timeout=PATIENCE_S)
-        try:
-            connection.request(self.command, self.path, body or None, {"content-type": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, HTTPException) as error:
-            self.close_connection = True
-            raise ConnectionAbortedError from error
-        finally:
-            connection.close()
-
-    def send(self, status: int, data: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:
-            self.close_connection = True
-
-    def finish(self) -> None:
-        try:
-            super().finish()
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Requests are not printed."""
+def _answer(status: int, body: bytes) -> Answer:
+    return Answer(body, status, {"content-type": "application/json"})
 
 
 def index(body: Json) -> Json:

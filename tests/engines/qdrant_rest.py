@@ -11,7 +11,6 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,6 +19,9 @@ import orjson
 import qdrant_edge as edge
 from pydantic import BaseModel, ValidationError
 from qdrant_client import models
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from told_servers import Answer, Asked, Server
 
 VERSION = "1.15.4"
 STRICT = {
@@ -276,52 +278,27 @@ def _route(method: str, path: str) -> tuple[tuple[str, str], str]:
     return endpoint, unquote(pieces[2]) if named else ""
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Requests of one connection."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    rest: Rest
-    api_key: str | None
-
-    def answer(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        try:
-            value: Any = {"result": self.result(raw), "status": "ok", "time": 0.0}
-            if self.path == "/":
-                value = value["result"]
-            status = 200
-        except Problem as problem:
-            status, value = problem.status, {"status": {"error": str(problem)}, "time": 0.0}
-        except ValidationError as error:
-            status, value = 422, {"status": {"error": f"Validation error in JSON body: {error}"}, "time": 0.0}
-        except Exception as error:  # noqa: BLE001  the core's own failures, of several classes
-            status, value = 400, {"status": {"error": f"Wrong input: {error}"}, "time": 0.0}
-        content = orjson.dumps(value)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def result(self, raw: bytes) -> Any:
-        if self.api_key and self.headers.get("api-key") != self.api_key:
+def answered(rest: Rest, asked: Asked, api_key: str | None) -> Answer:
+    """Return the answer to a request."""
+    try:
+        if api_key and asked.headers.get("api-key") != api_key:
             raise Problem(401, "Must provide an API key or an Authorization bearer token")
-        endpoint, name = _route(self.command, urlsplit(self.path).path)
+        endpoint, name = _route(asked.method, urlsplit(asked.path).path)
         method, form = METHODS[endpoint]
-        return method(self.rest, name, None if form is None else form.model_validate_json(raw))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name in the standard library
-        """Print nothing."""
-
-    do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
+        result = method(rest, name, None if form is None else form.model_validate_json(asked.body))
+        status, value = 200, result if asked.path == "/" else {"result": result, "status": "ok", "time": 0.0}
+    except Problem as problem:
+        status, value = problem.status, {"status": {"error": str(problem)}, "time": 0.0}
+    except ValidationError as error:
+        status, value = 422, {"status": {"error": f"Validation error in JSON body: {error}"}, "time": 0.0}
+    except Exception as error:  # noqa: BLE001  the core's own failures, of several classes
+        status, value = 400, {"status": {"error": f"Wrong input: {error}"}, "time": 0.0}
+    return Answer(orjson.dumps(value), status, {"content-type": "application/json"})
 
 
 def main(folder: str, api_key: str | None = None) -> None:
-    Handler.rest, Handler.api_key = Rest(Path(folder)), api_key
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    rest = Rest(Path(folder))
+    server = Server(lambda asked: answered(rest, asked, api_key))
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
@@ -155,15 +156,20 @@ def test_an_older_server_is_named_with_its_version(distribution: str, number: st
         engine.create(NAME, SCHEMA)
 
 
-def test_a_server_without_a_snapshot_repository_says_how_to_register_it(noida_process: Noida) -> None:
+def test_a_snapshot_needs_a_repository_with_the_name_of_the_alias(noida_process: Noida, tmp_path: Path) -> None:
     noida_process.start()
-    engine = OpensearchEngine(OpensearchSettings(url=noida_process.url))
+    engine = OpensearchEngine(OpensearchSettings(url=noida_process.url, index="copied"))
     engine.create(NAME, SCHEMA)
     with pytest.raises(UsageError) as caught:
         engine.snapshot(NAME)
-    assert caught.value.hint == "register it: PUT /_snapshot/chunks"
-    with pytest.raises(IndexCorrupt):
-        engine.mark(NAMES[1], "b" * 12)
+    assert caught.value.hint == "register it: PUT /_snapshot/copied"
+    engine._ask("PUT", "/_snapshot/copied", {"type": "fs", "settings": {"location": str(tmp_path)}})
+    name = engine.snapshot(NAME)
+    assert name.startswith(f"copied/copied-{NAME}-")
+    for change in (lambda: engine.mark(NAMES[1], "b" * 12), lambda: engine.delete(NAMES[1], ["a"])):
+        with pytest.raises(IndexCorrupt):
+            change()
+    engine.drop(NAME)
     engine.close()
 
 
