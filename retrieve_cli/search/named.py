@@ -105,6 +105,7 @@ def named_records(view: RecordView, text: str, lexical: Callable[[], Any]) -> tu
 
 def _are_rare(words: list[str], view: RecordView, index: Any) -> bool:
     """Return True if most of the words are in few rows, which saves most queries a look at the names."""
+    index = getattr(index, "local", index)  # of an index in an engine
     if not hasattr(index, "rows_with"):
         return True
     own = view.rows_by(index.unit)

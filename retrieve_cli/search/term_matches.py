@@ -118,6 +118,7 @@ def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str,
 
 def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
     """Return True if a record that may be found shares a term with any text of a query."""
+    index = getattr(index, "local", index)  # of an index in an engine
     if not isinstance(index, Matching):
         return True
     starts = generation.starts if index.unit == "chunk" else None
