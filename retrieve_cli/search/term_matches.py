@@ -116,9 +116,9 @@ def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str,
     return [(name, analyzer) for name, analyzer in analyzers.items() if analyzer is not None]
 
 
-def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
+def _matched(generation: Generation, opened: Index[Any], query: Query) -> bool:
     """Return True if a record that may be found shares a term with any text of a query."""
-    index = getattr(index, "local", index)  # of an index in an engine
+    index: Any = getattr(opened, "local", opened)  # of an index in an engine
     if not isinstance(index, Matching):
         return True
     starts = generation.starts if index.unit == "chunk" else None
