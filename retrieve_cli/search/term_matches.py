@@ -119,9 +119,9 @@ def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str,
 def _matched(generation: Generation, opened: Index[Any], query: Query) -> bool:
     """Return True if a record that may be found shares a term with any text of a query."""
     index: Any = getattr(opened, "local", opened)  # of an index in an engine
+    starts = generation.starts if index.unit == "chunk" else None
     if not isinstance(index, Matching):
         return True
-    starts = generation.starts if index.unit == "chunk" else None
     own = query.own if query.own is None or starts is None else np.repeat(query.own, np.diff(starts))
     texts = (Worded.of(text, (), own) for text in (query.text, *(other.text for other in query.also)))
     return any(len(index.matching(text, starts=starts, allowed=query.records)) for text in texts)
