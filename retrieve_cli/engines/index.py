@@ -228,16 +228,14 @@ class EngineIndex(Generic[Q]):
         visible: Mask | None,
         chunks: Mask | None,
     ) -> Candidates:
-        known = [(row, hit.score) for hit in search.hits() if (row := self._ids.row(hit.id)) is not None]
+        known = [(row, hit) for hit in search.hits() if (row := self._ids.row(hit.id)) is not None]
         best = np.array([row for row, _ in known], np.int64)
-        scores = np.array([score for _, score in known], np.float32)
+        scores = np.array([hit.score for _, hit in known], np.float32)
         units = best if starts is None else np.searchsorted(starts, best, side="right") - 1
-        name = self._ids.chunk_id if starts is None else self._ids.record_id
-        rounded = np.round(scores.astype(np.float64), 6).tolist()
+        names = [hit.id if starts is None else hit.id.rpartition("#")[0] for _, hit in known]
+        rounded = np.round(-scores.astype(np.float64), 6).tolist()
         chosen: dict[int, int] = {}
-        for place in sorted(
-            range(len(best)), key=lambda place: (-rounded[place], name(int(units[place])), best[place])
-        ):
+        for *_, place in sorted(zip(rounded, names, best.tolist(), range(len(best)), strict=True)):
             unit = int(units[place])
             if (allowed is None or allowed[unit]) and (chunks is None or chunks[best[place]]):
                 chosen.setdefault(unit, place)
