@@ -161,8 +161,8 @@ class Intake:
                 file = retriever(name).file
                 rows[file] = writer.write(self._scratch / file, passages)
                 writing.advance()
-        stretches = self.encodings.encoded.stretches(self._tables.texts)
-        if stretches is not None:
+        if self.encodings.encoded.tokens is not None:
+            stretches = partial(self.encodings.encoded.stretches, self._tables.texts)
             dim = self._parts.recipe.encoder_card.dim
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         return rows

@@ -43,7 +43,7 @@ class _Writer:
         """Do nothing: vectors come with the passages."""
 
     def write(self, path: Path, passages: Passages) -> int:
-        rows = len(passages.texts)
+        rows = passages.chunks
         parameters = self._parameters if rows >= _WORTH_GRAPH else Parameters()
         return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=parameters)
 

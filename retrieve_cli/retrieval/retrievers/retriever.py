@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
 from retrieve_cli.errors import UsageError
@@ -58,18 +58,15 @@ class Building(Protocol):
     def sparse(self) -> SparseEncoder | None: ...
 
 
-class Passages(Protocol):
-    """Chunks of the generation that is being written, in row order, with the output of the encoders."""
+class Passages(NamedTuple):
+    """Chunks of the segment that is being written, in order of rows, with the output of the encoders."""
 
-    @property
-    def texts(self) -> Sequence[bytes]:
-        """SHA-1 of each chunk's embedded text, 20 bytes."""
-
-    def vectors(self) -> Iterable[Vectors]:
-        """Return the vectors of all chunks in blocks, (m, dim) float32 each."""
-
-    def terms(self, key: bytes) -> TermWeights:
-        """Return the term weights of the text with this SHA-1."""
+    chunks: int
+    """Number of chunks."""
+    vectors: Callable[[], Iterable[Vectors]]
+    """Function that returns the vectors of all chunks in blocks, (m, dim) float32 each."""
+    weights: Callable[[], Iterable[TermWeights]]
+    """Function that returns the term weights of all chunks; of none if segments are merged."""
 
 
 class IndexWriter(Protocol):
