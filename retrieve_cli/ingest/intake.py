@@ -25,7 +25,7 @@ from retrieve_cli.ingest.known_items import Comparison, KeptRecords, place_of
 from retrieve_cli.ingest.report import Notices, Progress, reading, slow
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
-from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.records.rows import Content, content_of
 from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
@@ -209,11 +209,11 @@ class Intake:
         if not chunks:
             self._reject(source, _refused(record, "it has no text to chunk"))
             return
-        content = content_digest(record)
+        content = content_of(record)
         if former >= 0 and self._before is not None:
             if self.kept.mask[former]:  # its item comes later: there the id is taken
                 self._drop(record, former)
-            elif self._syncs and self._is_same(former, item, content):
+            elif self._syncs and self._is_same(former, item, content.digest):
                 self.kept.keep(former, place=place, line=record.line)
                 return
         self.notices.count(record)
@@ -246,13 +246,13 @@ class Intake:
         self.rejected.append(Refused(str(stored["source"]), int(self.kept.lines[former]), reason, ""))
 
     def _write_with(
-        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
+        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: Content, facets: Sequence[Made]
     ) -> None:
         summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
-    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:
-        """Write a record and its chunks; `origin` and `content` are the SHA-1 of its item and of its content."""
+    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: Content) -> None:
+        """Write a record and its chunks; `origin` is the SHA-1 of its item."""
         keys = self._tables.add(record, chunks, origin=origin, content=content)
         for writer in self._writers.values():
             writer.add(record, chunks)

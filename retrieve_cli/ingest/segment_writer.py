@@ -22,7 +22,7 @@ from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import FILE as COLUMNS, stored_columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
-from retrieve_cli.storage.records.rows import chunk_rows, record_row
+from retrieve_cli.storage.records.rows import Content, chunk_rows, record_row
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
@@ -74,10 +74,10 @@ class SegmentWriter:
         """Return the line of a record."""
         return self._lines[row]
 
-    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: bytes) -> list[bytes]:
-        """Write a record, whose `origin` is the SHA-1 of its item and whose `content` is the one of its content, and
-        its chunks: at least one. Return the SHA-1 of each chunk's embedded text."""
-        row = record_row(record, content=content)
+    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: Content) -> list[bytes]:
+        """Write a record, whose `origin` is the SHA-1 of its item, and its chunks: at least one. Return the SHA-1 of
+        each chunk's embedded text."""
+        row = record_row(record, content)
         self._records.append(row)
         self._columns.add(values_of(row))
         for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
@@ -88,7 +88,7 @@ class SegmentWriter:
         for text in texts:
             self.texts.append(text)
         self._ids.append(record.id.encode())
-        self._contents.append(content)
+        self._contents.append(content.digest)
         self._origins.append(origin)
         self._lines.append(record.line)
         self._starts.append(self._starts[-1] + len(chunks))

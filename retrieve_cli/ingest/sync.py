@@ -38,7 +38,7 @@ from retrieve_cli.storage.generation import Generation, live_rows, open_generati
 from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.records.rows import content_of
 from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.storage.store import Store
 
@@ -353,7 +353,7 @@ class _Reading:
             self.rejected += 1
         self.notices.count(record)
         compared.add(record.id, former, place=place)
-        self._contents.append(content_digest(record))
+        self._contents.append(content_of(record).digest)
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
