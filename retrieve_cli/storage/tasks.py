@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
@@ -104,11 +104,15 @@ class Tasks:
     def _objects(self, query: str, *values: str) -> Iterator[dict[str, Json]]:
         """Yield the objects of a query; none if the file is damaged or cannot be read."""
         unsound = suppress(RetrieveError, ValueError, TypeError, RecursionError)
-        with unsound, database.reading(self._path) as connection:
-            for (text,) in connection.execute(query, values) if connection else ():
-                value = json.loads(text)
-                if isinstance(value, dict):
-                    yield value
+        with unsound:
+            connection = database.open_to_read(self._path)
+            if connection is None:
+                return
+            with closing(connection), database.translated(self._path):
+                for (text,) in connection.execute(query, values):
+                    value = json.loads(text)
+                    if isinstance(value, dict):
+                        yield value
 
 
 def new_worker() -> str:
