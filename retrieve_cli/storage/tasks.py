@@ -62,7 +62,7 @@ class Tasks:
         for path in self.folder.glob("*.worker"):
             if not lock.is_held(path):
                 path.unlink(missing_ok=True)
-        return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0, say=lambda _: None)
+        return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0)
 
     def alive(self, worker: Json) -> bool:
         """Return True if a worker still runs."""
@@ -72,7 +72,7 @@ class Tasks:
     def elected(self, wait: float) -> AbstractContextManager[None]:
         """Hold the right to sync. Raises: Locked if another worker has it for that long; OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return lock.hold_for_writing(self.folder / "syncing", wait=wait, say=lambda _: None)
+        return lock.hold_for_writing(self.folder / "syncing", wait=wait)
 
     # -------------------------------------------------------------------------------------------- syncs
 
