@@ -347,8 +347,6 @@ class Store:
 
     def publish(self, scratch: Path, manifest: Manifest, built: Mapping[str, object]) -> str:
         """Make sealed files the current generation, with the circumstances in `built`, and return its id."""
-        if manifest.id == self.live():
-            built = {**built, **self._when(manifest.id)}
         # The number of a publication: later ones are higher, independent of the clock.
         sequence = 1 + max((kept.manifest.sequence for kept in self.kept()), default=0)
         manifest = replace(manifest, built={"at": lock.now(), "sequence": sequence, **built})
@@ -426,14 +424,6 @@ class Store:
 
     def _point_at(self, generation: str) -> None:
         durable.replace(self.path / "current", generation + "\n")
-
-    def _when(self, generation: str) -> dict[str, Json]:
-        """Return time, number and changes of the publication of a generation."""
-        try:
-            built = self._manifest(generation).built
-        except IndexCorrupt:
-            return {}
-        return {key: built[key] for key in ("at", "sequence", "changes") if key in built}
 
     def _is_sound(self, generation: str) -> bool:
         """Return True if a generation exists and every bit of it is intact."""
