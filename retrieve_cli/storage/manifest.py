@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from retrieve_cli.contracts import Item, Json, Notice, Refused
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage.recipe import Recipe
@@ -52,13 +52,6 @@ def sha1(value: Json) -> str:
 def text_key(text: str) -> bytes:
     """Return the SHA-1 of a text, 20 bytes: its key in the caches."""
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-
-
-def trace(item: Item | Refused | Notice) -> bytes:
-    """Return an item's part of the digest of its source: everything that decides what a build makes of it."""
-    if isinstance(item, Item):
-        return item.digest + item.line.to_bytes(8)
-    return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
 
 
 def sha1_file(path: Path) -> str:

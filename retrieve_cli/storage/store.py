@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from retrieve_cli.contracts import Json, Refused
+from retrieve_cli.contracts import Refused
 from retrieve_cli.errors import (
     SPACE,
     IndexCorrupt,
