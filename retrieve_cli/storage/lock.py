@@ -47,12 +47,6 @@ def share(folder: Path) -> Hold | None:
     return hold if _unhindered(descriptor, fcntl.LOCK_SH) else None
 
 
-def in_use(folder: Path) -> bool:
-    """Return True if a reader holds the folder."""
-    with lock_exclusively(folder) as exclusive:
-        return not exclusive
-
-
 @contextmanager
 def lock_exclusively(folder: Path) -> Iterator[bool]:
     """Yield True if no reader holds the folder; then none can begin until the context ends."""

@@ -67,8 +67,6 @@ class StoredGeneration(Frozen):
     manifest: Manifest
     live: bool
     """True for the current generation."""
-    in_use: bool
-    """True if a reader holds it."""
     bytes: int
 
 
@@ -181,7 +179,7 @@ class Store:
                 continue
             if len(opened.holds) == len(opened.folders):
                 return opened
-            time.sleep(0.001)  # another process is checking whether one is in use, or is about to remove it
+            time.sleep(0.001)  # another process is about to remove one
 
     def _held(self, name: str) -> OpenFolders:
         """Return the folders of a generation, with a hold on each that can be held. Raises: IndexCorrupt."""
@@ -200,7 +198,7 @@ class Store:
             with suppress(OSError):
                 if manifests.keys() >= set(manifest.segments):
                     size = sum(path.stat().st_size for path in folder.iterdir())
-                    kept.append(StoredGeneration(manifest, name == current, lock.in_use(folder), size))
+                    kept.append(StoredGeneration(manifest, name == current, size))
         return sorted(kept, key=lambda stored: (stored.manifest.sequence, stored.manifest.id))
 
     def has(self, generation: str) -> bool:
@@ -246,7 +244,7 @@ class Store:
         """Return the manifest of a generation. Raises: IndexCorrupt: it is missing, or of another one."""
         folder = self.generations / name
         if not folder.is_dir():
-            raise IndexCorrupt(f"the index needs generation {name}, which does not exist", hint=_BUILD)
+            raise IndexCorrupt(f"{self.path}: the current index needs generation {name}, which does not exist", hint=_BUILD)
         manifest = Manifest.read(folder / MANIFEST)
         if manifest.id != name:
             raise IndexCorrupt(f"{folder} contains generation {manifest.id}, not {name}", hint=_BUILD)
