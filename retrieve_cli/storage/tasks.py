@@ -91,9 +91,9 @@ class Tasks:
         syncs = value.get("last")
         return [sync for sync in syncs if isinstance(sync, dict)] if isinstance(syncs, list) else []
 
-    def note_sync(self, sync: Mapping[str, Json], *, most: int = 10) -> None:
-        """Add a sync to the last ones. Only for the worker that was elected."""
-        self._set("syncs", {"last": [sync, *self.syncs()][:most]})
+    def note_sync(self, sync: Mapping[str, Json]) -> None:
+        """Add a sync to the last ten. Only for the worker that was elected."""
+        self._set("syncs", {"last": [sync, *self.syncs()][:10]})
 
     def _set(self, name: str, value: Mapping[str, Json] | None) -> None:
         """Write a state; what cannot be written is not reported."""
