@@ -32,6 +32,11 @@ class MappedFile:
         self.memory = memoryview(b"" if self._map is None else self._map)
         self.data: Bytes = np.frombuffer(self.memory, np.uint8)
 
+    @classmethod
+    def of(cls, file: Path | MappedFile) -> MappedFile:
+        """Return the file, mapped if it is only a path. Raises: OSError."""
+        return file if isinstance(file, MappedFile) else cls(file)
+
     def __len__(self) -> int:
         return len(self.data)
 

@@ -164,7 +164,7 @@ def load(source: Path | MappedFile) -> Any:
     """
     path = source.path if isinstance(source, MappedFile) else source
     try:
-        return _read(source if isinstance(source, MappedFile) else MappedFile(path))
+        return _read(MappedFile.of(source))
     except RetrieveError:
         raise
     except OSError as error:

@@ -244,7 +244,8 @@ class Store:
         """Return the manifest of a generation. Raises: IndexCorrupt: it is missing, or of another one."""
         folder = self.generations / name
         if not folder.is_dir():
-            raise IndexCorrupt(f"{self.path}: the current index needs generation {name}, which does not exist", hint=_BUILD)
+            message = f"{self.path}: the current index needs generation {name}, which does not exist"
+            raise IndexCorrupt(message, hint=_BUILD)
         manifest = Manifest.read(folder / MANIFEST)
         if manifest.id != name:
             raise IndexCorrupt(f"{folder} contains generation {manifest.id}, not {name}", hint=_BUILD)
