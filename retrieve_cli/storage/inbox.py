@@ -213,6 +213,8 @@ class Inbox:
         if foreign:
             return InboxOutcome("taken")
         sequence = before.sequence + 1
+        if former and former.file:
+            inbox_files.renew(self.folder, former.file)
         if change.document is None:
             connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
             connection.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", (change.id, sequence))
@@ -268,7 +270,6 @@ class Inbox:
         `oldest` is the lowest number that one of the generations includes, None if none includes
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
-        inbox_files.remove_abandoned(self.folder)
         if not self.path.exists():
             return  # the documents of a lost inbox may come back
         # No other process writes meanwhile: no file has its name and waits for its document.
@@ -277,11 +278,9 @@ class Inbox:
             if oldest is not None:
                 _keep_sequence(connection, snapshot.sequence)
                 connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
-            files = inbox_files.sent_files(self.folder)
-            named = {entry.file.sha1 for entry in snapshot if entry.file} if files else set()
-            for path in files:
-                if path.name not in named:
-                    path.unlink(missing_ok=True)
+            if self.folder.is_dir():
+                named = {entry.file.sha1 for entry in snapshot if entry.file}
+                inbox_files.remove_unnamed(self.folder, named)
 
 
 def _keep_sequence(connection: Connection, sequence: int) -> None:

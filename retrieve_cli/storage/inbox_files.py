@@ -4,7 +4,8 @@
     artifacts/inbox/files/.<random>.part   a file that is being received
 
 A file is complete on the disk before it has its name, and has its name before a document names it.
-Once no document names it, the next publication removes it.
+A day after the last document that names it, the next publication removes it: until then, the
+current generation shows pages of it, and a snapshot that is being written has it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import os
 import re
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -30,7 +32,7 @@ from retrieve_cli.untrusted.files import open_regular
 FOLDER = "files"
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _PART = ".part"
-_ABANDONED_S = 86_400
+_DAY_S = 86_400
 
 
 class StoredFile(Frozen, forbid_unknown_fields=True):
@@ -132,9 +134,19 @@ def sent_files(inbox: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if _SHA1.fullmatch(path.name)) if folder.is_dir() else []
 
 
-def remove_abandoned(inbox: Path) -> None:
-    """Remove files that killed writers left: nothing was written to them for a day. Raises: OSError."""
-    for path in (inbox / FOLDER).glob(f".*{_PART}"):
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_S:
+def renew(inbox: Path, file: StoredFile) -> None:
+    """Keep a file for another day: its document may not name it any more."""
+    with suppress(OSError):
+        os.utime(path_of(inbox, file.sha1))
+
+
+def remove_unnamed(inbox: Path, named: Collection[str]) -> None:
+    """Remove files that no document names, a day after they lost their document, or their sender ended.
+
+    `named` has the SHA-1 of the others. Raises: OSError.
+    """
+    folder = inbox / FOLDER
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # an upload ends
+            if path.name not in named and time.time() - path.stat().st_mtime > _DAY_S:
                 path.unlink()

@@ -65,11 +65,21 @@ def test_an_upload_that_is_not_stored_leaves_nothing(inbox: Inbox) -> None:
     assert names(inbox) == []
 
 
-def test_a_file_is_removed_once_no_document_names_it(inbox: Inbox) -> None:
+def make_old(inbox: Inbox) -> None:
+    """Let a day pass."""
+    for path in (inbox.folder / "files").iterdir():
+        os.utime(path, (time.time() - 90_000,) * 2)
+
+
+def test_a_file_is_removed_a_day_after_the_last_document_that_names_it(inbox: Inbox) -> None:
     first, second = put(inbox, "a", b"first"), put(inbox, "b", b"second")
+    make_old(inbox)
     inbox.tidy(oldest=2)
     assert set(names(inbox)) == {first, second}
     inbox.write([Change("a", None, None)])
+    inbox.tidy(oldest=2)
+    assert set(names(inbox)) == {first, second}, "its index and a snapshot may still read it"
+    make_old(inbox)
     inbox.tidy(oldest=2)
     assert names(inbox) == [second]
     inbox.path.unlink()
@@ -81,9 +91,8 @@ def test_a_file_that_is_being_received_stays_and_that_of_a_killed_writer_goes(in
     inbox.write([])
     received = upload(inbox, b"half")
     inbox.tidy(oldest=None)
-    (part,) = (inbox.folder / "files").iterdir()
-    a_day_ago = time.time() - 90_000
-    os.utime(part, (a_day_ago, a_day_ago))
+    assert len(names(inbox)) == 1
+    make_old(inbox)
     inbox.tidy(oldest=None)
     assert names(inbox) == []
     received.close()
@@ -95,6 +104,7 @@ def test_a_file_whose_writer_was_killed_before_the_entry_goes(inbox: Inbox) -> N
     received.keep()
     received.close()
     assert len(names(inbox)) == 1
+    make_old(inbox)
     inbox.tidy(oldest=None)
     assert names(inbox) == []
 
