@@ -21,7 +21,7 @@ from retrieve_cli.ingest.sending import EngineShare, holds, send
 from retrieve_cli.storage import durable, engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.generation import open_unpublished
-from retrieve_cli.storage.generations import SENT
+from retrieve_cli.storage.store import SENT
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 if TYPE_CHECKING:

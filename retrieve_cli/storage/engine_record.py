@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from retrieve_cli.contracts import Card, Json
+import msgspec
+
+from retrieve_cli.contracts import Card, Unit
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.storage import durable, json_checks
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import Count
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
@@ -29,6 +33,18 @@ class Entry(NamedTuple):
     def part(self, name: str) -> Part | None:
         """Return a part by its name; None if the engine does not hold it."""
         return next((part for part in self.parts if part.name == name), None)
+
+
+class _StoredPart(Frozen):
+    name: str
+    unit: Unit
+    rows: Count
+    dim: Count | None = None
+
+
+class _StoredEntry(Frozen):
+    card: Card
+    parts: tuple[_StoredPart, ...]
 
 
 def write(folder: Path, entries: Mapping[str, Entry]) -> None:
@@ -47,23 +63,14 @@ def read(folder: Path) -> dict[str, Entry]:
     """Return the entries by name of engine; none if there is no file. Raises: IndexCorrupt: the file cannot be read."""
     path = folder / FILE
     try:
-        value = json_checks.mapping(json.loads(read_text(path, limit=LIMIT)), FILE)
-        return {name: _entry(json_checks.mapping(entry, name)) for name, entry in value.items()}
+        stored = msgspec.json.decode(read_text(path, limit=LIMIT), type=dict[str, _StoredEntry])
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise IndexCorrupt(f"{path} is not a record of engines ({quoted(error)})", hint=_HINT) from error
-
-
-def _entry(value: Mapping[str, Json]) -> Entry:
-    parts = [Part(**part) for part in json_checks.mappings(value["parts"], "`parts`")]
-    for part in parts:
-        json_checks.text(part.name, "`name`")
-        json_checks.count(part.rows, "`rows`")
-        if part.unit not in ("record", "chunk"):
-            raise ValueError(f"{quoted(part.unit)} is not a unit")
-        if part.dim is not None:
-            json_checks.count(part.dim, "`dim`")
-    return Entry(json_checks.mapping(value["card"], "`card`"), parts)
+    return {
+        name: Entry(entry.card, [Part(part.name, part.unit, part.rows, part.dim) for part in entry.parts])
+        for name, entry in stored.items()
+    }

@@ -12,7 +12,7 @@ from sync.state import live, records
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
-from retrieve_cli.storage.generations import SENT
+from retrieve_cli.storage.store import SENT
 
 
 def loaded(text: str, **environment: str) -> Settings:

@@ -80,21 +80,6 @@ def test_an_empty_generation_has_no_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "hint"),
-    [("TotalSegmentor", "did you mean `TotalSegmentator`?"), ("xyz", "list them: retrieve inspect records")],
-)
-def test_the_nearest_record_or_their_list_is_suggested_for_one_not_there(
-    tmp_path: Path, wanted: str, hint: str
-) -> None:
-    generation = write(tmp_path, {"TotalSegmentator": 1, "nnU-Net": 1})
-
-    with pytest.raises(UsageError, match=f"no record '{wanted}'") as refusal:
-        generation.find_record(wanted)
-
-    assert refusal.value.hint == hint
-
-
-@pytest.mark.parametrize(
     ("wanted", "said"),
     [
         ("a", "is not a chunk id"),

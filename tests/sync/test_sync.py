@@ -515,6 +515,17 @@ def test_as_many_generations_are_kept_as_configured(
     assert [kept.live for kept in Store(artifacts).kept()] == [True]
 
 
+def test_a_generation_whose_segment_is_needed_is_one_to_go_back_to(
+    artifacts: Path, publish: Publish, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    first = live(artifacts)
+    last = publish([*records(0)[1:], {"id": "new", "name": "new"}])
+    assert [kept.manifest.id for kept in Store(artifacts).kept()] == [first, last]
+    assert retrieve("sync", "--rollback").code == 0
+    assert live(artifacts) == first
+
+
 def test_the_live_generation_is_kept_however_old(artifacts: Path, publish: Publish, retrieve: Program) -> None:
     for version in (1, 2):
         publish(version)
