@@ -119,7 +119,6 @@ def _report(publication: Publication, name: str, *, seconds: float) -> Report:
         embedded=intake.encodings.embedded,
         facets=intake.facets,
         changes=intake.changes(),
-        chunk_changes=intake.chunk_changes(),
         quarantined=len(intake.rejected),
         rejected_new=len(intake.rejected),
         rejected=intake.rejected,

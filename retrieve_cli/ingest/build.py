@@ -193,7 +193,6 @@ def _report(publication: Publication, parts: Parts, store: Store, *, kinds: froz
         records=publication.records,
         chunks=publication.chunks,
         changes=intake.changes(),
-        chunk_changes=intake.chunk_changes(),
         kinds=kinds,
         quarantined=len(intake.rejected),
         rejected_new=_new_rejections(store, intake.rejected),

@@ -17,7 +17,7 @@ from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.changes import Changes, ChunkChanges, chunk_changes
+from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
@@ -170,11 +170,6 @@ class Intake:
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
         return self._compared.changes(self.contents)
-
-    def chunk_changes(self) -> ChunkChanges:
-        """Return how many chunks were added, changed, removed and kept."""
-        kept = np.flatnonzero(self.kept.mask)
-        return chunk_changes(self._before, kept, self._compared.former, self._tables.starts, self._tables.texts.array)
 
     def close(self) -> None:
         """Close the files, finished or not."""

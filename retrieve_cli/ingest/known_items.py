@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Item, Notice, Refused
+from retrieve_cli.contracts import Item
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.items import Placed, SourceMarks, is_untouched
 from retrieve_cli.ingest.report import reading
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.storage.segment import DIGEST
 
 if TYPE_CHECKING:
@@ -23,63 +22,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Source
     from retrieve_cli.storage.generation import Generation
 
-    Digests = NDArray[np.uint8]
-
-_BATCH = 4096
-"""Items compared at a time."""
+_STEP = 1024
+"""Items between two reports of progress."""
 _SOURCE = 1 << 40
 """Items of a source at most: the place of an item among the items of all sources is its number plus so many for each
 source before."""
-
-
-class KnownItems:
-    """The items whose records are in a generation: adjacent records of one item are a run."""
-
-    def __init__(self, generation: Generation) -> None:
-        live = generation.live
-        rows = np.arange(len(generation.records)) if live is None else np.flatnonzero(live)
-        digests = generation.origins if live is None else generation.origins[rows]
-        names = generation.row_sources
-        first = np.ones(len(rows), np.bool_)
-        first[1:] = (digests[1:] != digests[:-1]).any(axis=1) | (np.diff(rows) != 1)
-        self._first = rows[first]
-        self._counts = np.diff(np.append(np.flatnonzero(first), len(rows)))
-        self._digests: Digests = digests[first] if len(self._first) < len(rows) else digests
-        self._rows = KeyRows(as_keys(self._digests))
-        self._sources = names[self._first]
-        self._names = {name: number for number, name in enumerate(generation.source_names)}
-        self._taken = np.zeros(len(self._first), np.bool_)
-        self._next = 0
-        for segment in generation.segments:
-            for digest in segment.reread:  # parts of these were rejected: they are read again to report it
-                self._taken[(self._digests == digest).all(axis=1)] = True
-
-    def match(self, source: str, digests: Digests) -> Rows:
-        """Return the run of each item of a source, (n,) int64, -1 for items that must be read; a run matches once."""
-        runs = np.full(len(digests), -1, np.int64)
-        expected = np.arange(self._next, min(self._next + len(digests), len(self._first)))
-        same = (self._digests[expected] == digests[: len(expected)]).all(axis=1)
-        runs[: len(expected)][same] = expected[same]
-        if len(others := np.flatnonzero(runs < 0)):
-            runs[others] = self._rows.find(as_keys(digests[others]))
-        number = self._names.get(source, -1)
-        runs[(runs >= 0) & (self._taken[runs] | (self._sources[runs] != number))] = -1
-        matched = np.flatnonzero(runs >= 0)
-        repeated = np.ones(len(matched), np.bool_)
-        repeated[np.unique(runs[matched], return_index=True)[1]] = False
-        runs[matched[repeated]] = -1
-        matched = matched[~repeated]
-        self._taken[runs[matched]] = True
-        if len(matched):
-            self._next = int(runs[matched[-1]]) + 1
-        return runs
-
-    def rows(self, runs: Rows) -> tuple[Rows, Rows]:
-        """Return the records of some runs, and for each the place of its run among these."""
-        counts = self._counts[runs]
-        owners = np.repeat(np.arange(len(runs)), counts)
-        begins = np.cumsum(counts) - counts
-        return self._first[runs][owners] + np.arange(len(owners)) - begins[owners], owners
 
 
 class Survey(Frozen, eq=False):
@@ -97,29 +44,53 @@ class Survey(Frozen, eq=False):
     """Its marks before it was read."""
 
     @classmethod
-    def of(cls, source: Source, known: KnownItems, *, most: int) -> Survey | None:
+    def of(cls, source: Source, generation: Generation, *, most: int) -> Survey | None:
         """Compare all items; None if more than `most` of them are new. Raises: SourceFailed, UsageError."""
-        rows, places, lines = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        new: list[Placed] = []
         marks = SourceMarks(source)
+        known, rows, starts = _items_in(generation, source.name)
+        numbers, places, lines = array("q"), array("q"), array("q")
+        new: list[Placed] = []
         with reading(source, "comparing") as progress:
-            for first, items in _batches(source):
-                numbers = [number for number, item in enumerate(items) if isinstance(item, Item)]
-                found: list[Item] = [item for item in items if isinstance(item, Item)]
-                digests = np.frombuffer(bytearray().join([item.digest for item in found]), np.uint8).reshape(-1, DIGEST)
-                runs = np.full(len(items), -1, np.int64)
-                runs[numbers] = known.match(source.name, digests)
-                kept = np.flatnonzero(runs >= 0)
-                records, owners = known.rows(runs[kept])
-                rows.append(records)
-                places.append(first + kept[owners])
-                now = np.array([item.line if isinstance(item, Item) else 0 for item in items], np.int64)
-                lines.append(now[kept][owners])
-                new += [(first + number, items[number]) for number in np.flatnonzero(runs < 0).tolist()]
-                if len(new) > most:
-                    return None
-                progress.advance(len(items))
-        return cls(np.concatenate(rows), np.concatenate(places), np.concatenate(lines), new, marks)
+            for place, item in enumerate(source.scan()):
+                if isinstance(item, Item) and item.digest in known:
+                    numbers.append(known.pop(item.digest))
+                    places.append(place)
+                    lines.append(item.line)
+                else:
+                    new.append((place, item))
+                    if len(new) > most:
+                        return None
+                if place % _STEP == 0:
+                    progress.reach(place)
+            progress.reach(len(places) + len(new))
+        items = np.array(numbers, np.int64)
+        owners = np.repeat(np.arange(len(items)), np.diff(starts)[items])
+        records = rows[spans(starts, items)]
+        return cls(records, np.array(places, np.int64)[owners], np.array(lines, np.int64)[owners], new, marks)
+
+
+def records_of(generation: Generation, source: str) -> Rows:
+    """Return the records of a source that are in a generation, (n,) int64."""
+    if source not in generation.source_names:
+        return np.empty(0, np.int64)
+    own = generation.row_sources == generation.source_names.index(source)
+    return np.flatnonzero(own if generation.live is None else own & generation.live)
+
+
+def _items_in(generation: Generation, source: str) -> tuple[dict[bytes, int], Rows, Rows]:
+    """Return the items of a source in a generation: the number of each by its SHA-1, the records of all, and the place
+    of the first record of each among these, with the end."""
+    rows = records_of(generation, source)
+    digests = generation.origins[rows]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (digests[1:] != digests[:-1]).any(axis=1)
+    starts = np.append(np.flatnonzero(first), len(rows))
+    keys = digests[first].view(f"V{DIGEST}").ravel().tolist()
+    known = dict(zip(keys, range(len(keys)), strict=True))
+    for segment in generation.segments:
+        for digest in segment.reread:  # parts of these were rejected: they are read again to report it
+            known.pop(digest.tobytes(), None)
+    return known, rows, starts
 
 
 def is_current(source: Source, generation: Generation) -> bool:
@@ -128,16 +99,8 @@ def is_current(source: Source, generation: Generation) -> bool:
     if is_untouched(source, generation.manifest.built["sources"][number]):
         return True
     entry = generation.manifest.sources[number]
-    survey = Survey.of(source, KnownItems(generation), most=entry.refused)
+    survey = Survey.of(source, generation, most=entry.refused)
     return survey is not None and len(survey.rows) == entry.records
-
-
-def _batches(source: Source) -> Iterator[tuple[int, list[Item | Refused | Notice]]]:
-    """Yield the items of a source, some at a time, with the number of the first."""
-    items, first = source.scan(), 0
-    while some := list(islice(items, _BATCH)):
-        yield first, some
-        first += len(some)
 
 
 class KeptRecords:
@@ -194,7 +157,7 @@ class Comparison:
         self.former.append(former)
         self.places.append(place)
 
-    def changes(self, contents: Digests) -> Changes:
+    def changes(self, contents: NDArray[np.uint8]) -> Changes:
         """Return the records that were added, changed and removed, given the digest of each new one."""
         before, names = self.before, list(self.rows)
         if before is None:

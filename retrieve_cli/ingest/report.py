@@ -17,7 +17,7 @@ from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import Exit, RetrieveError, SourceFailed, printable, shortened
 from retrieve_cli.frozen import Frozen, field
-from retrieve_cli.ingest.changes import Changes, ChunkChanges
+from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 
@@ -47,7 +47,6 @@ class Report(Frozen):
     """Texts that went through the encoder; the others were in the cache."""
     changes: Changes = field(default_factory=Changes)
     """Against the generation that was current before."""
-    chunk_changes: ChunkChanges = field(default_factory=ChunkChanges)
     kinds: frozenset[str] = frozenset()
     """Kinds of the sources: a folder holds documents, a catalog records."""
     quarantined: int = 0
@@ -85,7 +84,6 @@ class Report(Frozen):
             **self.changes.counts,
             "records": self.records,
             "chunks": self.chunks,
-            "chunk_changes": self.chunk_changes._asdict(),
             "embedded": self.embedded,
             **({"facets": self.facets.to_json()} if self.facets else {}),
             "quarantined": self.quarantined,
