@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import SourceMarks
+from retrieve_cli.ingest.items import mapping_of, marks_of
 from retrieve_cli.ingest.known_items import KeptRecords
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
@@ -51,7 +51,7 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Loss
         failures = fetch_all(sources, progress.say)
         last = current_manifest(store)
         report = apply(sources, parts, store, limits=limits, progress=progress, before=current(store))
-        replaced = replaced_by(sources, report.generation, last, store)
+        replaced = replaced_by(sources, report.generation, last)
         return replace(report, failures=failures, replaced=replaced)
 
 
@@ -120,7 +120,9 @@ def apply(
             for sentence in announced(report.changes, len(intake.rejected)):
                 progress.say(sentence)
             intake.finish()
-            built = {"sources": [mark.origin() for mark in marks], "changes": report.changes.counts}
+            read = zip(marks, sources, strict=True)
+            built: dict[str, Json] = {"sources": [{**mark, **mapping_of(source)} for mark, source in read]}
+            built |= {"changes": report.changes.counts}
             built |= {"version": __version__, **noted(parts, last)}
             name = publication.publish(scratch, built, push=push, compact=compact)
             status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"
@@ -160,12 +162,12 @@ def _counted(intake: Intake, sources: Sequence[Source]) -> int:
     return sum(number for name, number in intake.refused.items() if name not in inbox)
 
 
-def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[SourceMarks]:
+def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[Mapping[str, Json]]:
     """Read all items, or those that are new; return the marks that the sources had before."""
-    marks = []
+    marks: list[Mapping[str, Json]] = []
     for number, source in enumerate(sources):
         if surveys is None:
-            marks.append(SourceMarks(source))
+            marks.append(marks_of(source))
             intake.take(source, enumerate(source.scan()))
         else:
             marks.append(surveys[number].marks)

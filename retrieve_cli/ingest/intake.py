@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encodings import Encodings
-from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
-from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
+from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made
+from retrieve_cli.ingest.items import Piece, Placed, pieces_of, read_ahead, reading, unforeseen
 from retrieve_cli.ingest.known_items import Comparison, KeptRecords, place_of
-from retrieve_cli.ingest.report import Notices, Progress, reading, slow
+from retrieve_cli.ingest.notices import Notices
+from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.records.rows import content_digest
@@ -60,10 +61,8 @@ class Intake:
         self.kinds: set[str] = set()
         """Kinds of the new records."""
         self._facets: Faceting | None = None
-        self._waiting: FacetQueue | None = None
         if parts.facets is not None:
             self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
-            self._waiting = FacetQueue(self._facets)
         self._writers = parts.writers()
         self._files: list[str] = []
         """By new record, the file that it was read from."""
@@ -72,16 +71,13 @@ class Intake:
         self.refused: Counter[str] = Counter()
         """Numbers of rejected pieces by source."""
         self.notices = Notices(progress.say)
-        self._characters = characters = Counter[str]()
-        """Characters to embed, by file."""
-        # Without a reference to this object: a circle would keep the files of its sources open until it is collected.
         self.encodings = Encodings(
             parts,
             cache,
             progress.say,
             lenders=() if again else lenders,
             verified=kept is not None,
-            on_slow=lambda seconds: progress.say(slow(seconds, characters)),
+            on_slow=lambda seconds: progress.say(f"embedding takes about {count(round(seconds / 60), 'minute')}"),
         )
         self.rejected: list[Refused] = []
         self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)  # opens files: nothing fails now
@@ -125,13 +121,12 @@ class Intake:
             for place, item in read_ahead(items):
                 self._item(source, item, place_of(number, place))
                 progress.advance()
-        self.notices.report_mapping(source.name, mapping_of(source))
-        self.notices.finish(source.name, complete=complete)
+        self.notices.finish(source, complete=complete)
 
     def make_facets(self) -> None:
         """Make the facets for which records wait, after all sources were read, and write these."""
-        if self._waiting is not None:
-            self._waiting.release(all_read=True)
+        if self._facets is not None:
+            self._facets.release(all_read=True)
 
     def finish(self) -> None:
         """Encode every text that waits.
@@ -187,7 +182,7 @@ class Intake:
             elif isinstance(piece, Notice):
                 self.notices.add(piece)
         if isinstance(item, Item) and len(pieces) > 1 and len(self.rejected) > refused:
-            self._then(partial(self._tables.reread.append, item.digest))
+            self._tables.reread.append(item.digest)
 
     def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
         former = self._compared.former_of(record.id)
@@ -216,10 +211,10 @@ class Intake:
         self._compared.add(record.id, former, place=place)
         self._files.append(item.source)
         self._counts[len(self._names) - 1] += 1
-        if self._waiting is None:
+        if self._facets is None:
             self._write(record, chunks, item.digest, content)
         else:
-            self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
+            self._facets.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
 
     def _is_same(self, former: int, item: Item, content: bytes) -> bool:
         """Return True if a record of an item that was read again is the one that the index has."""
@@ -254,16 +249,8 @@ class Intake:
         try:
             for key, chunk in zip(keys, chunks, strict=True):
                 self.encodings.add(key, chunk.embedded)
-                self._characters[record.source] += len(chunk.embedded)
         except TextFailed as failed:
             raise self._blamed(failed) from failed
-
-    def _then(self, step: Callable[[], None]) -> None:
-        """Do a step after the records that wait for their facets."""
-        if self._waiting is None:
-            step()
-        else:
-            self._waiting.then(step)
 
     def _blamed(self, failed: TextFailed) -> ModelFailed:
         """Return the error for a text that cannot be encoded, which names its record."""
@@ -279,8 +266,8 @@ class Intake:
 
     def _duplicate(self, record: Record, source: Source, former: int) -> str:
         """Return the reason to reject a record whose id another one has: a new one, or the row `former` before."""
-        if self._waiting is not None:
-            self._waiting.release()
+        if self._facets is not None:
+            self._facets.release()
         row = self._rows.get(record.id)
         if row is None and self._before is not None:
             stored, line = self._before.records[former], int(self.kept.lines[former])

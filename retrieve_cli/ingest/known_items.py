@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy as np
 from retrieve_cli.contracts import Item
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes
-from retrieve_cli.ingest.items import Placed, SourceMarks, is_untouched
-from retrieve_cli.ingest.report import reading
+from retrieve_cli.ingest.items import Placed, is_untouched, marks_of, reading
 from retrieve_cli.ingest.segment_writer import spans
 from retrieve_cli.storage.segment import DIGEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows, Source
+    from retrieve_cli.contracts import Json, Mask, Rows, Source
     from retrieve_cli.storage.generation import Generation
 
 _STEP = 1024
@@ -40,13 +39,13 @@ class Survey(Frozen, eq=False):
     """(k,) the line of each now."""
     new: Sequence[Placed]
     """Items that must be read, with their numbers."""
-    marks: SourceMarks
-    """Its marks before it was read."""
+    marks: Mapping[str, Json]
+    """Its place and marks before it was read."""
 
     @classmethod
     def of(cls, source: Source, generation: Generation, *, most: int) -> Survey | None:
         """Compare all items; None if more than `most` of them are new. Raises: SourceFailed, UsageError."""
-        marks = SourceMarks(source)
+        marks = marks_of(source)
         known, rows, starts = _items_in(generation, source.name)
         numbers, places, lines = array("q"), array("q"), array("q")
         new: list[Placed] = []

@@ -27,7 +27,7 @@ from retrieve_cli.ingest.build import apply, current, noted, push_for
 from retrieve_cli.ingest.changes import Changes, Plan, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of
+from retrieve_cli.ingest.items import is_untouched, mapping_of, marks_of
 from retrieve_cli.ingest.known_items import KeptRecords, Survey
 from retrieve_cli.ingest.merge import merge
 from retrieve_cli.ingest.publishing import kinds_in
@@ -289,7 +289,7 @@ class Sync:
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
         entries = zip(manifest.built["sources"], self._sources, strict=True)
-        sources = [{**entry, **SourceMarks(source).origin()} for entry, source in entries]
+        sources = [{**entry, **marks_of(source)} for entry, source in entries]
         built = {**manifest.built, "sources": sources, **noted(self._parts, manifest)}
         if built != manifest.built:
             try:
