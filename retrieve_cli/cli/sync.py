@@ -222,7 +222,7 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     for line_of_notice in "\n".join([*sync.failures, *plan.notices]).splitlines():
         shared.talk.say(line_of_notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
-    line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
+    line.write({"time": now(), **plan.to_json()}, plan.plan() if plan.status == "planned" else same)
 
 
 def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: SyncLine) -> None:
@@ -250,7 +250,8 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
 
-    if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
+    every_s = (settings.sync.every_hours or 0.0) * schedule.HOUR_S
+    if not settings.syncs_each_time and (not every_s or schedule.seconds_left(shared.store, every_s)):
         return
     schedule.mark(shared.store)  # even if it fails: not every query should wait for a source that does not answer
     try:

@@ -20,7 +20,6 @@ from retrieve_cli.contracts.progress import noting_interruption
 from retrieve_cli.contracts.terms.figures import noun_for
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import mapping_of, marks_of
@@ -94,7 +93,7 @@ def apply(
     surveys: Sequence[Survey] | None = None,
     last: Manifest | None = None,
     compact: bool = False,
-    announced: Callable[[Changes, int], Sequence[str]] = lambda *_: (),
+    announced: Callable[[Report], Sequence[str]] = lambda _: (),
 ) -> Report:
     """Write a generation and make it current.
 
@@ -114,10 +113,10 @@ def apply(
         if last:
             limits.check_loss(last, publication.records_by_source)
         _expect_some(publication, sources)
-        report = _report(publication, parts, store, kinds=frozenset(source.kind for source in sources))
+        report = report_of(publication, parts, store, kinds=frozenset(source.kind for source in sources))
         former = store.live()
         if limits.tolerates(_counted(intake, sources), publication.records):
-            for sentence in announced(report.changes, len(intake.rejected)):
+            for sentence in announced(report):
                 progress.say(sentence)
             intake.finish()
             read = zip(marks, sources, strict=True)
@@ -186,7 +185,7 @@ def _expect_some(publication: Publication, sources: Sequence[Source]) -> None:
     raise UsageError(message, hint="nothing was built; name a source that has some")
 
 
-def _report(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
+def report_of(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
     """Return the report of a run that has published nothing yet."""
     intake = publication.intake
     return Report(

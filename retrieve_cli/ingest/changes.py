@@ -1,11 +1,8 @@
-"""Differences between two states of an index: records by id and digest, recipes by key.
-
-The plan of a sync, as a value: it can be shown (`--dry-run`), rejected, or applied.
-"""
+"""Differences between two states of an index: records by id and digest, recipes by key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import Frozen
@@ -41,9 +38,6 @@ class Changes(Frozen):
     def __str__(self) -> str:
         return ", ".join(f"{count:,} {what}" for what, count in self.counts.items())
 
-    def __repr__(self) -> str:
-        return f"Changes({self})"
-
 
 def recipe_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:
     """Return the keys, as dotted paths, whose values differ in JSON: their value before and after, None if missing."""
@@ -61,41 +55,3 @@ def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
         else:
             found[f"{prefix}{key}"] = inner
     return found
-
-
-class Plan(Frozen):
-    """The changes that a sync would make."""
-
-    generation: str | None
-    """The current one, with which the sources are compared."""
-    changes: Changes
-    recipe: Mapping[str, tuple[Json, Json]]
-    """Keys of the recipe that differ: their value before and after."""
-    rejected: int
-    needed: bool
-    """True if there is anything to write: an item or the recipe differs, or the current index is damaged."""
-    notices: Sequence[str] = ()
-    """Sentences on keys of records with text that no field reads."""
-
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "status": "planned" if self.needed else "unchanged",
-            "generation": self.generation,
-            **self.changes.counts,
-            "quarantined": self.rejected,
-            "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
-            "recipe": {key: list(values) for key, values in self.recipe.items()},
-            **({"notices": list(self.notices)} if self.notices else {}),
-        }
-
-    def sentences(self) -> list[str]:
-        """The same for people."""
-        against = f"compared with generation {self.generation}" if self.generation else "there is no index yet"
-        rejected = f", {self.rejected} rejected" if self.rejected else ""
-        lines = [f"plan: {self.changes}{rejected} ({against})"]
-        return lines + [f"recipe: {key}: {_short(old)} -> {_short(new)}" for key, (old, new) in self.recipe.items()]
-
-
-def _short(value: Json) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:59] + "…"

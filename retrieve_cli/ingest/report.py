@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.contracts.terms.figures import count, noun_for
-from retrieve_cli.errors import Exit, SourceFailed, printable
+from retrieve_cli.errors import Exit, SourceFailed, printable, shortened
 from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.storage.inbox import KIND
@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 _SHARE, _FEW = 0.05, 20
 """The default limit of rejected items: this share if there are at least so many, of which it is one; of fewer, any."""
 
-Status = Literal["published", "unchanged", "partial", "failed"]
+Status = Literal["published", "unchanged", "partial", "failed", "planned"]
 
 
 class Report(Frozen):
@@ -54,6 +54,8 @@ class Report(Frozen):
     """Configured parts that could not be built here, as sentences."""
     notices: Sequence[str] = ()
     """Sentences on keys of records with text that no field reads."""
+    recipe: Mapping[str, tuple[Json, Json]] = {}
+    """Keys of the recipe that differ, of a dry run: their value before and after."""
     same: bool = False
     """True if the generation was current already, though some items were rejected."""
     failures: Sequence[str] = ()
@@ -73,14 +75,16 @@ class Report(Frozen):
         if self.facets is not None:
             optional["facets"] = self.facets.to_json()
         if self.replaced is not None:
-            sources = [
-                {"name": each.name, "kind": each.kind, "records": each.records} for each in self.replaced.sources
-            ]
-            optional["replaced"] = {"generation": self.replaced.id, "sources": sources}
+            names = [source.name for source in self.replaced.sources]
+            optional["replaced"] = {"generation": self.replaced.id, "sources": names}
         if self.status == "failed":
             hint = "fix them, or allow more: --max-fail N" if self.records else "fix them"
             message = self.sentence()
             optional["error"] = {"code": int(Exit.PARTIAL), "kind": "rejected", "message": message, "hint": hint}
+        planned: dict[str, Json] = {}
+        if self.status == "planned":
+            ids = {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")}
+            planned = {"ids": ids, "recipe": {key: list(values) for key, values in self.recipe.items()}}
         return {
             "status": self.status,
             "generation": self.generation,
@@ -91,8 +95,19 @@ class Report(Frozen):
             "quarantined": self.quarantined,
             "rejected_new": self.rejected_new,
             "seconds": self.seconds,
+            **planned,
             **{key: value for key, value in optional.items() if value},
         }
+
+    def plan(self) -> list[str]:
+        """Return sentences on the changes before they are made."""
+        against = f"compared with generation {self.generation}" if self.generation else "there is no index yet"
+        rejected = f", {self.quarantined} rejected" if self.quarantined else ""
+        recipe = [
+            f"recipe: {key}: {shortened(str(old), 60)} -> {shortened(str(new), 60)}"
+            for key, (old, new) in self.recipe.items()
+        ]
+        return [f"plan: {self.changes}{rejected} ({against})", *recipe]
 
     def sentence(self, verb: str = "") -> str:
         """Return one line for people: `published 97636fac83da: 134 documents (+0 ~1 −63), 1,995 chunks, …`."""

@@ -1,7 +1,7 @@
 """`sync`: a small segment with the new and changed records, and the rows of the others that are dead.
 
-The digests of all items decide if there is anything to do, and which items are read. A `Plan` is the same as a value,
-which can be shown (`--dry-run`).
+The digests of all items decide if there is anything to do, and which items are read. A dry
+run reads the same items, and publishes nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import apply, current, noted, push_for
-from retrieve_cli.ingest.changes import Changes, Plan, recipe_changes
+from retrieve_cli.ingest.build import apply, current, noted, push_for, report_of
+from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import is_untouched, mapping_of, marks_of
 from retrieve_cli.ingest.known_items import KeptRecords, Survey
 from retrieve_cli.ingest.merge import merge
-from retrieve_cli.ingest.publishing import kinds_in
+from retrieve_cli.ingest.publishing import Publication, kinds_in
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import check_inbox, current_manifest
 from retrieve_cli.ingest.tidying import tidy
@@ -100,11 +100,11 @@ class Sync:
         self.failures: list[str] = []
         """Sentences on parts of the sources that could not be read."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> Report:
         """Read what a sync would read, without changing anything. Raises: SourceFailed, UsageError."""
         surveys, before = self._surveyed(compact=False), self._current
         if surveys == [] and before is not None:
-            return Plan(before.id, Changes(kept=before.size), {}, _rejected(before), needed=False)
+            return _report(before, Changes(kept=before.size), status="unchanged")
         parts, kept = _without_models(self._new_parts()), None
         if before is not None and surveys is not None:
             kept = KeptRecords(len(before.records), surveys)
@@ -112,14 +112,16 @@ class Sync:
             intake = Intake(Path(folder), parts, self._store.cache, _Silent(), before=before, kept=kept)
             with closing(intake):
                 self._take(intake, surveys)
-        changes, rejected = intake.changes(), len(intake.rejected)
-        needed = before is None or rejected != _rejected(before) or bool(self._recipe_changes)
+            publication = Publication(intake, self._sources, self._store, parts, before=before)
+            kinds = frozenset(source.kind for source in self._sources)
+            report = replace(report_of(publication, parts, self._store, kinds=kinds), recipe=self._recipe_changes)
+        needed = before is None or bool(report.recipe) or report.quarantined != _rejected(before)
         if before is not None:
             stay = intake.kept.mask
             moved = before.lines[stay] != intake.kept.lines[stay]
-            needed = needed or bool(moved.any()) or changes.kept < before.size or bool(changes.added)
-        notices = [*intake.notices.on_keys, *self._other_mappings()]
-        return Plan(self._store.live(), changes, self._recipe_changes, rejected, needed, notices)
+            needed = needed or bool(moved.any()) or report.changes.counts != Changes(kept=before.size).counts
+        notices = [*report.notices, *self._other_mappings()]
+        return replace(report, status="planned" if needed else "unchanged", notices=notices)
 
     def run(self, *, compact: bool = False) -> Report:
         """Bring the index up to date; with `compact`, as one segment. The lock must be held.
@@ -145,7 +147,7 @@ class Sync:
                 surveys=surveys,
                 last=self._last,
                 compact=compact,
-                announced=self._announced,
+                announced=lambda report: replace(report, recipe=self._recipe_changes).plan(),
             )
             notices = list(dict.fromkeys([*report.notices, *self._other_mappings()]))
             report = replace(report, notices=notices)
@@ -199,7 +201,12 @@ class Sync:
         self.failures = fetch_all(self._sources, self._progress.say)
         check_inbox(self._store, self._last)
         before = self._current
-        if before is None or not self._same_recipe(before):
+        if before is None:
+            return None
+        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
+        # The digest of a document covers its parser: only the documents of another parser are read again.
+        recipe = {key.partition(".")[0] for key in self._recipe_changes} - {"documents"}
+        if recipe or named != [(source.kind, source.name) for source in before.manifest.sources]:
             return None
         listed = sum(1 for _ in self._store.rejected())
         if not compact and listed == _rejected(before) and self._looks_untouched(before.manifest):
@@ -219,13 +226,6 @@ class Sync:
             return all(map(is_untouched, self._sources, manifest.built["sources"]))
         except (KeyError, TypeError):
             return False
-
-    def _same_recipe(self, now: Generation) -> bool:
-        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
-        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        # The digest of a document covers its parser: only the documents of another parser are read again.
-        same = all(key.partition(".")[0] == "documents" for key in self._recipe_changes)
-        return same and named == [(source.kind, source.name) for source in now.manifest.sources]
 
     @cached_property
     def _recipe_changes(self) -> dict[str, tuple[Json, Json]]:
@@ -272,10 +272,6 @@ class Sync:
         return sentences
 
     # --------------------------------------------------------------------------------------- reporting
-
-    def _announced(self, changes: Changes, rejected: int) -> list[str]:
-        """Return sentences on the changes before they are applied."""
-        return Plan(self._store.live(), changes, self._recipe_changes, rejected, needed=True).sentences()
 
     def _unchanged(self, now: Generation) -> Report:
         """Return the report on an index that is up to date, after what a sync that was killed left undone."""

@@ -41,7 +41,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(artifacts: Path, source: P
     write_catalog(source, [*changed[2:], {"id": "new", "name": "new"}])
     plan = retrieve("sync", "--dry-run", "--json").json
     assert (plan["added"], plan["changed"], plan["removed"], plan["kept"]) == (1, 1, 2, 57)
-    assert plan["records"] == {"added": ["new"], "changed": ["t3"], "removed": ["t0", "t1"]}
+    assert plan["ids"] == {"added": ["new"], "changed": ["t3"], "removed": ["t0", "t1"]}
     assert (plan["status"], plan["recipe"]) == ("planned", {})
     assert "1 added, 1 changed, 2 removed, 57 kept" in retrieve("sync", "--dry-run").out
     assert state() == before
