@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import join
@@ -19,7 +19,7 @@ from retrieve_cli.cli.agreement import ask_for_servers
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
+from retrieve_cli.errors import Exit, IndexCorrupt, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
 
@@ -144,7 +144,10 @@ def _run_and_verify(
         if report.status != "failed":
             try:
                 if differing := sync.verify():
-                    trouble = _NotEqual.of(report.generation, differing)
+                    files = ", ".join(f"{name} {how}" for name, how in differing.items())
+                    message = f"generation {report.generation} does not merge into a fresh build: {files}"
+                    hint = "rebuild it: retrieve build; and please report this, it should not happen"
+                    trouble = IndexCorrupt(message, hint=hint)
             except RetrieveError as error:
                 trouble = error
     if report.status == "failed":
@@ -192,18 +195,6 @@ def _ask_for_servers(shared: Shared, settings: Settings) -> None:
 
     with suppress(RetrieveError):
         ask_for_servers(entries(settings, shared.store, lambda _: None), quiet=shared.talk.quiet or shared.talk.json)
-
-
-class _NotEqual(RetrieveError):
-    code = Exit.INDEX_CORRUPT
-    kind = "index_corrupt"
-
-    @classmethod
-    def of(cls, generation: str | None, differing: Mapping[str, str]) -> _NotEqual:
-        """Return the error that names the differences."""
-        files = ", ".join(f"{name} {how}" for name, how in differing.items())
-        hint = "rebuild it: retrieve build; and please report this, it should not happen"
-        return cls(f"generation {generation} does not merge into a fresh build: {files}", hint=hint)
 
 
 def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +31,7 @@ from retrieve_cli.ingest.known_items import KeptRecords, Survey
 from retrieve_cli.ingest.merge import merge
 from retrieve_cli.ingest.publishing import Publication, kinds_in
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
-from retrieve_cli.ingest.source_checks import check_inbox, current_manifest
+from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1_file
@@ -102,6 +101,8 @@ class Sync:
 
     def plan(self) -> Report:
         """Read what a sync would read, without changing anything. Raises: SourceFailed, UsageError."""
+        from tempfile import TemporaryDirectory
+
         surveys, before = self._surveyed(compact=False), self._current
         if surveys == [] and before is not None:
             return _report(before, Changes(kept=before.size), status="unchanged")
@@ -149,8 +150,7 @@ class Sync:
                 compact=compact,
                 announced=lambda report: replace(report, recipe=self._recipe_changes).plan(),
             )
-            notices = list(dict.fromkeys([*report.notices, *self._other_mappings()]))
-            report = replace(report, notices=notices)
+            report = replace(report, notices=[*report.notices, *self._other_mappings()])
         seconds = round(time.monotonic() - begun, 3)
         return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self.failures)
 
@@ -255,7 +255,7 @@ class Sync:
     def _last(self) -> Manifest | None:
         """The manifest of the current generation, even if its files are damaged; else of the newest readable."""
         kept = self._store.kept()
-        return current_manifest(self._store) or (kept[-1].manifest if kept else None)
+        return next((one.manifest for one in kept if one.live), kept[-1].manifest if kept else None)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""
