@@ -87,23 +87,21 @@ def mapping_of(source: Source) -> Mapping[str, Json]:
     return source.mapping() if isinstance(source, Mapped) else {}
 
 
-def marks_of(source: Source) -> dict[str, Json]:
-    """Return the manifest's note on a source before it is read: its place, and its marks, which show later changes."""
+def marks_of(source: Source, noted: Mapping[str, Json] = {}) -> dict[str, Json]:
+    """Return the manifest's note on a source before it is read: its place, and its marks, which show later changes. A
+    file that has the stamp of an earlier note is not read."""
     marks: dict[str, Json] = {"origin": dict(source.origin), "stamp": source.stamp()}
     if isinstance(source, Foldered) and (folders := source.folders()):
         marks["folders"] = folders
     if isinstance(source, SingleFile):
-        marks["content"] = source.content_sha1()
+        settled = "content" in noted and noted.get("stamp") == marks["stamp"]
+        marks["content"] = noted["content"] if settled else source.content_sha1()
     return marks
 
 
-def is_untouched(source: Source, noted: Mapping[str, Json]) -> bool:
-    """Return True if a source has the noted stamp, or is a file that was only touched.
-
-    Raises:
-        KeyError: the note is incomplete.
-    """
-    stamp = source.stamp()
-    if stamp is None or stamp == noted["stamp"]:
-        return stamp is not None
-    return isinstance(source, SingleFile) and "content" in noted and source.content_sha1() == noted["content"]
+def is_untouched(marks: Mapping[str, Json], noted: Mapping[str, Json]) -> bool:
+    """Return True if the marks of a source have the noted stamp, or are those of a file that was only touched."""
+    if marks["stamp"] is None:
+        return False
+    content = marks.get("content")
+    return bool(marks["stamp"] == noted.get("stamp") or (content and content == noted.get("content")))

@@ -43,9 +43,12 @@ class Survey(Frozen, eq=False):
     """Its place and marks before it was read."""
 
     @classmethod
-    def of(cls, source: Source, generation: Generation, *, most: int) -> Survey | None:
-        """Compare all items; None if more than `most` of them are new. Raises: SourceFailed, UsageError."""
-        marks = marks_of(source)
+    def of(cls, source: Source, generation: Generation, *, most: int, marks: Mapping[str, Json] = {}) -> Survey | None:
+        """Compare all items of a source with these marks; None if more than `most` of them are new.
+
+        Raises:
+            SourceFailed, UsageError: it cannot be read.
+        """
         known, rows, starts = _items_in(generation, source.name)
         numbers, places, lines = array("q"), array("q"), array("q")
         new: list[Placed] = []
@@ -95,7 +98,8 @@ def _items_in(generation: Generation, source: str) -> tuple[dict[bytes, int], Ro
 def is_current(source: Source, generation: Generation) -> bool:
     """Return True if a generation has exactly the items of a source. Raises: SourceFailed, UsageError."""
     number = [entry.name for entry in generation.manifest.sources].index(source.name)
-    if is_untouched(source, generation.manifest.built["sources"][number]):
+    noted = generation.manifest.built["sources"][number]
+    if is_untouched(marks_of(source, noted), noted):
         return True
     entry = generation.manifest.sources[number]
     survey = Survey.of(source, generation, most=entry.refused)

@@ -96,6 +96,7 @@ class Sync:
         self._limits = limits
         self._progress = progress
         self._parts = parts()
+        self._marks: list[dict[str, Json]] = []
         self.failures: list[str] = []
         """Sentences on parts of the sources that could not be read."""
 
@@ -208,24 +209,19 @@ class Sync:
         recipe = {key.partition(".")[0] for key in self._recipe_changes} - {"documents"}
         if recipe or named != [(source.kind, source.name) for source in before.manifest.sources]:
             return None
+        noted = before.manifest.built.get("sources") or [{}] * len(self._sources)
+        self._marks = list(map(marks_of, self._sources, noted))
         listed = sum(1 for _ in self._store.rejected())
-        if not compact and listed == _rejected(before) and self._looks_untouched(before.manifest):
+        if not compact and listed == _rejected(before) and all(map(is_untouched, self._marks, noted)):
             return []
         surveys, most = list[Survey](), max(_FEW, int(_MOST_NEW * before.size))
-        for source in self._sources:
-            survey = Survey.of(source, before, most=most)
+        for source, marks in zip(self._sources, self._marks, strict=True):
+            survey = Survey.of(source, before, most=most, marks=marks)
             if survey is None:
                 return None
             surveys.append(survey)
             most -= len(survey.new)
         return surveys
-
-    def _looks_untouched(self, manifest: Manifest) -> bool:
-        """Return True if every source has the noted marks."""
-        try:
-            return all(map(is_untouched, self._sources, manifest.built["sources"]))
-        except (KeyError, TypeError):
-            return False
 
     @cached_property
     def _recipe_changes(self) -> dict[str, tuple[Json, Json]]:
@@ -284,8 +280,8 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        entries = zip(manifest.built["sources"], self._sources, strict=True)
-        sources = [{**entry, **marks_of(source)} for entry, source in entries]
+        entries = zip(manifest.built["sources"], self._marks, strict=True)
+        sources = [{**entry, **marks} for entry, marks in entries]
         built = {**manifest.built, "sources": sources, **noted(self._parts, manifest)}
         if built != manifest.built:
             try:
