@@ -25,7 +25,9 @@ from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Json
     from retrieve_cli.ingest.report import Progress, Report
+    from retrieve_cli.ingest.sync import Sync
 
 
 @shared("text", "json")
@@ -74,10 +76,8 @@ def sync(
             _show_plan(shared, settings, line)
         elif rollback:
             _roll_back(shared, settings, generation, line)
-        elif verify:
-            trouble = _run_and_verify(shared, settings, line, reports=progress, compact=compact)
         else:
-            _run(shared, settings, line, reports=progress, compact=compact)
+            trouble = _run(shared, settings, line, reports=progress, compact=compact, verify=verify)
     if trouble:
         raise_once(shared, trouble)
 
@@ -110,16 +110,45 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
             raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
-def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool) -> None:
+def _run(
+    shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool, verify: bool
+) -> RetrieveError | None:
+    """Sync, with `verify` compare, and print both; return the failure of the comparison, for the sync succeeded."""
     from retrieve_cli.api.building import sync_of
     from retrieve_cli.ingest import schedule
 
+    more: dict[str, Json] = {}
+    trouble = None
     with _writing(shared, settings, reports=reports) as progress:
-        report = sync_of(settings, shared.store, progress).run(compact=compact)
+        sync = sync_of(settings, shared.store, progress, checked=verify)
+        report = sync.run(compact=compact)
+        if verify and report.status != "failed":
+            trouble = _difference(sync, report)
+            more = {"verified": trouble is None}
+            more |= {"error": failure_of(trouble).to_json()} if trouble else {}
     if settings.sync.every_hours:
         schedule.mark(shared.store)
-    line.report(report)
+    line.report(report, more=more)
+    if trouble is not None:
+        build.report_findings(report, shared)
+        return trouble
+    if more:
+        shared.talk.say(f"generation {report.generation} equals a fresh build once it is compacted, byte for byte")
     _finish(report, shared)
+    return None
+
+
+def _difference(sync: Sync, report: Report) -> RetrieveError | None:
+    """Return an error if the generation is not what a build would write, or cannot be compared."""
+    try:
+        differing = sync.verify()
+    except RetrieveError as error:
+        return error
+    if not differing:
+        return None
+    files = ", ".join(f"{name} {how}" for name, how in differing.items())
+    hint = "rebuild it: retrieve build; and please report this, it should not happen"
+    return IndexCorrupt(f"generation {report.generation} does not merge into a fresh build: {files}", hint=hint)
 
 
 def _finish(report: Report, shared: Shared) -> None:
@@ -129,38 +158,6 @@ def _finish(report: Report, shared: Shared) -> None:
     build.report_findings(report, shared)
     if report.quarantined or report.failures:
         raise typer.Exit(Exit.PARTIAL)
-
-
-def _run_and_verify(
-    shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool
-) -> RetrieveError | None:
-    """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
-    from retrieve_cli.api.building import sync_of
-
-    trouble: RetrieveError | None = None
-    with _writing(shared, settings, reports=reports) as progress:
-        sync = sync_of(settings, shared.store, progress, checked=True)
-        report = sync.run(compact=compact)
-        if report.status != "failed":
-            try:
-                if differing := sync.verify():
-                    files = ", ".join(f"{name} {how}" for name, how in differing.items())
-                    message = f"generation {report.generation} does not merge into a fresh build: {files}"
-                    hint = "rebuild it: retrieve build; and please report this, it should not happen"
-                    trouble = IndexCorrupt(message, hint=hint)
-            except RetrieveError as error:
-                trouble = error
-    if report.status == "failed":
-        line.report(report)
-        _finish(report, shared)
-    failed = {"error": failure_of(trouble).to_json()} if trouble else {}
-    line.report(report, more={"verified": trouble is None, **failed})
-    if trouble is None:
-        shared.talk.say(f"generation {report.generation} equals a fresh build once it is compacted, byte for byte")
-        _finish(report, shared)
-    else:
-        build.report_findings(report, shared)
-    return trouble
 
 
 @contextmanager

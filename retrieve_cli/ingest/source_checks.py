@@ -71,7 +71,7 @@ def replaced_by(sources: Sequence[Source], generation: str | None, before: Manif
     """Return the generation that was current before, if this one replaced it and has other sources."""
     if before is None or generation in (None, before.id):
         return None
-    noted = [entry["origin"] for entry in before.built.get("sources", ())]
+    noted = [entry.get("origin", {}) for entry in before.built.get("sources", ())]
     same = sorted(map(_place, noted)) == sorted(_place(source.origin) for source in sources)
     return None if same else before
 

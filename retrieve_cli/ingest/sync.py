@@ -256,7 +256,7 @@ class Sync:
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""
         entries = self._last.built.get("sources", ()) if self._last else ()
-        noted = {str(entry["origin"].get("name")): entry for entry in entries}
+        noted = {str(entry.get("origin", {}).get("name")): entry for entry in entries}
         sentences = []
         for source in self._sources:
             before, now = noted.get(source.name, {}), mapping_of(source)
