@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Countable, Foldered, Item, Mapped, Notice, Record, Refused, SingleFile
@@ -57,16 +57,18 @@ def unforeseen(error: Exception) -> str:
 
 def read_ahead(items: Iterable[Placed]) -> Iterator[Placed]:
     """Yield items in order; reading of the next ones begins in the background, so that all cores have work."""
-    source = iter(items)
-    waiting: list[Placed] = []
-    while True:
-        for number, item in islice(source, _AHEAD - len(waiting)):
-            waiting.append((number, item))
-            if isinstance(item, Item) and item.begin is not None:
-                item.begin()
-        if not waiting:
-            return
-        yield waiting.pop(0)
+    waiting: deque[Placed] = deque()
+    for placed in items:
+        item = placed[1]
+        if isinstance(item, Item) and item.begin is not None:
+            item.begin()
+        elif not waiting:
+            yield placed
+            continue
+        waiting.append(placed)
+        if len(waiting) >= _AHEAD:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:

@@ -46,9 +46,11 @@ class Notices:
 
     def count(self, record: Record) -> None:
         """Count the keys of a record with text that no field reads, and the texts that its reader skipped."""
-        self._unread.update(record.unread)
-        self._skipped.update(record.dropped)
-        self._documents += bool(record.dropped)
+        if record.unread:
+            self._unread.update(record.unread)
+        if record.dropped:
+            self._skipped.update(record.dropped)
+            self._documents += 1
 
     def finish(self, source: Source, *, complete: bool) -> None:
         """Report key, title and body of a source that was read, fields that were inferred with the lines of config.yaml
