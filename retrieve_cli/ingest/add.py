@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import mapping_of, marks_of
-from retrieve_cli.ingest.known_items import KeptRecords, Survey, records_of
+from retrieve_cli.ingest.known_items import Comparison, Survey, records_of
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.tidying import tidy
@@ -72,13 +72,13 @@ def add(
     changed = inbox.take_changes(sequence_of(before.manifest))
     sources = settled_sources(before, inbox)
     surveys = [_survey(before, source) for source in sources]
-    kept = KeptRecords(len(before.records), surveys)
+    compared = Comparison(before, surveys)
     for row in map(before.exact_row, changed):
         if row is not None and before.source_of(row) == inbox.name:
-            kept.drop(row)
+            compared.mask[row] = False
     parts, lenders = replace(parts, recipe=recipe), before.segments
     with store.scratch() as scratch:
-        intake = Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=lenders)
+        intake = Intake(scratch, parts, store.cache, progress, compared, lenders=lenders)
         with closing(intake):
             for source, survey in zip(sources, surveys, strict=True):
                 intake.take(source, survey.new, complete=False)

@@ -23,7 +23,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import mapping_of, marks_of
-from retrieve_cli.ingest.known_items import KeptRecords
+from retrieve_cli.ingest.known_items import Comparison
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
@@ -149,9 +149,8 @@ def _intake(
     """Return the intake of a build, or with `surveys` of a sync."""
     if surveys is None or before is None:
         lenders = stored_segments(store)
-        return Intake(scratch, parts, store.cache, progress, before=before, lenders=lenders)
-    kept = KeptRecords(len(before.records), surveys)
-    return Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=before.segments)
+        return Intake(scratch, parts, store.cache, progress, Comparison(before), lenders=lenders)
+    return Intake(scratch, parts, store.cache, progress, Comparison(before, surveys), lenders=before.segments)
 
 
 def _counted(intake: Intake, sources: Sequence[Source]) -> int:

@@ -21,7 +21,7 @@ from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encodings import Encodings
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made
 from retrieve_cli.ingest.items import Piece, Placed, pieces_of, read_ahead, reading, unforeseen
-from retrieve_cli.ingest.known_items import Comparison, KeptRecords, place_of
+from retrieve_cli.ingest.known_items import Comparison, place_of
 from retrieve_cli.ingest.notices import Notices
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.segment_writer import SegmentWriter
@@ -30,7 +30,6 @@ from retrieve_cli.storage.records.rows import content_digest
 from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
 
 
@@ -43,21 +42,18 @@ class Intake:
         parts: Parts,
         cache: Path,
         progress: Progress,
+        compared: Comparison,
         *,
-        before: Generation | None,
-        kept: KeptRecords | None = None,
         lenders: Sequence[Segment] = (),
         again: bool = False,
     ) -> None:
-        """`before` is the generation that is current, of which the `kept` records stay. `lenders` are segments whose
+        """`compared` has the records of the current generation that stay. `lenders` are segments whose
         encodings and facets are used again; with `again`, only their facets, and no server is asked for more."""
         self._scratch = scratch
         self.progress = progress
         self._parts = parts
-        self._before = before
-        self._syncs = kept is not None
-        self._compared = compared = Comparison(before, kept)
-        self.kept, self.places, self._rows = compared.kept, compared.places, compared.rows
+        self._before = compared.before
+        self.compared, self.places, self._rows = compared, compared.new_places, compared.rows
         self.kinds: set[str] = set()
         """Kinds of the new records."""
         self._facets: Faceting | None = None
@@ -76,7 +72,7 @@ class Intake:
             cache,
             progress.say,
             lenders=() if again else lenders,
-            verified=kept is not None,
+            verified=compared.is_sync,
             on_slow=lambda seconds: progress.say(f"embedding takes about {count(round(seconds / 60), 'minute')}"),
         )
         self.rejected: list[Refused] = []
@@ -164,7 +160,7 @@ class Intake:
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
-        return self._compared.changes(self.contents)
+        return self.compared.changes(self.contents)
 
     def close(self) -> None:
         """Close the files, finished or not."""
@@ -185,8 +181,8 @@ class Intake:
             self._tables.reread.append(item.digest)
 
     def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
-        former = self._compared.former_of(record.id)
-        if self._compared.is_taken(record.id, former, place=place):
+        former = self.compared.former_of(record.id)
+        if self.compared.is_taken(record.id, former, place=place):
             self._reject(source, _refused(record, self._duplicate(record, source, former)))
             return
         try:
@@ -201,14 +197,14 @@ class Intake:
             return
         content = content_digest(record)
         if former >= 0 and self._before is not None:
-            if self.kept.mask[former]:  # its item comes later: there the id is taken
+            if self.compared.mask[former]:  # its item comes later: there the id is taken
                 self._drop(record, former)
-            elif self._syncs and self._is_same(former, item, content):
-                self.kept.keep(former, place=place, line=record.line)
+            elif self.compared.is_sync and self._is_same(former, item, content):
+                self.compared.keep(former, place=place, line=record.line)
                 return
         self.notices.count(record)
         self.kinds.add(record.kind)
-        self._compared.add(record.id, former, place=place)
+        self.compared.add(record.id, former, place=place)
         self._files.append(item.source)
         self._counts[len(self._names) - 1] += 1
         if self._facets is None:
@@ -230,10 +226,10 @@ class Intake:
         if self._before is None:
             return
         stored = self._before.records[former]
-        self.kept.drop(former)
+        self.compared.mask[former] = False
         reason = f"duplicate id {quoted(record.id)}, first used by {record.source}:{record.line}"
         self.refused[self._before.source_of(former)] += 1
-        self.rejected.append(Refused(str(stored["source"]), int(self.kept.lines[former]), reason, ""))
+        self.rejected.append(Refused(str(stored["source"]), int(self.compared.lines[former]), reason, ""))
 
     def _write_with(
         self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
@@ -270,7 +266,7 @@ class Intake:
             self._facets.release()
         row = self._rows.get(record.id)
         if row is None and self._before is not None:
-            stored, line = self._before.records[former], int(self.kept.lines[former])
+            stored, line = self._before.records[former], int(self.compared.lines[former])
             first, other = f"{stored['source']}:{line}", self._before.source_of(former)
         else:
             number = row or 0

@@ -106,17 +106,27 @@ def is_current(source: Source, generation: Generation) -> bool:
     return survey is not None and len(survey.rows) == entry.records
 
 
-class KeptRecords:
-    """The records of a generation that stay, with their places and lines in the sources."""
+class Comparison:
+    """The records of the current generation that stay, and the new ones."""
 
-    def __init__(self, length: int, surveys: Sequence[Survey] = ()) -> None:
+    def __init__(self, before: Generation | None = None, surveys: Sequence[Survey] | None = None) -> None:
+        """With `surveys`, the records of the generation `before` stay that they have; without, all are read again."""
+        length = 0 if before is None else len(before.records)
+        self.before = before
+        self.is_sync = surveys is not None
         self.mask: Mask = np.zeros(length, np.bool_)
-        """(records,) True for those that stay."""
+        """(records,) True for records of `before` that stay."""
         self.places = np.full(length, -1, np.int64)
         """(records,) the place of the item of each, among the items of all sources."""
         self.lines = np.zeros(length, np.int64)
         """(records,) the line of each now."""
-        for number, survey in enumerate(surveys):
+        self.rows: dict[str, int] = {}
+        """The number of each new record by its id."""
+        self.former = array("q")
+        """By new record, the row of the record of its id before; -1 without one."""
+        self.new_places = array("q")
+        """By new record, the place of its item."""
+        for number, survey in enumerate(surveys or ()):
             self.mask[survey.rows] = True
             self.places[survey.rows] = place_of(number, 0) + survey.places
             self.lines[survey.rows] = survey.lines
@@ -125,25 +135,6 @@ class KeptRecords:
         """Let a record stay that is the same although its item was read."""
         self.mask[row], self.places[row], self.lines[row] = True, place, line
 
-    def drop(self, row: int) -> None:
-        """Let a record go."""
-        self.mask[row] = False
-
-
-class Comparison:
-    """Records that are read, compared with the records of the current generation."""
-
-    def __init__(self, before: Generation | None, kept: KeptRecords | None = None) -> None:
-        """`before` is the current generation, of which the `kept` records stay."""
-        self.before = before
-        self.kept = KeptRecords(len(before.records) if before else 0) if kept is None else kept
-        self.rows: dict[str, int] = {}
-        """The number of each new record by its id."""
-        self.former = array("q")
-        """By new record, the row of the record of its id before; -1 without one."""
-        self.places = array("q")
-        """By new record, the place of its item among the items of all sources."""
-
     def former_of(self, record_id: str) -> int:
         """Return the row of the record that had an id before; -1 without one."""
         row = None if self.before is None else self.before.exact_row(record_id)
@@ -151,14 +142,14 @@ class Comparison:
 
     def is_taken(self, record_id: str, former: int, *, place: int) -> bool:
         """Return True if an item before a place has the id, which the record `former` had."""
-        stays = former >= 0 and self.kept.mask[former] and self.kept.places[former] < place
+        stays = former >= 0 and self.mask[former] and self.places[former] < place
         return record_id in self.rows or bool(stays)
 
     def add(self, record_id: str, former: int, *, place: int) -> None:
         """Add a new record."""
         self.rows[record_id] = len(self.rows)
         self.former.append(former)
-        self.places.append(place)
+        self.new_places.append(place)
 
     def changes(self, contents: NDArray[np.uint8]) -> Changes:
         """Return the records that were added, changed and removed, given the digest of each new one."""
@@ -169,13 +160,13 @@ class Comparison:
         same = np.zeros(len(former), np.bool_)
         known = np.flatnonzero(former >= 0)
         same[known] = (contents[known] == before.contents[former[known]]).all(axis=1)
-        gone = ~self.kept.mask if before.live is None else before.live & ~self.kept.mask
+        gone = ~self.mask if before.live is None else before.live & ~self.mask
         gone[former[known]] = False
         return Changes(
             added=tuple(names[row] for row in np.flatnonzero(former < 0).tolist()),
             changed=tuple(names[row] for row in known[~same[known]].tolist()),
             removed=tuple(map(before.record_id, np.flatnonzero(gone).tolist())),
-            kept=int(np.count_nonzero(self.kept.mask)) + int(np.count_nonzero(same)),
+            kept=int(np.count_nonzero(self.mask)) + int(np.count_nonzero(same)),
         )
 
 

@@ -27,7 +27,7 @@ from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import is_untouched, mapping_of, marks_of
-from retrieve_cli.ingest.known_items import KeptRecords, Survey
+from retrieve_cli.ingest.known_items import Comparison, Survey
 from retrieve_cli.ingest.merge import merge
 from retrieve_cli.ingest.publishing import Publication, kinds_in
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
@@ -107,11 +107,9 @@ class Sync:
         surveys, before = self._surveyed(compact=False), self._current
         if surveys == [] and before is not None:
             return _report(before, Changes(kept=before.size), status="unchanged")
-        parts, kept = _without_models(self._new_parts()), None
-        if before is not None and surveys is not None:
-            kept = KeptRecords(len(before.records), surveys)
+        parts, compared = _without_models(self._new_parts()), Comparison(before, surveys)
         with TemporaryDirectory() as folder:
-            intake = Intake(Path(folder), parts, self._store.cache, _Silent(), before=before, kept=kept)
+            intake = Intake(Path(folder), parts, self._store.cache, _Silent(), compared)
             with closing(intake):
                 self._take(intake, surveys)
             publication = Publication(intake, self._sources, self._store, parts, before=before)
@@ -119,8 +117,8 @@ class Sync:
             report = replace(report_of(publication, parts, self._store, kinds=kinds), recipe=self._recipe_changes)
         needed = before is None or bool(report.recipe) or report.quarantined != _rejected(before)
         if before is not None:
-            stay = intake.kept.mask
-            moved = before.lines[stay] != intake.kept.lines[stay]
+            stay = compared.mask
+            moved = before.lines[stay] != compared.lines[stay]
             needed = needed or bool(moved.any()) or report.changes.counts != Changes(kept=before.size).counts
         notices = [*report.notices, *self._other_mappings()]
         return replace(report, status="planned" if needed else "unchanged", notices=notices)
@@ -181,7 +179,7 @@ class Sync:
     def _build_again(self, folder: Path, cache: Path) -> None:
         """Write the files of a fresh build; all is computed again but facets, which a model may make otherwise."""
         parts, lenders = self._new_parts(), stored_segments(self._store)
-        intake = Intake(folder, parts, cache, self._progress, before=None, lenders=lenders, again=True)
+        intake = Intake(folder, parts, cache, self._progress, Comparison(), lenders=lenders, again=True)
         with closing(intake):
             self._take(intake, None)
             intake.finish()
