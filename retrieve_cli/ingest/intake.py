@@ -227,6 +227,7 @@ class Intake:
             return
         stored = self._before.records[former]
         self.compared.mask[former] = False
+        self._tables.reread.append(self._before.origin(former))
         reason = f"duplicate id {quoted(record.id)}, first used by {record.source}:{record.line}"
         self.refused[self._before.source_of(former)] += 1
         self.rejected.append(Refused(str(stored["source"]), int(self.compared.lines[former]), reason, ""))

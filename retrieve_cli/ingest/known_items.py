@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,13 +43,24 @@ class Survey(Frozen, eq=False):
     """Its place and marks before it was read."""
 
     @classmethod
-    def of(cls, source: Source, generation: Generation, *, most: int, marks: Mapping[str, Json] = {}) -> Survey | None:
-        """Compare all items of a source with these marks; None if more than `most` of them are new.
+    def of(
+        cls,
+        source: Source,
+        generation: Generation,
+        *,
+        most: int,
+        marks: Mapping[str, Json] = {},
+        again: Iterable[bytes] = (),
+    ) -> Survey | None:
+        """Compare all items of a source with these marks; None if more than `most` of them are new. Items with the
+        digests `again` count as new.
 
         Raises:
             SourceFailed, UsageError: it cannot be read.
         """
         known, rows, starts = _items_in(generation, source.name)
+        for digest in again:
+            known.pop(digest, None)
         numbers, places, lines = array("q"), array("q"), array("q")
         new: list[Placed] = []
         with reading(source, "comparing") as progress:
@@ -83,16 +94,14 @@ def _items_in(generation: Generation, source: str) -> tuple[dict[bytes, int], Ro
     """Return the items of a source in a generation: the number of each by its SHA-1, the records of all, and the place
     of the first record of each among these, with the end."""
     rows = records_of(generation, source)
+    heads = np.ascontiguousarray(generation.origins[rows, :8]).view(np.uint64).ravel()
+    rows = rows[np.argsort(heads, kind="stable")]  # records of one item may be in several segments
     digests = generation.origins[rows]
     first = np.ones(len(rows), np.bool_)
     first[1:] = (digests[1:] != digests[:-1]).any(axis=1)
     starts = np.append(np.flatnonzero(first), len(rows))
     keys = digests[first].view(f"V{DIGEST}").ravel().tolist()
-    known = dict(zip(keys, range(len(keys)), strict=True))
-    for segment in generation.segments:
-        for digest in segment.reread:  # parts of these were rejected: they are read again to report it
-            known.pop(digest.tobytes(), None)
-    return known, rows, starts
+    return dict(zip(keys, range(len(keys)), strict=True)), rows, starts
 
 
 def is_current(source: Source, generation: Generation) -> bool:
