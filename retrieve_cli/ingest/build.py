@@ -121,7 +121,7 @@ def apply(
             intake.finish()
             read = zip(marks, sources, strict=True)
             built: dict[str, Json] = {"sources": [{**mark, **mapping_of(source)} for mark, source in read]}
-            built |= {"changes": report.changes.counts}
+            built |= {"changes": report.changes.counts, "reread": sorted(intake.reread)}
             built |= {"version": __version__, **noted(parts, last)}
             name = publication.publish(scratch, built, push=push, compact=compact)
             status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"

@@ -76,6 +76,8 @@ class Intake:
             on_slow=lambda seconds: progress.say(f"embedding takes about {count(round(seconds / 60), 'minute')}"),
         )
         self.rejected: list[Refused] = []
+        self.reread: set[str] = set()
+        """SHA-1 of items of which a part was rejected: the next sync reads them again."""
         self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)  # opens files: nothing fails now
 
     @property
@@ -178,7 +180,7 @@ class Intake:
             elif isinstance(piece, Notice):
                 self.notices.add(piece)
         if isinstance(item, Item) and len(pieces) > 1 and len(self.rejected) > refused:
-            self._tables.reread.append(item.digest)
+            self.reread.add(item.digest.hex())
 
     def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
         former = self.compared.former_of(record.id)
@@ -227,7 +229,7 @@ class Intake:
             return
         stored = self._before.records[former]
         self.compared.mask[former] = False
-        self._tables.reread.append(self._before.origin(former))
+        self.reread.add(self._before.origin(former).hex())
         reason = f"duplicate id {quoted(record.id)}, first used by {record.source}:{record.line}"
         self.refused[self._before.source_of(former)] += 1
         self.rejected.append(Refused(str(stored["source"]), int(self.compared.lines[former]), reason, ""))

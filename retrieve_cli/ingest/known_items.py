@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +50,7 @@ class Survey(Frozen, eq=False):
         *,
         most: int,
         marks: Mapping[str, Json] = {},
-        again: Iterable[bytes] = (),
+        again: Collection[str] = (),
     ) -> Survey | None:
         """Compare all items of a source with these marks; None if more than `most` of them are new. Items with the
         digests `again` count as new.
@@ -59,8 +59,8 @@ class Survey(Frozen, eq=False):
             SourceFailed, UsageError: it cannot be read.
         """
         known, rows, starts = _items_in(generation, source.name)
-        for digest in again:
-            known.pop(digest, None)
+        if again:
+            known = {digest: number for digest, number in known.items() if digest.hex() not in again}
         numbers, places, lines = array("q"), array("q"), array("q")
         new: list[Placed] = []
         with reading(source, "comparing") as progress:

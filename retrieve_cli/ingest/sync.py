@@ -213,7 +213,7 @@ class Sync:
         if not compact and listed == _rejected(before) and all(map(is_untouched, self._marks, noted)):
             return []
         # Items of which a part was rejected are read again, to report it.
-        again = [digest.tobytes() for segment in before.segments for digest in segment.reread]
+        again = set(map(str, before.manifest.built.get("reread") or ()))
         surveys, most = list[Survey](), max(_FEW, int(_MOST_NEW * before.size))
         for source, marks in zip(self._sources, self._marks, strict=True):
             survey = Survey.of(source, before, most=most, marks=marks, again=again)
