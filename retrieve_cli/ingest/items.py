@@ -102,7 +102,7 @@ def marks_of(source: Source, noted: Mapping[str, Json] = {}) -> dict[str, Json]:
 
 
 def is_untouched(marks: Mapping[str, Json], noted: Mapping[str, Json]) -> bool:
-    """Return True if the marks of a source have the noted stamp, or are those of a file that was only touched."""
+    """Return True if the marks of a source have the noted stamp, or the content of a file that was only touched."""
     if marks["stamp"] is None:
         return False
     content = marks.get("content")
