@@ -48,8 +48,7 @@ class SegmentWriter:
         self._starts = array("q", [0])
         self._lines = array("q")
         self._ids = TextBuffer()
-        self._contents, self._origins, self.reread = DigestList(), DigestList(), DigestList()
-        """`reread` has the SHA-1 of items of which a part was rejected."""
+        self._contents, self._origins = DigestList(), DigestList()
         self.texts = DigestList()
         """By chunk, the SHA-1 of the text that is embedded."""
 
@@ -117,7 +116,6 @@ class SegmentWriter:
             self._columns.take(stored_columns(segment, COLUMNS, "record"), new_records[records])
             if self._facets is not None:
                 self._facets.take(stored_columns(segment, sections.FACETS_FILE, "chunk"), new_chunks[own_chunks])
-            self.reread.extend(segment.reread)
 
     def close(self) -> None:
         """Close the tables, finished or not."""
@@ -140,7 +138,6 @@ class SegmentWriter:
             "contents": self.contents,
             "origins": self._origins.array,
             "texts": self.texts.array,
-            "reread": np.unique(self.reread.array, axis=0),
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         self._columns.write(self._folder / COLUMNS)

@@ -83,7 +83,6 @@ class Segment:
             """SHA-1 of the input of each record, (records, 20)."""
             self.texts: NDArray[np.uint8] = offsets["texts"]
             """SHA-1 of each chunk's embedded text, (chunks, 20)."""
-            self.reread: NDArray[np.uint8] = offsets["reread"]
             """SHA-1 of each item of which a part was rejected, (q, 20)."""
             sound = self._sound(offsets)
         except (KeyError, TypeError, AttributeError) as error:
@@ -98,7 +97,6 @@ class Segment:
         return (
             by_record == ((records,), (records,), (records, DIGEST), (records, DIGEST))
             and self.texts.shape == (chunks, DIGEST)
-            and self.reread.shape[1:] == (DIGEST,)
             and len(self.starts) == records + 1
             and len(self.ids) == records
             and rises(self.starts, chunks, least=1)

@@ -110,7 +110,7 @@ def change_offsets(folder: Path, change: Callable[[dict[str, Any]], object]) -> 
     (folder / "other.pkl").replace(folder / OFFSETS)
 
 
-@pytest.mark.parametrize("part", ["records", "chunks", "starts", "ids", "id_ends", "ranks", "lines", "reread"])
+@pytest.mark.parametrize("part", ["records", "chunks", "starts", "ids", "id_ends", "ranks", "lines"])
 def test_offsets_without_one_of_their_parts_are_refused(part: str, tmp_path: Path) -> None:
     write(tmp_path, {"a": 2})
     change_offsets(tmp_path, lambda offsets: offsets.pop(part))
