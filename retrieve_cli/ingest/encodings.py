@@ -156,7 +156,7 @@ class Encodings:
         """Return a sentence on the texts whose terms were weighted, of all; empty without term weights."""
         if self.encoded.weights is None:
             return ""
-        distinct = KeyRows(as_keys(texts)).distinct()
+        distinct = len(np.unique(as_keys(texts)))
         return f"{self._terms}: {self._forms[-1].done} of {distinct} texts encoded, the others were cached"
 
     def add(self, key: bytes, text: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.contracts.canonical import canonical, displayed
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.storage.records.record_values import number_of
 from retrieve_cli.untrusted.nearest import nearest
@@ -37,15 +37,8 @@ def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int
 
     Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
     """
-    listed: dict[str, tuple[str, int]] = {}
-    top, others = column.most_frequent(2 * most)
-    for text, _ in top:
-        form = canonical(text)
-        if form not in listed and len(listed) < most:
-            spellings = column.spellings(form)
-            listed[form] = (displayed(text), sum(spellings.values()))
-            others -= len(spellings)
-    return sorted(listed.values(), key=lambda pair: (-pair[1], canonical(pair[0]))), others
+    counts = column.counts()
+    return list(islice(counts.items(), most)), max(len(counts) - most, 0)
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
@@ -60,7 +53,7 @@ def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | N
         return None
     column, text = texts[near]
     rows: list[int] = column.rows_spelled(text).tolist()
-    return min(rows, key=lambda row: columns.values("id", row))
+    return min(rows, key=columns.stored("id").values_of)
 
 
 def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
@@ -79,9 +72,7 @@ def _candidates(column: Column, given: str) -> Sequence[str]:
     """Values of a field: all of a few; of many, those near the given text in the alphabet."""
     if not column.has_more_than(_FEW):
         return list(column.texts())
-    form = canonical(given.strip())
-    before = list(islice(column.texts(form, descending=True), _FEW // 2))
-    return [*reversed(before), *islice(column.texts(form), _FEW // 2)]
+    return column.texts_around(canonical(given.strip()), _FEW // 2)
 
 
 MOST_VALUES = 100
