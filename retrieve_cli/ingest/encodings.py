@@ -20,7 +20,7 @@ from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWei
 from retrieve_cli.contracts.progress import Task, counted, task
 from retrieve_cli.ingest.encoded_texts import EncodedTexts
 from retrieve_cli.storage.entries import Entry, EntryStore
-from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_keys
+from retrieve_cli.storage.key_rows import DigestList, as_keys
 from retrieve_cli.storage.token_table import pack, width_of
 
 if TYPE_CHECKING:

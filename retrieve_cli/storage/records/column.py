@@ -67,7 +67,7 @@ class Column:
         return any(
             len(self._rows(part, rows)) > 0
             for part in self._parts
-            for rows in (part.field.owners[:_BLOCK], part.field.owners)  # most often one of the first rows has one
+            for rows in (part.field.rows[:_BLOCK], part.field.rows)  # most often one of the first rows has one
         )
 
     def select(self, operator: str, values: Sequence[str], globs: Collection[str] = ()) -> Mask:

@@ -8,7 +8,7 @@ arrays but their lengths; those of a field are checked when it is read first.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -99,34 +99,51 @@ class StoredField:
     """A field of one segment: its values are numbered from 0, in order of canonical form and text."""
 
     def __init__(self, stored: StoredColumns, name: str, number: int) -> None:
-        """Raises: IndexCorrupt: a row or a value does not exist."""
-        arrays = stored.arrays
+        """Raises: IndexCorrupt: the field is damaged."""
+        arrays = self._arrays = stored.arrays
         first, end = arrays["value_starts"][number : number + 2].tolist()
         low, high = arrays["number_starts"][number : number + 2].tolist()
         starts = arrays["row_starts"][first : end + 1]
-        pairs = slice(int(starts[0]), int(starts[-1]))
+        self._pairs = slice(int(starts[0]), int(starts[-1]))
         self.name = name
         self._vocabulary = stored.vocabulary
         self._first = first
         self._forms: dict[int, str] = {}
         self.length = len(stored)
         """Number of rows of the segment."""
-        self.starts: Rows = starts - pairs.start
+        self.starts: Rows = starts - self._pairs.start
         """(v + 1,) where the rows of each value begin."""
-        self.rows: Terms = arrays["rows"][pairs]
-        """(p,) the rows of each value, ascending."""
-        self.owners: Terms = arrays["owners"][pairs]
-        """(p,) the row of each value, ascending."""
-        self.values: Terms = arrays["values"][pairs]
-        """(p,) the values of each row, in its order."""
         self.numbered: Terms = arrays["numbered"][low:high]
         """(m,) values that are numbers, ascending."""
         self.numbers: NDArray[np.float64] = arrays["numbers"][low:high]
         """(m,) these, as numbers."""
-        limits = ((self.rows, self.length), (self.owners, self.length), (self.values, len(self)))
-        is_sound = all(_within(numbers, limit) for numbers, limit in (*limits, (self.numbered, len(self))))
-        if not (is_sound and rises(self.starts, len(self.rows), least=1) and pairs.start >= 0):
-            raise IndexCorrupt(f"the column {quoted(name)} of columns.pkl is damaged", hint=HINT)
+        is_sound = rises(self.starts, len(self.rows), least=1) and _within(self.numbered, len(self))
+        if not is_sound or self._pairs.start < 0:
+            raise self._damaged()
+
+    @cached_property
+    def rows(self) -> Terms:
+        """(p,) the rows of each value, ascending. Raises: IndexCorrupt: one does not exist."""
+        return self._checked("rows", self.length)
+
+    @cached_property
+    def owners(self) -> Terms:
+        """(p,) the row of each value in `values`, ascending."""
+        return self._checked("owners", self.length)
+
+    @cached_property
+    def values(self) -> Terms:
+        """(p,) the values of each row, in its order."""
+        return self._checked("values", len(self))
+
+    def _checked(self, name: str, limit: int) -> Terms:
+        numbers: Terms = self._arrays[name][self._pairs]
+        if not _within(numbers, limit):
+            raise self._damaged()
+        return numbers
+
+    def _damaged(self) -> IndexCorrupt:
+        return IndexCorrupt(f"the column {quoted(self.name)} of columns.pkl is damaged", hint=HINT)
 
     def __len__(self) -> int:
         """Number of distinct values."""
@@ -190,7 +207,7 @@ class StoredField:
         return np.bincount(self.values[visible[self.owners]], minlength=len(self))
 
     def match(self, operator: str, values: Sequence[str], globs: Collection[str] = ()) -> Mask:
-        """Return the values that have a relation to any of `values`, or for `=` match it if it is in `globs`; (v,) bool.
+        """Return the values that have a relation to any of `values`, or match it if it is in `globs`; (v,) bool.
 
         Raises:
             UsageError: one of these is not a number or a date, and the operator compares these.
