@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,37 +27,53 @@ _BLOCK = 1024
 """Values that are decoded together where few of them may be needed."""
 
 
-class ColumnPart(NamedTuple):
-    """A field of one segment."""
+class ColumnPart:
+    """A field of one segment, as the visible rows have it."""
 
-    field: StoredField
-    first: int
-    """Row of the segment's first row in the index."""
+    def __init__(self, field: StoredField, first: int, visible: Mask | None) -> None:
+        """`first` is the row of the segment's first row in the index, `visible` (n,) bool masks its rows; None: all."""
+        self.field = field
+        self.first = first
+        self.visible = visible
+
+    def within(self, visible: Mask) -> ColumnPart:
+        """Return the field of some of its visible rows; `visible` masks the rows of the index."""
+        own = visible[self.first : self.first + self.field.length]
+        return ColumnPart(self.field, self.first, own if self.visible is None else self.visible & own)
+
+    def rows(self, rows: Terms) -> Rows:
+        """Return the visible ones of some rows of the segment, as rows of the index."""
+        return self.first + (rows if self.visible is None else rows[self.visible[rows]]).astype(np.int64)
+
+    @cached_property
+    def counts(self) -> Rows:
+        """(v,) the number of visible rows of each value."""
+        return self.field.counts(self.visible)
+
+    @cached_property
+    def values(self) -> Rows:
+        """The values that a visible row has, ascending."""
+        return np.flatnonzero(self.counts)
+
+    def decoded(self, values: Rows) -> Iterator[tuple[str, str]]:
+        """Yield the canonical form and the text of some values."""
+        for start in range(0, len(values), _BLOCK):
+            for text in self.field.texts(values[start : start + _BLOCK].tolist()):
+                yield canonical(text), text
 
 
 class Column:
     """A field as the visible rows have it: values of other rows alone do not exist."""
 
-    def __init__(self, name: str, parts: Sequence[ColumnPart], *, length: int, visible: Mask | None = None) -> None:
-        """`visible` is (length,) bool; None: all rows are."""
+    def __init__(self, name: str, parts: Sequence[ColumnPart], *, length: int) -> None:
+        """`length` is the number of rows of the index."""
         self.name = name
         self._parts = parts
         self._length = length
-        self._visible = visible
 
     def within(self, visible: Mask) -> Column:
         """Return the field of some of its visible rows, (n,) bool."""
-        both = visible if self._visible is None else self._visible & visible
-        return Column(self.name, self._parts, length=self._length, visible=both)
-
-    def _seen(self, part: ColumnPart) -> Mask | None:
-        """Return the rows of a segment that are visible; None: all."""
-        return None if self._visible is None else self._visible[part.first : part.first + part.field.length]
-
-    def _rows(self, part: ColumnPart, rows: Terms) -> Rows:
-        """Return the visible ones of some rows of a segment, as rows of the index."""
-        in_index = part.first + rows.astype(np.int64)
-        return in_index if self._visible is None else in_index[self._visible[in_index]]
+        return Column(self.name, [part.within(visible) for part in self._parts], length=self._length)
 
     # ---------------------------------------------------------------------------------------- rows by their values
 
@@ -65,7 +81,7 @@ class Column:
     def is_there(self) -> bool:
         """True if a visible row has a value."""
         return any(
-            len(self._rows(part, rows)) > 0
+            len(part.rows(rows)) > 0
             for part in self._parts
             for rows in (part.field.rows[:_BLOCK], part.field.rows)  # most often one of the first rows has one
         )
@@ -81,8 +97,8 @@ class Column:
     def matching(self, operator: str, values: Sequence[str], globs: Collection[str] = ()) -> Iterator[str]:
         """Yield the values that have the relation to any of `values`, as written. Raises as `select` does."""
         for part in self._parts:
-            wanted = part.field.match(operator, values, globs) & (part.field.counts(self._seen(part)) > 0)
-            yield from part.field.texts(np.flatnonzero(wanted).tolist())
+            wanted = part.values[part.field.match(operator, values, globs)[part.values]]
+            yield from part.field.texts(wanted.tolist())
 
     @property
     def is_ordered(self) -> bool:
@@ -93,15 +109,15 @@ class Column:
         """Return the visible rows that have one of the marked values, (n,) bool."""
         mask = np.zeros(self._length, np.bool_)
         for part in self._parts:
-            mask[part.first + part.field.rows_with(mark(part.field))] = True
-        return mask if self._visible is None else mask & self._visible
+            mask[part.rows(part.field.rows_with(mark(part.field)))] = True
+        return mask
 
     def rows_by_spelling(self, form: str) -> dict[str, Rows]:
         """Return the rows with a value of a canonical form, ascending, by the value as written."""
         spellings: dict[str, list[Rows]] = {}
         for part in self._parts:
             for value in part.field.find(form):
-                rows = self._rows(part, part.field.rows_of(range(value, value + 1)))
+                rows = part.rows(part.field.rows_of(range(value, value + 1)))
                 if len(rows):
                     spellings.setdefault(part.field.text(value), []).append(rows)
         return {text: np.concatenate(rows) for text, rows in spellings.items()}
@@ -127,7 +143,7 @@ class Column:
     @cached_property
     def rows(self) -> Rows:
         """The visible rows that have a value, ascending."""
-        rows = [self._rows(part, np.unique(part.field.owners)) for part in self._parts]
+        rows = [part.rows(np.unique(part.field.owners)) for part in self._parts]
         return np.concatenate([_NO_ROWS, *rows])
 
     # ---------------------------------------------------------------------------------------- values by their rows
@@ -138,56 +154,44 @@ class Column:
 
     def pairs(self, rows: range) -> Iterator[tuple[int, str]]:
         """Yield each value of some adjacent rows with its row, in order of rows."""
-        for field, first in self._parts:
-            own = range(max(rows.start - first, 0), min(rows.stop - first, field.length))
+        for part in self._parts:
+            own = range(max(rows.start - part.first, 0), min(rows.stop - part.first, part.field.length))
             if own.start < own.stop:
-                owners, values = field.values_in(own)
+                owners, values = part.field.values_in(own)
                 for row, value in zip(owners.tolist(), values.tolist(), strict=True):
-                    if self._visible is None or self._visible[first + row]:
-                        yield first + row, field.text(value)
+                    if part.visible is None or part.visible[row]:
+                        yield part.first + row, part.field.text(value)
 
     def postings(self) -> Iterator[tuple[list[str], Rows, Terms]]:
         """Yield for each segment its values as written, then each visible row, ascending, with the place of its value
         among these."""
         for part in self._parts:
-            seen = self._seen(part)
-            shown = slice(None) if seen is None else seen[part.field.owners]
+            shown = slice(None) if part.visible is None else part.visible[part.field.owners]
             texts = part.field.texts(range(len(part.field)))
-            yield texts, part.first + part.field.owners[shown].astype(np.int64), part.field.values[shown]
+            yield texts, part.rows(part.field.owners), part.field.values[shown]
 
     # ------------------------------------------------------------------------------------------------- all values
-
-    @cached_property
-    def _counts(self) -> list[Rows]:
-        """By segment, (v,) the number of visible rows of each value."""
-        return [part.field.counts(self._seen(part)) for part in self._parts]
 
     @property
     def size(self) -> int:
         """Number of values of all visible rows."""
-        return sum(int(counts.sum()) for counts in self._counts)
+        return sum(int(part.counts.sum()) for part in self._parts)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """The values that are numbers."""
-        numbers = [
-            part.field.numbers[counts[part.field.numbered] > 0]
-            for part, counts in zip(self._parts, self._counts, strict=True)
-        ]
+        numbers = [part.field.numbers[part.counts[part.field.numbered] > 0] for part in self._parts]
         return np.concatenate([np.empty(0), *numbers])
 
     @property
     def is_numeric(self) -> bool:
         """True if all values are numbers."""
-        return len(self.numbers) == sum(np.count_nonzero(counts) for counts in self._counts)
+        return len(self.numbers) == sum(len(part.values) for part in self._parts)
 
     def texts(self, *, descending: bool = False) -> Iterator[str]:
         """Yield the distinct values in order of canonical form and text, or backwards, read as far as needed."""
         step = -1 if descending else 1
-        streams = [
-            _decoded(part.field, np.flatnonzero(counts)[::step])
-            for part, counts in zip(self._parts, self._counts, strict=True)
-        ]
+        streams = [part.decoded(part.values[::step]) for part in self._parts]
         for (_, text), _ in groupby(heapq.merge(*streams, reverse=descending)):
             yield text
 
@@ -195,11 +199,10 @@ class Column:
         """Return the values around the place of a canonical form, up to `most` before and behind it, in order."""
         before: set[tuple[str, str]] = set()
         behind: set[tuple[str, str]] = set()
-        for part, counts in zip(self._parts, self._counts, strict=True):
-            values = np.flatnonzero(counts)
-            place = int(np.searchsorted(values, part.field.place(form)))
-            before.update(_decoded(part.field, values[max(place - most, 0) : place]))
-            behind.update(_decoded(part.field, values[place : place + most]))
+        for part in self._parts:
+            place = int(np.searchsorted(part.values, part.field.place(form)))
+            before.update(part.decoded(part.values[max(place - most, 0) : place]))
+            behind.update(part.decoded(part.values[place : place + most]))
         return [text for _, text in (*sorted(before)[-most:], *sorted(behind)[:most])]
 
     def has_more_than(self, count: int) -> bool:
@@ -212,9 +215,9 @@ class Column:
         Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
         """
         by_text: Counter[str] = Counter()
-        for part, counts in zip(self._parts, self._counts, strict=True):
-            values = np.flatnonzero(counts)
-            by_text.update(dict(zip(part.field.texts(values.tolist()), counts[values].tolist(), strict=True)))
+        for part in self._parts:
+            texts = part.field.texts(part.values.tolist())
+            by_text.update(dict(zip(texts, part.counts[part.values].tolist(), strict=True)))
         spellings: dict[str, list[tuple[int, str]]] = {}
         for text, count in by_text.items():
             spellings.setdefault(canonical(text), []).append((-count, text))
@@ -225,23 +228,19 @@ class Column:
         """Return the place of each row in the order of its least value, or if `descending` of its greatest, (n,)
         float64: numbers first, equal values at one place, infinite without a value. Of years, months and days together,
         the forms are in the order of time."""
-        texts = [part.field.texts(range(len(part.field))) for part in self._parts]
-        visible = [
-            canonical(own[value])
-            for own, counts in zip(texts, self._counts, strict=True)
-            for value in np.flatnonzero(counts).tolist()
-        ]
-        ranks = {form: rank for rank, form in enumerate(sorted(set(visible)), len(self.numbers))}
+        forms = [[form for form, _ in part.decoded(part.values)] for part in self._parts]
+        ranks = {form: rank for rank, form in enumerate(sorted(set().union(*forms)), len(self.numbers))}
         is_time = all(period_of(form) is not None for form in ranks)
         numbers = np.unique(self.numbers)
         places = np.full(self._length, np.inf)
-        for part, own in zip(self._parts, texts, strict=True):
-            order = np.array([ranks.get(canonical(text), np.inf) for text in own], np.float64)
+        for part, own in zip(self._parts, forms, strict=True):
+            order = np.zeros(len(part.field))
+            order[part.values] = [ranks[form] for form in own]
             if not is_time:
                 order[part.field.numbered] = np.searchsorted(numbers, part.field.numbers)
             np.minimum.at(places, part.first + part.field.owners, (-order if descending else order)[part.field.values])
-        if self._visible is not None:
-            places[~self._visible] = np.inf
+            if part.visible is not None:
+                places[part.first : part.first + part.field.length][~part.visible] = np.inf
         return places
 
     def groups(self) -> tuple[Terms, list[str]]:
@@ -254,10 +253,3 @@ class Column:
             own = np.array([numbers.get(text, -1) for text in texts], np.int32)
             groups[rows[::-1]] = own[values[::-1]]  # of several values, the first is written last
         return groups, names
-
-
-def _decoded(field: StoredField, values: Rows) -> Iterator[tuple[str, str]]:
-    """Yield the canonical form and the text of some values."""
-    for start in range(0, len(values), _BLOCK):
-        for text in field.texts(values[start : start + _BLOCK].tolist()):
-            yield canonical(text), text

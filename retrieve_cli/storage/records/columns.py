@@ -166,8 +166,9 @@ class Columns:
         """Return a field by its stored name, also a hidden one; without values if no visible row has it."""
         if name not in self._columns:
             fields = ((stored.field(name), first) for stored, first in self._segments)
-            parts = [ColumnPart(field, first) for field, first in fields if field is not None]
-            self._columns[name] = Column(name, parts, length=self._length, visible=self.visible)
+            parts = [ColumnPart(field, first, None) for field, first in fields if field is not None]
+            column = Column(name, parts, length=self._length)
+            self._columns[name] = column if self.visible is None else column.within(self.visible)
         return self._columns[name]
 
     def _has(self, name: str) -> bool:
