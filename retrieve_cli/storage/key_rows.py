@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Keys: TypeAlias = NDArray[np.bytes_]
     """(n,) 20-byte strings."""
-    Entry: TypeAlias = tuple[NDArray[Any], ...]
-    """Arrays of one text, in the order of the layout's columns."""
 
 KEY = 20
 _FEW = 16

@@ -2,7 +2,7 @@
 rows.
 
 The values of all fields are in one vocabulary, in order of field, canonical form and text. Opening reads none of the
-arrays but their lengths; those of a field are checked when it is read first.
+arrays but their lengths; their parts for a field are checked when each is read first.
 """
 
 from __future__ import annotations
