@@ -142,14 +142,11 @@ class RecordView:
         """Return the row of a chunk by its id.
 
         Raises:
-            UsageError: no chunk has that id; suggests one of the record that is nearest.
+            UsageError: no chunk has that id.
         """
         record, _, number = name.rpartition("#")
         if record:
             name = f"{self.generation.record_id(self.find_record(record))}#{number}"
-        elif (row := self._nearest(name, cutoff=_ALIKE)) is not None:
-            hint = f"a chunk id is a record id, `#` and a number: {self.generation.record_id(row)}#0"
-            raise UsageError(f"{quoted(name)} is not a chunk id", hint=hint)
         return self.generation.find_chunk(name, visible=self.rows)
 
     def unknown_names(self, names: Sequence[str], what: str) -> str:
