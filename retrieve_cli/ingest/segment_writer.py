@@ -97,8 +97,7 @@ class SegmentWriter:
         """Write the records `order` (n,) of a generation, in this order."""
         chunks = spans(generation.starts, order)
         for segment, first, end in runs(generation, order):
-            ids = segment.ids.vocabulary
-            self._ids.extend(ids, range(first, end))
+            self._ids.extend(segment.ids, range(first, end))
             for block, offsets in segment.records.raw_rows(range(first, end)):
                 self._records.copy_rows(block, offsets)
             own = range(int(segment.starts[first]), int(segment.starts[end]))

@@ -9,6 +9,7 @@ spelling, a glob or a comparison. An engine receives these values, so that no di
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -180,11 +181,6 @@ def _any_of(columns: Columns, condition: Condition) -> AnyOf | None:
     negated = condition.negated is not (condition.operator == "!=")
     if column is None:  # no record has the field: nothing is equal to it
         return AnyOf(condition.field, [], negated=negated)
-    if condition.operator in ("=", "!="):
-        wanted = column.equal(in_all_spellings(condition), condition.globs)
-    else:
-        wanted = column.compared(condition.operator, condition.values)
-    places = np.flatnonzero(wanted)
-    if len(places) > _MOST_VALUES:
-        return None
-    return AnyOf(column.name, [column.text(int(place)) for place in places], negated=negated)
+    matching = column.matching(condition.operator.removeprefix("!"), in_all_spellings(condition), condition.globs)
+    values = list(islice(matching, _MOST_VALUES + 1))
+    return None if len(values) > _MOST_VALUES else AnyOf(column.name, values, negated=negated)

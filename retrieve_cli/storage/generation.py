@@ -336,27 +336,11 @@ class Generation:
         Raises:
             UsageError: the record does not exist.
         """
-        row = self.row_of(record_id, visible=visible)
+        row = self.exact_row(record_id, visible=visible)
         if row is None:
             hint = "list them: retrieve inspect records"
             raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
-
-    def row_of(self, record_id: str, *, visible: Mask | None = None) -> int | None:
-        """Return the row of a record; with `visible`, only among these; None if the record does not exist.
-
-        Without a record of exactly this id, it is the only one whose id is equal in canonical form.
-        """
-        if (exact := self.exact_row(record_id, visible=visible)) is not None:
-            return exact
-        visible = self.live if visible is None else visible
-        alike = [
-            segment.first_record + row
-            for segment in self.segments
-            for row in segment.ids.rows_alike(record_id)
-            if visible is None or visible[segment.first_record + row]
-        ]
-        return alike[0] if len(alike) == 1 else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
         """Return the row of a chunk; with `visible`, only of these records.

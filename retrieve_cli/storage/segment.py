@@ -71,10 +71,9 @@ class Segment:
             self.chunks = JsonlTable(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
             """(records + 1,) first chunk of each record."""
-            text = offsets["ids"]  # a copy in memory is read faster
-            self.ids = RecordIds(text.tobytes(), offsets["id_ends"])
             self.ranks: NDArray[np.int32] = offsets["ranks"]
             """(records,) place of each record in the order of ids."""
+            self.ids = RecordIds(offsets["ids"], offsets["id_ends"], self.ranks)
             self.lines: Rows = offsets["lines"]
             """(records,) line of the input of each record when the segment was written."""
             self.contents: NDArray[np.uint8] = offsets["contents"]

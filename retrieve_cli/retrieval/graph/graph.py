@@ -139,7 +139,7 @@ class Graph:
     def stated(self) -> int:
         """Number of edges that records and files state, also of those that lead nowhere."""
         columns = [*(column for _, column in self.references), *self.shared.values()]
-        return sum(int(column.counts_by_value.sum()) for column in columns) + self.files.count
+        return sum(column.size for column in columns) + self.files.count
 
     @cached_property
     def records(self) -> int:
