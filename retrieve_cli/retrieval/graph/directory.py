@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.records.columns import Columns
 
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 UNKNOWN, AMBIGUOUS = -1, -2
 _REMEMBERED = 50_000
 """Names and records that are remembered; beyond it they are forgotten."""
