@@ -15,6 +15,8 @@ _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
 _NAMED, _LONGEST = 5, 40
 """Unread keys of a source that are named, and characters of a name that are shown."""
+_MOST_KEYS = 1000
+"""Unread keys of a source that are counted: a hostile catalog may have others in each record."""
 _INFERRED = "guessed the fields of these columns; to pin this mapping, add to config.yaml:"
 _YAML = frozenset("y n yes no on off true false null".split())
 """Words that YAML does not read as text."""
@@ -46,8 +48,10 @@ class Notices:
 
     def count(self, record: Record) -> None:
         """Count the keys of a record with text that no field reads, and the texts that its reader skipped."""
-        if record.unread:
-            self._unread.update(record.unread)
+        few = len(self._unread) < _MOST_KEYS
+        for key in record.unread:
+            if few or key in self._unread:
+                self._unread[key] += 1
         if record.dropped:
             self._skipped.update(record.dropped)
             self._documents += 1

@@ -18,10 +18,10 @@ from retrieve_cli.storage.generation import Generation, opened
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.columns import FILE as COLUMNS
+from retrieve_cli.storage.records.rows import content_of
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 
 ORIGIN = bytes(20)
-CONTENT = bytes(20)
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 sizes = st.dictionaries(ids, st.integers(1, 3), max_size=6)
@@ -47,7 +47,8 @@ def write(folder: Path, chunks: dict[str, int]) -> Generation:
     writer = SegmentWriter(folder)
     for name, count in chunks.items():
         cut = [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)]
-        writer.add(record(name), cut, origin=ORIGIN, content=CONTENT)
+        made = record(name)
+        writer.add(made, cut, origin=ORIGIN, content=content_of(made))
     assert writer.finish() == {RECORDS: len(chunks), COLUMNS: len(chunks), CHUNKS: sum(chunks.values())}
     return read(folder)
 
