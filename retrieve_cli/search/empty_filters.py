@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from retrieve_cli.search.conditions import Passing
     from retrieve_cli.storage.records.view import RecordView
 
-_MOST_COUNTED = 10_000
-"""Values of a field up to which the most frequent ones are listed: of more, few are shared."""
 _LISTED = 8
 """Values of a field that a sentence lists."""
 _LONGEST = 40
@@ -57,8 +55,6 @@ def _values(view: RecordView, condition: Condition) -> str:
     compared = condition.operator == "=" and condition.values[0] not in condition.globs
     near = value_near(column, condition.values[0]) if compared else None
     said = "" if near is None else f": did you mean {Condition(condition.field, '=', (near,))}?"
-    if column.has_more_than(_MOST_COUNTED):
-        return said
     values, others = common_values(column, _LISTED)
     if not values or (others and values[0][1] == 1):  # each record has its own
         return said

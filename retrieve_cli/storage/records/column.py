@@ -207,7 +207,24 @@ class Column:
 
     def has_more_than(self, count: int) -> bool:
         """Return True if there are more distinct values than so many."""
+        if any(len(part.values) > count for part in self._parts):
+            return True
         return next(islice(self.texts(), count, None), None) is not None
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct values as written."""
+        if len(self._parts) == 1:
+            return len(self._parts[0].values)
+        return len({text for part in self._parts for text in part.field.texts(part.values.tolist())})
+
+    def frequent(self, most: int) -> list[str]:
+        """Return the values that the most rows of each segment have, as written, so many of each."""
+        texts: dict[str, None] = {}
+        for part in self._parts:
+            top = np.argsort(-part.counts, kind="stable")[:most]
+            texts |= dict.fromkeys(part.field.texts(top[part.counts[top] > 0].tolist()))
+        return list(texts)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows with each value, most frequent first.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts.canonical import canonical
+from retrieve_cli.contracts.canonical import canonical, displayed
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.storage.records.record_values import number_of
 from retrieve_cli.untrusted.nearest import nearest
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FEW = 2000
 """Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
+_COUNTED = 10_000
+"""Values of a field up to which all are counted to find the most frequent ones."""
 _SHORTEST_PART = 3
 """Length from which on a part of a value matches it: `apache` for Apache-2.0."""
 
@@ -35,10 +37,20 @@ def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None
 def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
     """Return the `most` frequent values with their numbers of records, and how many other values there are.
 
-    Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
+    Equal values are one, in the most frequent spelling; a number is printed in its canonical form. Of very many values,
+    only those that are frequent in a segment are looked at.
     """
-    counts = column.counts()
-    return list(islice(counts.items(), most)), max(len(counts) - most, 0)
+    if not column.has_more_than(_COUNTED):
+        counts = column.counts()
+        return list(islice(counts.items(), most)), max(len(counts) - most, 0)
+    merged: dict[str, tuple[str, int, int]] = {}
+    for form in map(canonical, column.frequent(2 * most)):
+        sizes = {text: len(rows) for text, rows in column.rows_by_spelling(form).items()}
+        spelling = min(sizes, key=lambda text: (-sizes[text], text))
+        merged[form] = (displayed(spelling), sum(sizes.values()), len(sizes))
+    top = sorted(merged.items(), key=lambda pair: (-pair[1][1], pair[0]))[:most]
+    others = column.distinct - sum(spellings for _, (_, _, spellings) in top)
+    return [(text, count) for _, (text, count, _) in top], others
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
