@@ -12,9 +12,8 @@ import numpy as np
 
 from retrieve_cli.assemble import encoders, indexes
 from retrieve_cli.assemble.indexes import VECTORS, WEIGHTS
-from retrieve_cli.contracts import Json, TermWeights
+from retrieve_cli.contracts import Json, Passages, TermWeights
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.retrieval.retrievers.retriever import Passages
 from retrieve_cli.storage import entries, pickles
 from retrieve_cli.storage.entries import Entries, EntryStore, Read
 from retrieve_cli.storage.generation import open_generation

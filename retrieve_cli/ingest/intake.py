@@ -26,7 +26,7 @@ from retrieve_cli.ingest.notices import Notices
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
-from retrieve_cli.storage.records.rows import Content, content_of
+from retrieve_cli.storage.records.rows import RecordContent, content_of
 from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
@@ -235,12 +235,12 @@ class Intake:
         self.rejected.append(Refused(str(stored["source"]), int(self.compared.lines[former]), reason, ""))
 
     def _write_with(
-        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: Content, facets: Sequence[Made]
+        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: RecordContent, facets: Sequence[Made]
     ) -> None:
         summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
-    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: Content) -> None:
+    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: RecordContent) -> None:
         """Write a record and its chunks; `origin` is the SHA-1 of its item."""
         keys = self._tables.add(record, chunks, origin=origin, content=content)
         for writer in self._writers.values():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import indexes
 from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts import Passages
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, segments_with, spans
-from retrieve_cli.retrieval.retrievers.retriever import Passages
 from retrieve_cli.storage import pickles, token_table
 from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.records.sections import FACETS_FILE

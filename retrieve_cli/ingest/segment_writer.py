@@ -22,7 +22,7 @@ from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import FILE as COLUMNS, stored_columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
-from retrieve_cli.storage.records.rows import Content, chunk_rows, record_row
+from retrieve_cli.storage.records.rows import RecordContent, chunk_rows, record_row
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
@@ -73,7 +73,7 @@ class SegmentWriter:
         """Return the line of a record."""
         return self._lines[row]
 
-    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: Content) -> list[bytes]:
+    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: RecordContent) -> list[bytes]:
         """Write a record, whose `origin` is the SHA-1 of its item, and its chunks: at least one. Return the SHA-1 of
         each chunk's embedded text."""
         row = record_row(record, content)

@@ -328,7 +328,7 @@ def _without_scores(item: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _unread(item: Mapping[str, Json], keys: Iterable[str]) -> tuple[str, ...]:
-    """Return those of some keys that have text; of very many the first ones."""
+    """Return the keys that have text; of very many the first ones."""
     found = (key[:_LOOKED_AT] for key in keys if _has_words(item[key]))
     return tuple(islice(found, _MOST_KEYS))
 

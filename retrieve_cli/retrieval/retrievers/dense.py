@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Card, Chunk, Package, Record
+from retrieve_cli.contracts import Card, Chunk, Package, Passages, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, Parameters, open_vectors, write
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ ablations and tuning are derived from it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Passages, Record
 from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,17 +56,6 @@ class Building(Protocol):
 
     @property
     def sparse(self) -> SparseEncoder | None: ...
-
-
-class Passages(NamedTuple):
-    """Chunks of the segment that is being written, in order of rows, with the output of the encoders."""
-
-    chunks: int
-    """Number of chunks."""
-    vectors: Callable[[], Iterable[Vectors]]
-    """Function that returns the vectors of all chunks in blocks, (m, dim) float32 each."""
-    weights: Callable[[], Iterable[TermWeights]]
-    """Function that returns the term weights of all chunks; of none if segments are merged."""
 
 
 class IndexWriter(Protocol):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
+from retrieve_cli.contracts import Card, Chunk, Json, Passages, Record, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later

@@ -14,16 +14,16 @@ _DESCRIPTION = 4000
 """Characters of a description kept for display; the whole of it is in the chunks."""
 
 
-class Content(NamedTuple):
+class RecordContent(NamedTuple):
     """The content of a record, independent of its place."""
 
     values: dict[str, Json]
-    """Those of its stored row."""
+    """Keys of its stored row."""
     digest: bytes
     """SHA-1 of these and of its text, 20 bytes."""
 
 
-def content_of(record: Record) -> Content:
+def content_of(record: Record) -> RecordContent:
     """Return the content of a record."""
     import orjson  # ten times as fast as `canonical`, which also takes huge numbers and lone surrogates
 
@@ -45,10 +45,10 @@ def content_of(record: Record) -> Content:
         text = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         text = canonical(whole)
-    return Content(values, hashlib.sha1(text, usedforsecurity=False).digest())
+    return RecordContent(values, hashlib.sha1(text, usedforsecurity=False).digest())
 
 
-def record_row(record: Record, content: Content) -> dict[str, Json]:
+def record_row(record: Record, content: RecordContent) -> dict[str, Json]:
     """Return the stored form of a record: its text is in its chunks, its line in `offsets.pkl`.
 
     `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.

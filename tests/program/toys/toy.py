@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Card, Chunk, Record, Unit
-from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.contracts import Card, Chunk, Passages, Record, Unit
+from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
