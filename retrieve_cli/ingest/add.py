@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
 from retrieve_cli.frozen import replace
+from retrieve_cli.ingest.build import report_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import mapping_of, marks_of
 from retrieve_cli.ingest.known_items import Comparison, Survey, records_of
@@ -92,28 +93,20 @@ def add(
             built = {key: value for key, value in before.manifest.built.items() if key not in ("at", "sequence")}
             read = zip(surveys, sources, strict=True)
             built |= {"sources": [{**survey.marks, **mapping_of(source)} for survey, source in read]}
-            built |= {"changes": intake.changes().counts}
+            report = report_of(publication, parts, store, kinds=frozenset([inbox.kind]))
+            reread = {*(built.get("reread") or ()), *intake.reread}
+            built |= {"changes": report.changes.counts, "reread": sorted(reread)}
             name = publication.publish(scratch, built)
             store.write_quarantine(rejected)
             tidy(store, limits.keep, progress)
-            return _report(publication, name, seconds=round(time.monotonic() - begun, 3))
-
-
-def _report(publication: Publication, name: str, *, seconds: float) -> Report:
-    intake = publication.intake
-    return Report(
-        status="partial" if intake.rejected else "published",
-        generation=name,
-        records=publication.records,
-        chunks=publication.chunks,
-        embedded=intake.encodings.embedded,
-        facets=intake.facets,
-        changes=intake.changes(),
-        quarantined=len(intake.rejected),
-        rejected_new=len(intake.rejected),
-        rejected=intake.rejected,
-        seconds=seconds,
-    )
+            return replace(
+                report,
+                status="partial" if intake.rejected else "published",
+                generation=name,
+                embedded=intake.encodings.embedded,
+                facets=intake.facets,
+                seconds=round(time.monotonic() - begun, 3),
+            )
 
 
 def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:

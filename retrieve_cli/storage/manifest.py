@@ -180,6 +180,8 @@ class _Circumstances(Frozen):
     sequence: Count = 0
     chunks: Count = 0
     changes: Mapping[str, Count] = {}
+    reread: tuple[str, ...] = ()
+    """SHA-1 of the items that a sync reads again, because a part of each was rejected."""
     prefixes: Mapping[str, str] = {}
     settings: Mapping[str, Json] = {}
     about: Mapping[str, str] = {}
