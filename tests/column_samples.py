@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
-from retrieve_cli.storage import pickles
 from retrieve_cli.storage.records.columns import Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
@@ -45,17 +41,13 @@ def written(rows: Sequence[Row]) -> dict[str, Any]:
     writer = ColumnsWriter()
     for row in rows:
         writer.add(values_of(row))
-    return stored(writer)
+    return writer.stored()
 
 
-def stored(writer: ColumnsWriter) -> dict[str, Any]:
-    """The content of the file that a writer writes."""
-    with TemporaryDirectory() as folder:
-        writer.write(Path(folder) / "columns.pkl")
-        return {
-            name: value.copy() if isinstance(value, np.ndarray) else value
-            for name, value in pickles.load(Path(folder) / "columns.pkl").items()
-        }
+def row_values(opened: Columns, field: str, row: int) -> list[str]:
+    """The values of a row; none of a field that no row has."""
+    column = opened.find(field)
+    return [] if column is None else column.values_of(row)
 
 
 texts = st.text("aAbBßs/*?. é1", min_size=1, max_size=6).map(str.strip).filter(bool)

@@ -281,7 +281,7 @@ def fields_of(
         columns = view.columns
         if names:
             for name in names:
-                columns.counts(name)  # raises for an unknown field, with the nearest one
+                columns.find(name)  # raises for an unknown field, with the nearest one
             found = [columns.column(name) for name in names]
             return [_field(view, column, examples) for column in found if column is not None]
         known = [

@@ -151,7 +151,7 @@ class Documents:
         """
         changes: dict[str, Change] = {}
         for record_id in (self._id_of(name, tenant, index) for name in record_ids):
-            entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
+            entries = (self.inbox.changes().entry(name) for name in self._names(record_id, tenant))
             own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
             if own is None:
                 _, record = self._record(record_id, tenant, index)
@@ -241,7 +241,7 @@ class Documents:
     def _entry(self, record_id: str, tenant: str | None) -> InboxEntry | None:
         """Return the document of an id, if it exists for the caller."""
         for name in dict.fromkeys([*self._names(record_id, tenant), record_id.removeprefix(self._prefix)]):
-            entry = self.inbox.entry(name)
+            entry = self.inbox.changes().entry(name)
             if entry is not None and (tenant is None or tenant in self._owners(entry)):
                 return entry
         return None

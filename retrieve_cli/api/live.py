@@ -21,10 +21,9 @@ from retrieve_cli.contracts import Request
 from retrieve_cli.errors import IndexCorrupt, NotYet, RetrieveError, UsageError, quoted
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.durable import marks_of
-from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.inbox import Inbox, name_of, sequence_of
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.store import MANIFEST, Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -79,13 +79,13 @@ def approve(place: str, definitions: Definitions) -> None:
         RetrieveError: the folder of the user's state cannot be written.
     """
     from retrieve_cli.storage import durable
-    from retrieve_cli.storage.lock import hold_briefly
+    from retrieve_cli.storage.lock import hold_for_writing
 
     file = _file(place)
     kept = {name: {key: one[key] for key in PINNED if key in one} for name, one in definitions.items()}
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_briefly(file.with_suffix(".lock"), wait=10.0):
+        with hold_for_writing(file.with_suffix(".lock"), wait=10.0):
             state = {"version": _VERSION, "server": place, "tools": {**(approved(place) or {}), **kept}}
             durable.replace(file, json.dumps(state) + "\n", mode=0o600)
     except OSError as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from retrieve_cli.sources.catalogs.tables import TableLayout
     from retrieve_cli.sources.fields import FieldMap
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
+    from retrieve_cli.sources.formats.formats import ParsingLimits
     from retrieve_cli.sources.remote.client_files import ConfiguredServers
     from retrieve_cli.sources.remote.mcp import ToolFetchers
 
@@ -368,10 +369,16 @@ _SOURCES: Mapping[str, Callable[..., Source]] = {
 def layout_of(settings: Settings) -> TableLayout:
     """Return the layout of tables as configured, with the process that reads some of them."""
     from retrieve_cli.sources.catalogs.tables import TableLayout
+
+    catalog, lines = settings.catalog, partial(_lines_of_table, limits=documents.limits_of(settings))
+    return TableLayout(catalog.header, catalog.sheet, catalog.split, catalog.max_cells, lines)
+
+
+def _lines_of_table(path: Path, kind: str, sheet: str, *, limits: ParsingLimits) -> Iterator[bytes]:
+    """Return the lines of a table that another process reads; few builds need one."""
     from retrieve_cli.sources.formats.processes.pool import table_lines
 
-    catalog, lines = settings.catalog, partial(table_lines, limits=documents.limits_of(settings))
-    return TableLayout(catalog.header, catalog.sheet, catalog.split, catalog.max_cells, lines)
+    return table_lines(path, kind, sheet, limits=limits)
 
 
 def _own(entry: SourceSetting) -> dict[str, Json]:

@@ -64,14 +64,14 @@ def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> 
     import json
 
     from retrieve_cli.storage import durable
-    from retrieve_cli.storage.lock import hold_briefly
+    from retrieve_cli.storage.lock import hold_for_writing
 
     if trust.agreed and answer == "agreed":
         return
     file = state_file()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_briefly(file.with_suffix(".lock"), wait=10.0):
+        with hold_for_writing(file.with_suffix(".lock"), wait=10.0):
             kept = {name: {**answers().get(name, {})} for name in ("agreed", "declined")}
             for places in kept.values():
                 places.pop(trust.name, None)

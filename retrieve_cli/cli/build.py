@@ -88,14 +88,15 @@ def build(
     entries = excluding(_entries(shared, settings, named), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
-        from retrieve_cli.ingest.preview import Preview
+        from retrieve_cli.ingest.preview import preview
 
         local = [entry for entry in entries if entry.kind != "mcp"]
-        previews = [Preview.of(source) for source in sources_of(local, settings, fetched=shared.store.fetched)]
-        lines = [line for preview in previews for line in preview.sentences()]
+        previews = [preview(source) for source in sources_of(local, settings, fetched=shared.store.fetched)]
         show(trust for trust in of_servers(entries) if not trust.agreed)
-        SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
-        if any(preview.rejected for preview in previews):
+        found = [found for found, _ in previews]
+        sentences = [sentence for _, sentences in previews for sentence in sentences]
+        SyncLine(shared).write({"status": "planned", "sources": found}, sentences)
+        if any(source["rejected"] for source in found):
             raise typer.Exit(Exit.PARTIAL)
         return
     ask_for_servers(entries, quiet=shared.talk.quiet or shared.talk.json)
@@ -104,7 +105,9 @@ def build(
     SyncLine(shared).report(report)
     report_findings(report, shared)
     if report.replaced is not None:
-        shared.talk.say(report.replaced.sentence(flags_for(shared)))
+        back = f"retrieve sync --rollback {report.replaced.id}{flags_for(shared)}"
+        names = ", ".join(source.name for source in report.replaced.sources)
+        shared.talk.say(f"replaces generation {report.replaced.id} of {names}; go back: {back}")
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
         shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
     if report.quarantined or report.failures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,8 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.temporary import TemporaryIndex, build_temporary_index
+from retrieve_cli.ingest.report import Report
+from retrieve_cli.ingest.temporary import build_temporary_index
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store
@@ -33,10 +34,11 @@ _MOST_MB = 10.0
 class Unindexed(Index):
     """Documents that were read for one command, as a temporary index."""
 
-    def __init__(self, store: Store, settings: Settings, built: TemporaryIndex, note: str) -> None:
+    def __init__(self, store: Store, settings: Settings, skipped: Mapping[str, str], notices: Sequence[str]) -> None:
+        """`skipped` has the retrievers that the index lacks with the reason, `notices` are added to each answer."""
         super().__init__(store, settings)
-        self._skipped = built.skipped
-        self._notices = (*filter(None, [note]), *_notices(built))
+        self._skipped = skipped
+        self._notices = tuple(notices)
 
     def options(self, **choices: Unpack[Choices]) -> SearchOptions:
         """Raises: Unavailable: a retriever that is named, or required, cannot answer without an index."""
@@ -93,8 +95,8 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None, note: str
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:
-            built = build_temporary_index(sources, settings, store, progress=progress)
-        yield Unindexed(store, settings, built, note)
+            report, skipped = build_temporary_index(sources, settings, store, progress=progress)
+        yield Unindexed(store, settings, skipped, [*filter(None, [note]), *_notices(report)])
 
 
 def _sources(settings: Settings, folder: Path | None) -> list[Source]:
@@ -109,8 +111,7 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
     return sources_of(entries, settings, fetched=Path())
 
 
-def _notices(built: TemporaryIndex) -> Sequence[str]:
-    report = built.report
+def _notices(report: Report) -> Sequence[str]:
     if not report.quarantined:
         return ()
     first = report.rejected[0]

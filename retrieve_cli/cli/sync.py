@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import join
@@ -19,13 +19,15 @@ from retrieve_cli.cli.agreement import ask_for_servers
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
-from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
+from retrieve_cli.errors import Exit, IndexCorrupt, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Json
     from retrieve_cli.ingest.report import Progress, Report
+    from retrieve_cli.ingest.sync import Sync
 
 
 @shared("text", "json")
@@ -74,10 +76,8 @@ def sync(
             _show_plan(shared, settings, line)
         elif rollback:
             _roll_back(shared, settings, generation, line)
-        elif verify:
-            trouble = _run_and_verify(shared, settings, line, reports=progress, compact=compact)
         else:
-            _run(shared, settings, line, reports=progress, compact=compact)
+            trouble = _run(shared, settings, line, reports=progress, compact=compact, verify=verify)
     if trouble:
         raise_once(shared, trouble)
 
@@ -110,16 +110,45 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
             raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
-def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool) -> None:
+def _run(
+    shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool, verify: bool
+) -> RetrieveError | None:
+    """Sync, with `verify` compare, and print both; return the failure of the comparison, for the sync succeeded."""
     from retrieve_cli.api.building import sync_of
     from retrieve_cli.ingest import schedule
 
+    more: dict[str, Json] = {}
+    trouble = None
     with _writing(shared, settings, reports=reports) as progress:
-        report = sync_of(settings, shared.store, progress).run(compact=compact)
+        sync = sync_of(settings, shared.store, progress, checked=verify)
+        report = sync.run(compact=compact)
+        if verify and report.status != "failed":
+            trouble = _difference(sync, report)
+            more = {"verified": trouble is None}
+            more |= {"error": failure_of(trouble).to_json()} if trouble else {}
     if settings.sync.every_hours:
         schedule.mark(shared.store)
-    line.report(report)
+    line.report(report, more=more)
+    if trouble is not None:
+        build.report_findings(report, shared)
+        return trouble
+    if more:
+        shared.talk.say(f"generation {report.generation} equals a fresh build once it is compacted, byte for byte")
     _finish(report, shared)
+    return None
+
+
+def _difference(sync: Sync, report: Report) -> RetrieveError | None:
+    """Return an error if the generation is not what a build would write, or cannot be compared."""
+    try:
+        differing = sync.verify()
+    except RetrieveError as error:
+        return error
+    if not differing:
+        return None
+    files = ", ".join(f"{name} {how}" for name, how in differing.items())
+    hint = "rebuild it: retrieve build; and please report this, it should not happen"
+    return IndexCorrupt(f"generation {report.generation} does not merge into a fresh build: {files}", hint=hint)
 
 
 def _finish(report: Report, shared: Shared) -> None:
@@ -129,35 +158,6 @@ def _finish(report: Report, shared: Shared) -> None:
     build.report_findings(report, shared)
     if report.quarantined or report.failures:
         raise typer.Exit(Exit.PARTIAL)
-
-
-def _run_and_verify(
-    shared: Shared, settings: Settings, line: SyncLine, *, reports: bool, compact: bool
-) -> RetrieveError | None:
-    """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
-    from retrieve_cli.api.building import sync_of
-
-    trouble: RetrieveError | None = None
-    with _writing(shared, settings, reports=reports) as progress:
-        sync = sync_of(settings, shared.store, progress, checked=True)
-        report = sync.run(compact=compact)
-        if report.status != "failed":
-            try:
-                if differing := sync.verify():
-                    trouble = _NotEqual.of(report.generation, differing)
-            except RetrieveError as error:
-                trouble = error
-    if report.status == "failed":
-        line.report(report)
-        _finish(report, shared)
-    failed = {"error": failure_of(trouble).to_json()} if trouble else {}
-    line.report(report, more={"verified": trouble is None, **failed})
-    if trouble is None:
-        shared.talk.say(f"generation {report.generation} equals a fresh build once it is compacted, byte for byte")
-        _finish(report, shared)
-    else:
-        build.report_findings(report, shared)
-    return trouble
 
 
 @contextmanager
@@ -194,18 +194,6 @@ def _ask_for_servers(shared: Shared, settings: Settings) -> None:
         ask_for_servers(entries(settings, shared.store, lambda _: None), quiet=shared.talk.quiet or shared.talk.json)
 
 
-class _NotEqual(RetrieveError):
-    code = Exit.INDEX_CORRUPT
-    kind = "index_corrupt"
-
-    @classmethod
-    def of(cls, generation: str | None, differing: Mapping[str, str]) -> _NotEqual:
-        """Return the error that names the differences."""
-        files = ", ".join(f"{name} {how}" for name, how in differing.items())
-        hint = "rebuild it: retrieve build; and please report this, it should not happen"
-        return cls(f"generation {generation} does not merge into a fresh build: {files}", hint=hint)
-
-
 def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from tempfile import TemporaryDirectory
 
@@ -222,7 +210,7 @@ def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     for line_of_notice in "\n".join([*sync.failures, *plan.notices]).splitlines():
         shared.talk.say(line_of_notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
-    line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
+    line.write({"time": now(), **plan.to_json()}, plan.plan() if plan.status == "planned" else same)
 
 
 def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: SyncLine) -> None:
@@ -250,7 +238,8 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
 
-    if not settings.syncs_each_time and not schedule.due(shared.store, settings.sync.every_hours):
+    every_s = (settings.sync.every_hours or 0.0) * schedule.HOUR_S
+    if not settings.syncs_each_time and (not every_s or schedule.seconds_left(shared.store, every_s)):
         return
     schedule.mark(shared.store)  # even if it fails: not every query should wait for a source that does not answer
     try:

@@ -95,8 +95,7 @@ def streams_are_one() -> bool:
 
 
 def _failed(failure: Failure, generation: str | None, *, seconds: float = 0.0) -> dict[str, Json]:
-    from retrieve_cli.ingest.changes import Changes, ChunkChanges
+    from retrieve_cli.ingest.changes import Changes
 
-    counts: dict[str, Json] = {**Changes().counts, "chunk_changes": ChunkChanges()._asdict()}
-    counts |= {"quarantined": 0, "rejected_new": 0, "seconds": seconds}
+    counts: dict[str, Json] = {**Changes().counts, "quarantined": 0, "rejected_new": 0, "seconds": seconds}
     return {"time": now(), "status": "failed", "generation": generation, **counts, "error": failure.to_json()}

@@ -279,9 +279,10 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
         path = quoted(entry.get("path", "…") if isinstance(entry, dict) else entry)
         hint = f"write {{kind: catalog, path: {path}}}, or kind: docs for a folder; other kinds: {', '.join(kinds[2:])}"
         raise UsageError(f"{where} has no `kind`", hint=hint)
-    if not isinstance(entry["kind"], str) or entry["kind"] not in {*kinds, *installed()}:
-        raise unknown(f"kind {quoted(entry['kind'])} of {where}", str(entry["kind"]), kinds)
-    setting: SourceSetting = with_keys(SourceSetting(entry["kind"]), entry, "", where, folder)
+    kind = entry["kind"]
+    if not isinstance(kind, str) or (kind not in kinds and kind not in installed()):
+        raise unknown(f"kind {quoted(kind)} of {where}", str(kind), kinds)
+    setting: SourceSetting = with_keys(SourceSetting(kind), entry, "", where, folder)
     for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):
             raise UsageError(f"{where} has no `{key}`", hint=f"a source of kind {setting.kind} takes it")

@@ -22,6 +22,7 @@ from retrieve_cli.contracts.models import (
     ModelCard as ModelCard,
     Package as Package,
     PairScorer as PairScorer,
+    Passages as Passages,
     Plugin as Plugin,
     Scaled as Scaled,
     SharingPasses as SharingPasses,

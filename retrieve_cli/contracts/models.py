@@ -181,6 +181,17 @@ class TermWeights(Frozen, eq=False):
     """Weights of the entries, (m,) float32, all above 0."""
 
 
+class Passages(NamedTuple):
+    """Chunks of the segment that is being written, in order of rows, with the output of the encoders."""
+
+    chunks: int
+    """Number of chunks."""
+    vectors: Callable[[], Iterable[Vectors]]
+    """Function that returns the vectors of all chunks in blocks, (m, dim) float32 each."""
+    weights: Callable[[], Iterable[TermWeights]]
+    """Function that returns the term weights of all chunks; of none if segments are merged."""
+
+
 @runtime_checkable
 class GradualSparseEncoder(Protocol):
     """A sparse encoder that passes results on while a long call is under way."""

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
 from retrieve_cli.frozen import replace
+from retrieve_cli.ingest.build import report_of
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import SourceMarks
-from retrieve_cli.ingest.known_items import KeptRecords, Survey
+from retrieve_cli.ingest.items import mapping_of, marks_of
+from retrieve_cli.ingest.known_items import Comparison, Survey, records_of
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.tidying import tidy
@@ -60,16 +59,6 @@ class _Settled:
         return iter(())
 
 
-class _NotedMarks(SourceMarks):
-    """The marks of a source that was not read."""
-
-    def __init__(self, source: _Settled) -> None:
-        self._noted = source.noted
-
-    def origin(self) -> dict[str, Json]:
-        return dict(self._noted)
-
-
 def add(
     inbox: ChangedDocuments, parts: Parts, store: Store, before: Generation, *, limits: LossLimits, progress: Progress
 ) -> Report | None:
@@ -84,13 +73,13 @@ def add(
     changed = inbox.take_changes(sequence_of(before.manifest))
     sources = settled_sources(before, inbox)
     surveys = [_survey(before, source) for source in sources]
-    kept = KeptRecords(len(before.records), surveys)
+    compared = Comparison(before, surveys)
     for row in map(before.exact_row, changed):
         if row is not None and before.source_of(row) == inbox.name:
-            kept.drop(row)
+            compared.mask[row] = False
     parts, lenders = replace(parts, recipe=recipe), before.segments
     with store.scratch() as scratch:
-        intake = Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=lenders)
+        intake = Intake(scratch, parts, store.cache, progress, compared, lenders=lenders)
         with closing(intake):
             for source, survey in zip(sources, surveys, strict=True):
                 intake.take(source, survey.new, complete=False)
@@ -102,29 +91,22 @@ def add(
             intake.refused.update(_refused(before, inbox, rejected))
             publication = Publication(intake, sources, store, parts, before=before)
             built = {key: value for key, value in before.manifest.built.items() if key not in ("at", "sequence")}
-            built |= {"sources": [survey.marks.origin() for survey in surveys], "changes": intake.changes().counts}
+            read = zip(surveys, sources, strict=True)
+            built |= {"sources": [{**survey.marks, **mapping_of(source)} for survey, source in read]}
+            report = report_of(publication, parts, store, kinds=frozenset([inbox.kind]))
+            reread = {*(built.get("reread") or ()), *intake.reread}
+            built |= {"changes": report.changes.counts, "reread": sorted(reread)}
             name = publication.publish(scratch, built)
             store.write_quarantine(rejected)
             tidy(store, limits.keep, progress)
-            return _report(publication, name, seconds=round(time.monotonic() - begun, 3))
-
-
-def _report(publication: Publication, name: str, *, seconds: float) -> Report:
-    intake = publication.intake
-    return Report(
-        status="partial" if intake.rejected else "published",
-        generation=name,
-        records=publication.records,
-        chunks=publication.chunks,
-        embedded=intake.encodings.embedded,
-        facets=intake.facets,
-        changes=intake.changes(),
-        chunk_changes=intake.chunk_changes(),
-        quarantined=len(intake.rejected),
-        rejected_new=len(intake.rejected),
-        rejected=intake.rejected,
-        seconds=seconds,
-    )
+            return replace(
+                report,
+                status="partial" if intake.rejected else "published",
+                generation=name,
+                embedded=intake.encodings.embedded,
+                facets=intake.facets,
+                seconds=round(time.monotonic() - begun, 3),
+            )
 
 
 def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:
@@ -155,11 +137,8 @@ def settled_sources(before: Generation, inbox: ChangedDocuments) -> list[Source]
 
 def _survey(before: Generation, source: Source) -> Survey:
     """Return a source as if it were compared: all of its records stay, and documents of the inbox are read."""
-    rows = np.empty(0, np.int64)
-    if source.name in before.source_names:
-        own = before.row_sources == before.source_names.index(source.name)
-        rows = np.flatnonzero(own if before.live is None else own & before.live)
-    marks = _NotedMarks(source) if isinstance(source, _Settled) else SourceMarks(source)
+    rows = records_of(before, source.name)
+    marks = source.noted if isinstance(source, _Settled) else marks_of(source)
     new = [(item.line if isinstance(item, Item) else 0, item) for item in source.scan()]
     return Survey(rows, before.lines[rows], before.lines[rows], new, marks)
 

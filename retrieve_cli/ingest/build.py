@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,11 +20,10 @@ from retrieve_cli.contracts.progress import noting_interruption
 from retrieve_cli.contracts.terms.figures import noun_for
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import SourceMarks
-from retrieve_cli.ingest.known_items import KeptRecords
+from retrieve_cli.ingest.items import mapping_of, marks_of
+from retrieve_cli.ingest.known_items import Comparison
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
@@ -51,7 +50,7 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Loss
         failures = fetch_all(sources, progress.say)
         last = current_manifest(store)
         report = apply(sources, parts, store, limits=limits, progress=progress, before=current(store))
-        replaced = replaced_by(sources, report.generation, last, store)
+        replaced = replaced_by(sources, report.generation, last)
         return replace(report, failures=failures, replaced=replaced)
 
 
@@ -94,7 +93,7 @@ def apply(
     surveys: Sequence[Survey] | None = None,
     last: Manifest | None = None,
     compact: bool = False,
-    announced: Callable[[Changes, int], Sequence[str]] = lambda *_: (),
+    announced: Callable[[Report], Sequence[str]] = lambda _: (),
 ) -> Report:
     """Write a generation and make it current.
 
@@ -114,13 +113,15 @@ def apply(
         if last:
             limits.check_loss(last, publication.records_by_source)
         _expect_some(publication, sources)
-        report = _report(publication, parts, store, kinds=frozenset(source.kind for source in sources))
+        report = report_of(publication, parts, store, kinds=frozenset(source.kind for source in sources))
         former = store.live()
         if limits.tolerates(_counted(intake, sources), publication.records):
-            for sentence in announced(report.changes, len(intake.rejected)):
+            for sentence in announced(report):
                 progress.say(sentence)
             intake.finish()
-            built = {"sources": [mark.origin() for mark in marks], "changes": report.changes.counts}
+            read = zip(marks, sources, strict=True)
+            built: dict[str, Json] = {"sources": [{**mark, **mapping_of(source)} for mark, source in read]}
+            built |= {"changes": report.changes.counts, "reread": sorted(intake.reread)}
             built |= {"version": __version__, **noted(parts, last)}
             name = publication.publish(scratch, built, push=push, compact=compact)
             status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"
@@ -146,9 +147,8 @@ def _intake(
     """Return the intake of a build, or with `surveys` of a sync."""
     if surveys is None or before is None:
         lenders = stored_segments(store)
-        return Intake(scratch, parts, store.cache, progress, before=before, lenders=lenders)
-    kept = KeptRecords(len(before.records), surveys)
-    return Intake(scratch, parts, store.cache, progress, before=before, kept=kept, lenders=before.segments)
+        return Intake(scratch, parts, store.cache, progress, Comparison(before), lenders=lenders)
+    return Intake(scratch, parts, store.cache, progress, Comparison(before, surveys), lenders=before.segments)
 
 
 def _counted(intake: Intake, sources: Sequence[Source]) -> int:
@@ -158,12 +158,12 @@ def _counted(intake: Intake, sources: Sequence[Source]) -> int:
     return sum(number for name, number in intake.refused.items() if name not in inbox)
 
 
-def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[SourceMarks]:
+def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[Mapping[str, Json]]:
     """Read all items, or those that are new; return the marks that the sources had before."""
-    marks = []
+    marks: list[Mapping[str, Json]] = []
     for number, source in enumerate(sources):
         if surveys is None:
-            marks.append(SourceMarks(source))
+            marks.append(marks_of(source))
             intake.take(source, enumerate(source.scan()))
         else:
             marks.append(surveys[number].marks)
@@ -182,7 +182,7 @@ def _expect_some(publication: Publication, sources: Sequence[Source]) -> None:
     raise UsageError(message, hint="nothing was built; name a source that has some")
 
 
-def _report(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
+def report_of(publication: Publication, parts: Parts, store: Store, *, kinds: frozenset[str]) -> Report:
     """Return the report of a run that has published nothing yet."""
     intake = publication.intake
     return Report(
@@ -191,7 +191,6 @@ def _report(publication: Publication, parts: Parts, store: Store, *, kinds: froz
         records=publication.records,
         chunks=publication.chunks,
         changes=intake.changes(),
-        chunk_changes=intake.chunk_changes(),
         kinds=kinds,
         quarantined=len(intake.rejected),
         rejected_new=_new_rejections(store, intake.rejected),

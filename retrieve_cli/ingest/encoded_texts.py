@@ -12,7 +12,7 @@ import numpy as np
 
 from retrieve_cli.assemble import encoders, indexes
 from retrieve_cli.assemble.indexes import VECTORS, WEIGHTS
-from retrieve_cli.contracts import Json, TermWeights
+from retrieve_cli.contracts import Json, Passages, TermWeights
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import entries, pickles
 from retrieve_cli.storage.entries import Entries, EntryStore, Read
@@ -69,66 +69,30 @@ class EncodedTexts:
         self.tokens = stores.get(TOKENS)
         self.weights = stores.get(WEIGHTS)
 
-    def passages(self, texts: DigestList) -> WrittenPassages:
+    def passages(self, texts: DigestList) -> Passages:
         """Return the encodings of chunks for the writers, given the SHA-1 of the text of each."""
-        return WrittenPassages(texts, self.vectors, self.weights)
 
-    def stretches(self, texts: DigestList) -> Stretches | None:
-        """Return the packed tokens of chunks; None if tokens are not kept."""
-        return None if self.tokens is None else Stretches(texts, self.tokens)
+        def vectors() -> Iterator[Vectors]:
+            for block in () if self.vectors is None else _read(self.vectors, texts, _BLOCK):
+                yield block.columns[0]
 
+        def weights() -> Iterator[TermWeights]:
+            for block in () if self.weights is None else _read(self.weights, texts, _BLOCK):
+                yield from (TermWeights(*block.entry(row)) for row in range(len(block.starts) - 1))
 
-class WrittenPassages:
-    """The chunks of the segment that is being written, and what the encodings have of them."""
+        return Passages(len(texts), vectors, weights)
 
-    def __init__(self, texts: DigestList, vectors: EntryStore | None, weights: EntryStore | None) -> None:
-        self.texts = texts
-        self._keys, self._vectors, self._weights = as_keys(texts), vectors, weights
-        self._block: dict[bytes, TermWeights] = {}
-        self._end = 0
-        """End of the block of chunks whose weights are in memory."""
-
-    def vectors(self) -> Iterator[Vectors]:
-        """Yield the vectors of all chunks in blocks, (m, dim) float32 each."""
-        if self._vectors is None:
-            return
-        rows = self._vectors.find(self._keys)
-        for start in range(0, len(rows), _BLOCK):
-            yield self._vectors.read(rows[start : start + _BLOCK]).columns[0]
-
-    def terms(self, key: bytes) -> TermWeights:
-        """Return the term weights of the text with this SHA-1; the order of the chunks is fast.
-
-        Raises:
-            KeyError: it has none.
-        """
-        if key not in self._block:
-            self._read(key)
-        return self._block[key]
-
-    def _read(self, key: bytes) -> None:
-        """Read the weights of a block that begins with the next chunk with this text."""
-        places = np.flatnonzero(self._keys == np.bytes_(key))
-        if self._weights is None or not len(places):
-            raise KeyError(key.hex())
-        later = places[places >= self._end]
-        start = int(later[0] if len(later) else places[0])
-        self._end = min(start + _BLOCK, len(self._keys))
-        weights = self._weights.read(self._weights.find(self._keys[start : self._end]))
-        texts = self.texts[start : self._end]
-        self._block = {text: TermWeights(*weights.entry(row)) for row, text in enumerate(texts)}
-
-
-class Stretches:
-    """The packed tokens of chunks in their order, read each time that they are gone through."""
-
-    def __init__(self, texts: DigestList, tokens: EntryStore) -> None:
-        self._rows, self._tokens = tokens.find(as_keys(texts)), tokens
-
-    def __iter__(self) -> Iterator[Stretch]:
-        for start in range(0, len(self._rows), _TOKEN_BLOCK):
-            starts, (ids, codes) = self._tokens.read(self._rows[start : start + _TOKEN_BLOCK])
+    def stretches(self, texts: DigestList) -> Iterator[Stretch]:
+        """Yield the packed tokens of chunks in their order, some at a time, if tokens are kept."""
+        for starts, (ids, codes) in () if self.tokens is None else _read(self.tokens, texts, _TOKEN_BLOCK):
             yield Stretch(PackedTokens(ids, codes), np.diff(starts))
+
+
+def _read(store: EntryStore, texts: DigestList, count: int) -> Iterator[Entries]:
+    """Yield the entries of texts, so many at a time."""
+    rows = store.find(as_keys(texts))
+    for start in range(0, len(rows), count):
+        yield store.read(rows[start : start + count])
 
 
 def _vectors_of(segment: Segment) -> Read:

@@ -20,7 +20,7 @@ from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWei
 from retrieve_cli.contracts.progress import Task, counted, task
 from retrieve_cli.ingest.encoded_texts import EncodedTexts
 from retrieve_cli.storage.entries import Entry, EntryStore
-from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_keys
+from retrieve_cli.storage.key_rows import DigestList, as_keys
 from retrieve_cli.storage.token_table import pack, width_of
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Encodings:
         """Return a sentence on the texts whose terms were weighted, of all; empty without term weights."""
         if self.encoded.weights is None:
             return ""
-        distinct = KeyRows(as_keys(texts)).distinct()
+        distinct = len(np.unique(as_keys(texts)))
         return f"{self._terms}: {self._forms[-1].done} of {distinct} texts encoded, the others were cached"
 
     def add(self, key: bytes, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,19 +17,19 @@ from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import ModelFailed, RetrieveError, TextFailed, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.changes import Changes, ChunkChanges, chunk_changes
+from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.encodings import Encodings
-from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
-from retrieve_cli.ingest.items import Piece, Placed, mapping_of, pieces_of, read_ahead, unforeseen
-from retrieve_cli.ingest.known_items import Comparison, KeptRecords, place_of
-from retrieve_cli.ingest.report import Notices, Progress, reading, slow
+from retrieve_cli.ingest.facets import FacetCounts, Faceting, Made
+from retrieve_cli.ingest.items import Piece, Placed, pieces_of, read_ahead, reading, unforeseen
+from retrieve_cli.ingest.known_items import Comparison, place_of
+from retrieve_cli.ingest.notices import Notices
+from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.segment_writer import SegmentWriter
 from retrieve_cli.storage import token_table
-from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.records.rows import RecordContent, content_of
 from retrieve_cli.storage.segment import TOKENS
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
 
 
@@ -42,28 +42,23 @@ class Intake:
         parts: Parts,
         cache: Path,
         progress: Progress,
+        compared: Comparison,
         *,
-        before: Generation | None,
-        kept: KeptRecords | None = None,
         lenders: Sequence[Segment] = (),
         again: bool = False,
     ) -> None:
-        """`before` is the generation that is current, of which the `kept` records stay. `lenders` are segments whose
+        """`compared` has the records of the current generation that stay. `lenders` are segments whose
         encodings and facets are used again; with `again`, only their facets, and no server is asked for more."""
         self._scratch = scratch
         self.progress = progress
         self._parts = parts
-        self._before = before
-        self._syncs = kept is not None
-        self._compared = compared = Comparison(before, kept)
-        self.kept, self.places, self._rows = compared.kept, compared.places, compared.rows
+        self._before = compared.before
+        self.compared, self.places, self._rows = compared, compared.new_places, compared.rows
         self.kinds: set[str] = set()
         """Kinds of the new records."""
         self._facets: Faceting | None = None
-        self._waiting: FacetQueue | None = None
         if parts.facets is not None:
             self._facets = Faceting(parts.facets, cache, lenders, say=progress.say, asks=not again)
-            self._waiting = FacetQueue(self._facets)
         self._writers = parts.writers()
         self._files: list[str] = []
         """By new record, the file that it was read from."""
@@ -72,18 +67,17 @@ class Intake:
         self.refused: Counter[str] = Counter()
         """Numbers of rejected pieces by source."""
         self.notices = Notices(progress.say)
-        self._characters = characters = Counter[str]()
-        """Characters to embed, by file."""
-        # Without a reference to this object: a circle would keep the files of its sources open until it is collected.
         self.encodings = Encodings(
             parts,
             cache,
             progress.say,
             lenders=() if again else lenders,
-            verified=kept is not None,
-            on_slow=lambda seconds: progress.say(slow(seconds, characters)),
+            verified=compared.is_sync,
+            on_slow=lambda seconds: progress.say(f"embedding takes about {count(round(seconds / 60), 'minute')}"),
         )
         self.rejected: list[Refused] = []
+        self.reread: set[str] = set()
+        """SHA-1 of items of which a part was rejected: the next sync reads them again."""
         self._tables = SegmentWriter(scratch, with_facets=self._facets is not None)  # opens files: nothing fails now
 
     @property
@@ -125,13 +119,12 @@ class Intake:
             for place, item in read_ahead(items):
                 self._item(source, item, place_of(number, place))
                 progress.advance()
-        self.notices.report_mapping(source.name, mapping_of(source))
-        self.notices.finish(source.name, complete=complete)
+        self.notices.finish(source, complete=complete)
 
     def make_facets(self) -> None:
         """Make the facets for which records wait, after all sources were read, and write these."""
-        if self._waiting is not None:
-            self._waiting.release(all_read=True)
+        if self._facets is not None:
+            self._facets.release(all_read=True)
 
     def finish(self) -> None:
         """Encode every text that waits.
@@ -161,20 +154,15 @@ class Intake:
                 file = retriever(name).file
                 rows[file] = writer.write(self._scratch / file, passages)
                 writing.advance()
-        stretches = self.encodings.encoded.stretches(self._tables.texts)
-        if stretches is not None:
+        if self.encodings.encoded.tokens is not None:
+            stretches = partial(self.encodings.encoded.stretches, self._tables.texts)
             dim = self._parts.recipe.encoder_card.dim
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
         return rows
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""
-        return self._compared.changes(self.contents)
-
-    def chunk_changes(self) -> ChunkChanges:
-        """Return how many chunks were added, changed, removed and kept."""
-        kept = np.flatnonzero(self.kept.mask)
-        return chunk_changes(self._before, kept, self._compared.former, self._tables.starts, self._tables.texts.array)
+        return self.compared.changes(self.contents)
 
     def close(self) -> None:
         """Close the files, finished or not."""
@@ -192,11 +180,11 @@ class Intake:
             elif isinstance(piece, Notice):
                 self.notices.add(piece)
         if isinstance(item, Item) and len(pieces) > 1 and len(self.rejected) > refused:
-            self._then(partial(self._tables.reread.append, item.digest))
+            self.reread.add(item.digest.hex())
 
     def _record(self, source: Source, item: Item, record: Record, place: int) -> None:
-        former = self._compared.former_of(record.id)
-        if self._compared.is_taken(record.id, former, place=place):
+        former = self.compared.former_of(record.id)
+        if self.compared.is_taken(record.id, former, place=place):
             self._reject(source, _refused(record, self._duplicate(record, source, former)))
             return
         try:
@@ -209,22 +197,22 @@ class Intake:
         if not chunks:
             self._reject(source, _refused(record, "it has no text to chunk"))
             return
-        content = content_digest(record)
+        content = content_of(record)
         if former >= 0 and self._before is not None:
-            if self.kept.mask[former]:  # its item comes later: there the id is taken
+            if self.compared.mask[former]:  # its item comes later: there the id is taken
                 self._drop(record, former)
-            elif self._syncs and self._is_same(former, item, content):
-                self.kept.keep(former, place=place, line=record.line)
+            elif self.compared.is_sync and self._is_same(former, item, content.digest):
+                self.compared.keep(former, place=place, line=record.line)
                 return
         self.notices.count(record)
         self.kinds.add(record.kind)
-        self._compared.add(record.id, former, place=place)
+        self.compared.add(record.id, former, place=place)
         self._files.append(item.source)
         self._counts[len(self._names) - 1] += 1
-        if self._waiting is None:
+        if self._facets is None:
             self._write(record, chunks, item.digest, content)
         else:
-            self._waiting.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
+            self._facets.add(chunks, partial(self._write_with, record, chunks, item.digest, content))
 
     def _is_same(self, former: int, item: Item, content: bytes) -> bool:
         """Return True if a record of an item that was read again is the one that the index has."""
@@ -240,19 +228,20 @@ class Intake:
         if self._before is None:
             return
         stored = self._before.records[former]
-        self.kept.drop(former)
+        self.compared.mask[former] = False
+        self.reread.add(self._before.origin(former).hex())
         reason = f"duplicate id {quoted(record.id)}, first used by {record.source}:{record.line}"
         self.refused[self._before.source_of(former)] += 1
-        self.rejected.append(Refused(str(stored["source"]), int(self.kept.lines[former]), reason, ""))
+        self.rejected.append(Refused(str(stored["source"]), int(self.compared.lines[former]), reason, ""))
 
     def _write_with(
-        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes, facets: Sequence[Made]
+        self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: RecordContent, facets: Sequence[Made]
     ) -> None:
         summarised = [replace(chunk, facets=made) for chunk, made in zip(chunks, facets, strict=True)]
         self._write(record, summarised, origin, content)
 
-    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: bytes) -> None:
-        """Write a record and its chunks; `origin` and `content` are the SHA-1 of its item and of its content."""
+    def _write(self, record: Record, chunks: Sequence[Chunk], origin: bytes, content: RecordContent) -> None:
+        """Write a record and its chunks; `origin` is the SHA-1 of its item."""
         keys = self._tables.add(record, chunks, origin=origin, content=content)
         for writer in self._writers.values():
             writer.add(record, chunks)
@@ -261,16 +250,8 @@ class Intake:
         try:
             for key, chunk in zip(keys, chunks, strict=True):
                 self.encodings.add(key, chunk.embedded)
-                self._characters[record.source] += len(chunk.embedded)
         except TextFailed as failed:
             raise self._blamed(failed) from failed
-
-    def _then(self, step: Callable[[], None]) -> None:
-        """Do a step after the records that wait for their facets."""
-        if self._waiting is None:
-            step()
-        else:
-            self._waiting.then(step)
 
     def _blamed(self, failed: TextFailed) -> ModelFailed:
         """Return the error for a text that cannot be encoded, which names its record."""
@@ -286,11 +267,11 @@ class Intake:
 
     def _duplicate(self, record: Record, source: Source, former: int) -> str:
         """Return the reason to reject a record whose id another one has: a new one, or the row `former` before."""
-        if self._waiting is not None:
-            self._waiting.release()
+        if self._facets is not None:
+            self._facets.release()
         row = self._rows.get(record.id)
         if row is None and self._before is not None:
-            stored, line = self._before.records[former], int(self.kept.lines[former])
+            stored, line = self._before.records[former], int(self.compared.lines[former])
             first, other = f"{stored['source']}:{line}", self._before.source_of(former)
         else:
             number = row or 0

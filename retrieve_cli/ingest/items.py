@@ -1,12 +1,15 @@
-"""Items of sources: the pieces of one, reading ahead, and the manifest's note on a source."""
+"""Items of sources: reading them, ahead and with progress, their pieces, and the manifest's note on a source."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Foldered, Item, Mapped, Notice, Record, Refused, SingleFile
+from retrieve_cli.contracts import Countable, Foldered, Item, Mapped, Notice, Record, Refused, SingleFile
+from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 
@@ -68,35 +71,39 @@ def read_ahead(items: Iterable[Placed]) -> Iterator[Placed]:
     yield from waiting
 
 
+def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:
+    """Begin the task of reading a source, counted in items."""
+    unit = "records" if source.kind == "catalog" else "files"
+    return task(f"{what} {shortened(source.name, 40)}", unit, partial(_count, source))
+
+
+def _count(source: Source) -> int | None:
+    """Return the number of items, if the source knows it; the reader reports unreadable sources."""
+    with suppress(OSError, RetrieveError):
+        return source.count() if isinstance(source, Countable) else None
+    return None
+
+
 def mapping_of(source: Source) -> Mapping[str, Json]:
     """Return the keys that the last scan of a source read under other names; empty if it has none."""
     return source.mapping() if isinstance(source, Mapped) else {}
 
 
-class SourceMarks:
-    """The marks of a source before it is read: what changes later shows against them."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.stamp = source.stamp()
-        self._marks: dict[str, Json] = {}
-        if isinstance(source, Foldered) and (folders := source.folders()):
-            self._marks["folders"] = folders
-        if isinstance(source, SingleFile):
-            self._marks["content"] = source.content_sha1()
-
-    def origin(self) -> dict[str, Json]:
-        """Return the manifest's note on the source: its place, its marks, and the mapping of its keys."""
-        return {"origin": dict(self._source.origin), "stamp": self.stamp, **self._marks, **mapping_of(self._source)}
+def marks_of(source: Source, noted: Mapping[str, Json] = {}) -> dict[str, Json]:
+    """Return the manifest's note on a source before it is read: its place, and its marks, which show later changes. A
+    file that has the stamp of an earlier note is not read."""
+    marks: dict[str, Json] = {"origin": dict(source.origin), "stamp": source.stamp()}
+    if isinstance(source, Foldered) and (folders := source.folders()):
+        marks["folders"] = folders
+    if isinstance(source, SingleFile):
+        settled = "content" in noted and noted.get("stamp") == marks["stamp"]
+        marks["content"] = noted["content"] if settled else source.content_sha1()
+    return marks
 
 
-def is_untouched(source: Source, noted: Mapping[str, Json]) -> bool:
-    """Return True if a source has the noted stamp, or is a file that was only touched.
-
-    Raises:
-        KeyError: the note is incomplete.
-    """
-    stamp = source.stamp()
-    if stamp is None or stamp == noted["stamp"]:
-        return stamp is not None
-    return isinstance(source, SingleFile) and "content" in noted and source.content_sha1() == noted["content"]
+def is_untouched(marks: Mapping[str, Json], noted: Mapping[str, Json]) -> bool:
+    """Return True if the marks of a source have the noted stamp, or the content of a file that was only touched."""
+    if marks["stamp"] is None:
+        return False
+    content = marks.get("content")
+    return bool(marks["stamp"] == noted.get("stamp") or (content and content == noted.get("content")))

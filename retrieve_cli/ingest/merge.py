@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import indexes
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts import Passages
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.ingest.segment_writer import SegmentWriter, places, runs, segments_with, spans
 from retrieve_cli.storage import pickles, token_table
@@ -45,42 +45,6 @@ def to_merge(live: Sequence[int], total: Sequence[int]) -> int:
     return count if count > 1 else 0
 
 
-class _Passages:
-    """The chunks of the merged segment, with the vectors that its parts have."""
-
-    def __init__(self, generation: Generation, chunks: Rows) -> None:
-        self._generation = generation
-        self._chunks = chunks
-
-    @cached_property
-    def texts(self) -> Sequence[bytes]:
-        return [digest.tobytes() for digest in self._generation.texts[self._chunks]]
-
-    def vectors(self) -> Iterator[Vectors]:
-        """Yield the vectors of all chunks in blocks, (m, dim) float32 each."""
-        for start in range(0, len(self._chunks), _BLOCK):
-            yield indexes.stored_vectors(self._generation, self._chunks[start : start + _BLOCK])
-
-    def terms(self, key: bytes) -> TermWeights:
-        """Raises: KeyError, always: the weights of merged segments are copied with their postings."""
-        raise KeyError(key.hex())
-
-
-class _Stretches:
-    """The packed tokens of the merged chunks in order, read each time that they are gone through."""
-
-    def __init__(self, generation: Generation, order: Rows) -> None:
-        self._generation = generation
-        self._order = order
-
-    def __iter__(self) -> Iterator[Stretch]:
-        tables: dict[str, TokenTable] = {}
-        for segment, first, end in runs(self._generation, self._order):
-            if segment.name not in tables:
-                tables[segment.name] = TokenTable(pickles.load(segment.file(TOKENS)))
-            yield tables[segment.name].stretch(int(segment.starts[first]), int(segment.starts[end]))
-
-
 def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -> dict[str, int]:
     """Write the records `order` (n,) of a generation as one segment; return the rows of each file.
 
@@ -100,7 +64,7 @@ def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -
         tables.close()
     chunks = spans(generation.starts, order)
     new_chunks = places(len(generation.chunks), chunks)
-    passages = _Passages(generation, chunks)
+    passages = Passages(len(chunks), partial(_vectors, generation, chunks), tuple)
     for name, writer in writers.items():
         for segment, records, own_chunks in segments_with(generation, new_records):
             writer.take(segment, new_records[records], new_chunks[own_chunks])
@@ -108,10 +72,24 @@ def merge(generation: Generation, order: Rows, writers: Writers, folder: Path) -
         rows[file] = writer.write(folder / file, passages)
     if has_tokens:
         dim = generation.manifest.recipe.encoder_card.dim
-        rows[TOKENS] = token_table.write(_Stretches(generation, order), folder / TOKENS, dim=dim)
+        rows[TOKENS] = token_table.write(partial(_stretches, generation, order), folder / TOKENS, dim=dim)
     for segment in reversed(generation.segments):
         if segment.has(GRAPH):
             (folder / GRAPH).write_bytes((segment.folder / GRAPH).read_bytes())
             rows[GRAPH] = segment.manifest.rows(GRAPH) or 0
             break
     return rows
+
+
+def _vectors(generation: Generation, chunks: Rows) -> Iterator[Vectors]:
+    for start in range(0, len(chunks), _BLOCK):
+        yield indexes.stored_vectors(generation, chunks[start : start + _BLOCK])
+
+
+def _stretches(generation: Generation, order: Rows) -> Iterator[Stretch]:
+    """Yield the packed tokens of records in an order."""
+    tables: dict[str, TokenTable] = {}
+    for segment, first, end in runs(generation, order):
+        if segment.name not in tables:
+            tables[segment.name] = TokenTable(pickles.load(segment.file(TOKENS)))
+        yield tables[segment.name].stretch(int(segment.starts[first]), int(segment.starts[end]))

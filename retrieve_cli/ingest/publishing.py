@@ -46,7 +46,7 @@ class Publication:
         self._store = store
         self._parts = parts
         self._before = before
-        kept = intake.kept.mask
+        kept = intake.compared.mask
         self._older: list[Segment] = [
             segment
             for segment in (before.segments if before else ())
@@ -59,7 +59,7 @@ class Publication:
         counts = Counter(dict(self.intake.own_sources))
         if self._before is not None:
             numbers = np.bincount(
-                self._before.row_sources[self.intake.kept.mask], minlength=len(self._before.source_names)
+                self._before.row_sources[self.intake.compared.mask], minlength=len(self._before.source_names)
             )
             counts.update(dict(zip(self._before.source_names, numbers.tolist(), strict=True)))
         return {source.name: counts[source.name] for source in self._sources}
@@ -73,7 +73,7 @@ class Publication:
     def chunks(self) -> int:
         """Number of chunks now."""
         sizes = np.diff(self._before.starts) if self._before is not None else np.empty(0, np.int64)
-        return self.intake.new_chunks + int(sizes[self.intake.kept.mask].sum())
+        return self.intake.new_chunks + int(sizes[self.intake.compared.mask].sum())
 
     def publish(
         self, scratch: Path, built: Mapping[str, Json], *, push: Push | None = None, compact: bool = False
@@ -148,7 +148,7 @@ class Publication:
     def _remains(self) -> dict[str, Remains]:
         """Return by the name of an older segment its dead rows and moved lines, if there are any."""
         found = {}
-        kept = self.intake.kept
+        kept = self.intake.compared
         for segment in self._older:
             part = _records(segment)
             remains = Remains.of(np.flatnonzero(~kept.mask[part]), segment.lines, kept.lines[part])
@@ -158,7 +158,7 @@ class Publication:
 
     def _order(self, opened: Generation) -> Rows:
         """Return the live rows of the generation in the order of the sources."""
-        kept = [self.intake.kept.places[_records(segment)] for segment in self._older]
+        kept = [self.intake.compared.places[_records(segment)] for segment in self._older]
         places = np.concatenate([*kept, np.array(self.intake.places, np.int64)])
         rows = _live(opened)
         order: Rows = rows[np.argsort(places[rows], kind="stable")]
@@ -175,7 +175,7 @@ class Publication:
 
     @cached_property
     def _recipe(self) -> Recipe:
-        return self._parts.recipe_of(self.intake.kinds | kinds_in(self._before, self.intake.kept.mask))
+        return self._parts.recipe_of(self.intake.kinds | kinds_in(self._before, self.intake.compared.mask))
 
     @cached_property
     def _entries(self) -> list[SourceEntry]:
@@ -202,7 +202,7 @@ class Publication:
         parts = [new]
         if self._before is not None and name in self._before.source_names:
             of_source = self._before.row_sources == self._before.source_names.index(name)
-            parts.append(self._before.contents[of_source & self.intake.kept.mask])
+            parts.append(self._before.contents[of_source & self.intake.compared.mask])
         contents = np.concatenate(parts)
         mixed = np.bitwise_xor.reduce(contents, axis=0).tobytes() + len(contents).to_bytes(8)
         return hashlib.sha1(mixed, usedforsecurity=False).hexdigest()

@@ -26,8 +26,8 @@ from retrieve_cli.ingest.sending import RowMaker, difference
 from retrieve_cli.storage import durable, engine_record
 from retrieve_cli.storage.engine_record import Entry, PendingPush
 from retrieve_cli.storage.generation import live_rows, open_generation
-from retrieve_cli.storage.generations import SENT
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.storage.store import SENT
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The time of the last sync, and the check if it is due again (`sync.every_hours`)."""
+"""The time of the last sync, and the seconds until the next one is due (`sync.every_hours`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrieve_cli.untrusted.files import regular_descriptor
 
 SYNCED = "synced"
 """An empty file of the artifacts folder; its time is the time of the last attempted sync."""
-_HOUR = 3600.0
+HOUR_S = 3600.0
 
 
 def mark(store: Store) -> None:
@@ -22,14 +22,6 @@ def mark(store: Store) -> None:
             os.utime(descriptor)
         finally:
             os.close(descriptor)
-
-
-def due(store: Store, hours: float | None) -> bool:
-    """Return True if the last attempted sync, and the last publication, are older than so many hours.
-
-    A time in the future counts as old.
-    """
-    return bool(hours) and seconds_left(store, (hours or 0.0) * _HOUR) <= 0
 
 
 def seconds_left(store: Store, every_s: float) -> float:

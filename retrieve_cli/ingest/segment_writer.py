@@ -22,7 +22,7 @@ from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import FILE as COLUMNS, stored_columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
-from retrieve_cli.storage.records.rows import chunk_rows, record_row
+from retrieve_cli.storage.records.rows import RecordContent, chunk_rows, record_row
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
@@ -48,8 +48,7 @@ class SegmentWriter:
         self._starts = array("q", [0])
         self._lines = array("q")
         self._ids = TextBuffer()
-        self._contents, self._origins, self.reread = DigestList(), DigestList(), DigestList()
-        """`reread` has the SHA-1 of items of which a part was rejected."""
+        self._contents, self._origins = DigestList(), DigestList()
         self.texts = DigestList()
         """By chunk, the SHA-1 of the text that is embedded."""
 
@@ -74,10 +73,10 @@ class SegmentWriter:
         """Return the line of a record."""
         return self._lines[row]
 
-    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: bytes) -> list[bytes]:
-        """Write a record, whose `origin` is the SHA-1 of its item and whose `content` is the one of its content, and
-        its chunks: at least one. Return the SHA-1 of each chunk's embedded text."""
-        row = record_row(record, content=content)
+    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: RecordContent) -> list[bytes]:
+        """Write a record, whose `origin` is the SHA-1 of its item, and its chunks: at least one. Return the SHA-1 of
+        each chunk's embedded text."""
+        row = record_row(record, content)
         self._records.append(row)
         self._columns.add(values_of(row))
         for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
@@ -88,7 +87,7 @@ class SegmentWriter:
         for text in texts:
             self.texts.append(text)
         self._ids.append(record.id.encode())
-        self._contents.append(content)
+        self._contents.append(content.digest)
         self._origins.append(origin)
         self._lines.append(record.line)
         self._starts.append(self._starts[-1] + len(chunks))
@@ -98,8 +97,7 @@ class SegmentWriter:
         """Write the records `order` (n,) of a generation, in this order."""
         chunks = spans(generation.starts, order)
         for segment, first, end in runs(generation, order):
-            ids = segment.ids.vocabulary
-            self._ids.extend(ids, range(first, end))
+            self._ids.extend(segment.ids, range(first, end))
             for block, offsets in segment.records.raw_rows(range(first, end)):
                 self._records.copy_rows(block, offsets)
             own = range(int(segment.starts[first]), int(segment.starts[end]))
@@ -117,7 +115,6 @@ class SegmentWriter:
             self._columns.take(stored_columns(segment, COLUMNS, "record"), new_records[records])
             if self._facets is not None:
                 self._facets.take(stored_columns(segment, sections.FACETS_FILE, "chunk"), new_chunks[own_chunks])
-            self.reread.extend(segment.reread)
 
     def close(self) -> None:
         """Close the tables, finished or not."""
@@ -140,7 +137,6 @@ class SegmentWriter:
             "contents": self.contents,
             "origins": self._origins.array,
             "texts": self.texts.array,
-            "reread": np.unique(self.reread.array, axis=0),
         }
         pickles.dump(offsets, self._folder / OFFSETS)
         self._columns.write(self._folder / COLUMNS)

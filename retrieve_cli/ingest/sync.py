@@ -1,7 +1,7 @@
 """`sync`: a small segment with the new and changed records, and the rows of the others that are dead.
 
-The digests of all items decide if there is anything to do, and which items are read. A `Plan` is the same as a value,
-which can be shown (`--dry-run`).
+The digests of all items decide if there is anything to do, and which items are read. A dry
+run reads the same items, and publishes nothing.
 """
 
 from __future__ import annotations
@@ -19,26 +19,22 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
 from retrieve_cli.assemble.trusted import expect_own_sources
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Record, Refused, Source
+from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import apply, current, noted, push_for
-from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, chunk_changes, recipe_changes
+from retrieve_cli.ingest.build import apply, current, noted, push_for, report_of
+from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import SourceMarks, is_untouched, mapping_of, pieces_of
-from retrieve_cli.ingest.known_items import Comparison, KeptRecords, KnownItems, Survey, place_of
+from retrieve_cli.ingest.items import is_untouched, mapping_of, marks_of
+from retrieve_cli.ingest.known_items import Comparison, Survey
 from retrieve_cli.ingest.merge import merge
-from retrieve_cli.ingest.publishing import kinds_in
-from retrieve_cli.ingest.report import LossLimits, Notices, Progress, Report, Status, fetch_all
-from retrieve_cli.ingest.segment_writer import spans
+from retrieve_cli.ingest.publishing import Publication, kinds_in
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
 from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy
-from retrieve_cli.storage.generation import Generation, live_rows, open_generation
-from retrieve_cli.storage.key_rows import DigestList
-from retrieve_cli.storage.manifest import Manifest, sha1, sha1_file
-from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.generation import Generation, open_generation
+from retrieve_cli.storage.manifest import Manifest, sha1_file
 from retrieve_cli.storage.segment import GRAPH
 from retrieve_cli.storage.store import Store
 
@@ -100,25 +96,32 @@ class Sync:
         self._limits = limits
         self._progress = progress
         self._parts = parts()
+        self._marks: list[dict[str, Json]] = []
         self.failures: list[str] = []
         """Sentences on parts of the sources that could not be read."""
 
-    def plan(self) -> Plan:
-        """Fetch and compare, without changing the index. Raises: SourceFailed, UsageError: a source cannot be read."""
-        surveys = self._surveyed(compact=False)
-        now = self._current
-        if surveys == [] and now is not None:
-            return self._nothing_to_do(now)
-        reading = _Reading(now, surveys)
-        for number, source in enumerate(self._sources):
-            reading.take(source, number)
-        changes = reading.changes()
-        recipe = recipe_changes(now.manifest.recipe.to_json(), self._recipe(now).to_json()) if now else {}
-        rejected = 0 if now is None else sum(source.refused for source in now.manifest.sources)
-        differs = bool(changes.added or changes.changed or changes.removed or recipe)
-        needed = differs or now is None or reading.moved or reading.rejected != rejected
-        notices = [*reading.notices.on_keys, *self._other_mappings()]
-        return Plan(self._store.live(), changes, recipe, reading.records, reading.rejected, needed, notices)
+    def plan(self) -> Report:
+        """Read what a sync would read, without changing anything. Raises: SourceFailed, UsageError."""
+        from tempfile import TemporaryDirectory
+
+        surveys, before = self._surveyed(compact=False), self._current
+        if surveys == [] and before is not None:
+            return _report(before, Changes(kept=before.size), status="unchanged")
+        parts, compared = _without_models(self._new_parts()), Comparison(before, surveys)
+        with TemporaryDirectory() as folder:
+            intake = Intake(Path(folder), parts, self._store.cache, _Silent(), compared)
+            with closing(intake):
+                self._take(intake, surveys)
+            publication = Publication(intake, self._sources, self._store, parts, before=before)
+            kinds = frozenset(source.kind for source in self._sources)
+            report = replace(report_of(publication, parts, self._store, kinds=kinds), recipe=self._recipe_changes)
+        needed = before is None or bool(report.recipe) or report.quarantined != _rejected(before)
+        if before is not None:
+            stay = compared.mask
+            moved = before.lines[stay] != compared.lines[stay]
+            needed = needed or bool(moved.any()) or report.changes.counts != Changes(kept=before.size).counts
+        notices = [*report.notices, *self._other_mappings()]
+        return replace(report, status="planned" if needed else "unchanged", notices=notices)
 
     def run(self, *, compact: bool = False) -> Report:
         """Bring the index up to date; with `compact`, as one segment. The lock must be held.
@@ -127,10 +130,10 @@ class Sync:
             SourceFailed: a source cannot be read, or lost more than `max_shrink` of its records.
             Unavailable, RetrieveError: from the encoder and the store.
         """
-        begun, now = time.monotonic(), self._current
+        begun, before = time.monotonic(), self._current
         surveys = self._surveyed(compact=compact)
-        if surveys == [] and now is not None:
-            report = self._unchanged(now)
+        if surveys == [] and before is not None:
+            report = self._unchanged(before)
         else:
             report = apply(
                 self._sources,
@@ -138,14 +141,13 @@ class Sync:
                 self._store,
                 limits=self._limits,
                 progress=self._progress,
-                before=now,
+                before=before,
                 surveys=surveys,
                 last=self._last,
                 compact=compact,
-                announced=self._announced,
+                announced=lambda report: replace(report, recipe=self._recipe_changes).plan(),
             )
-            notices = list(dict.fromkeys([*report.notices, *self._other_mappings()]))
-            report = replace(report, notices=notices)
+            report = replace(report, notices=[*report.notices, *self._other_mappings()])
         seconds = round(time.monotonic() - begun, 3)
         return replace(report, seconds=seconds, skipped=self._parts.skipped, failures=self.failures)
 
@@ -162,12 +164,8 @@ class Sync:
         now, damage = current(store), store.verify()[1]
         if now is None or damage:
             return damage
-        known, rows, places = KnownItems(now), [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for number, source in enumerate(self._sources):
-            survey = Survey.of(source, known, most=now.size + _FEW)
-            rows += [] if survey is None else [survey.rows]
-            places += [] if survey is None else [place_of(number, 0) + survey.places]
-        order = np.concatenate(rows)[np.argsort(np.concatenate(places), kind="stable")]
+        surveys = [Survey.of(source, now, most=now.size + _FEW) for source in self._sources]
+        order = np.concatenate([survey.rows for survey in surveys if survey is not None])
         with store.scratch() as fresh, store.scratch() as merged, store.scratch() as aside:
             self._build_again(fresh, aside)
             merge(now, order, self._new_parts().writers(), merged)
@@ -179,14 +177,19 @@ class Sync:
     def _build_again(self, folder: Path, cache: Path) -> None:
         """Write the files of a fresh build; all is computed again but facets, which a model may make otherwise."""
         parts, lenders = self._new_parts(), stored_segments(self._store)
-        intake = Intake(folder, parts, cache, self._progress, before=None, lenders=lenders, again=True)
+        intake = Intake(folder, parts, cache, self._progress, Comparison(), lenders=lenders, again=True)
         with closing(intake):
-            for source in self._sources:
-                intake.take(source, enumerate(source.scan()))
-            intake.make_facets()
+            self._take(intake, None)
             intake.finish()
             intake.write()
             parts.write_graph(folder / GRAPH)
+
+    def _take(self, intake: Intake, surveys: Sequence[Survey] | None) -> None:
+        """Read the new items of all sources; without `surveys`, all items."""
+        for number, source in enumerate(self._sources):
+            items = enumerate(source.scan()) if surveys is None else surveys[number].new
+            intake.take(source, items, complete=surveys is None)
+        intake.make_facets()
 
     # ---------------------------------------------------------------------------------------- comparing
 
@@ -194,41 +197,38 @@ class Sync:
         """Fetch and compare the items of all sources; empty if there is nothing to do, None if all must be read."""
         self.failures = fetch_all(self._sources, self._progress.say)
         check_inbox(self._store, self._last)
-        now = self._current
-        if now is None or not self._same_recipe(now):
+        before = self._current
+        if before is None:
             return None
-        rejected = sum(source.refused for source in now.manifest.sources)
+        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
+        # The digest of a document covers its parser: only the documents of another parser are read again.
+        recipe = {key.partition(".")[0] for key in self._recipe_changes} - {"documents"}
+        if recipe or named != [(source.kind, source.name) for source in before.manifest.sources]:
+            return None
+        noted = before.manifest.built.get("sources") or [{}] * len(self._sources)
+        self._marks = list(map(marks_of, self._sources, noted))
         listed = sum(1 for _ in self._store.rejected())
-        if not compact and listed == rejected and self._looks_untouched(now.manifest):
+        if not compact and listed == _rejected(before) and all(map(is_untouched, self._marks, noted)):
             return []
-        known, surveys = KnownItems(now), list[Survey]()
-        most = max(_FEW, int(_MOST_NEW * now.size))
-        for source in self._sources:
-            survey = Survey.of(source, known, most=most)
+        # Items of which a part was rejected are read again, to report it.
+        again = set(map(str, before.manifest.built.get("reread") or ()))
+        surveys, most = list[Survey](), max(_FEW, int(_MOST_NEW * before.size))
+        for source, marks in zip(self._sources, self._marks, strict=True):
+            survey = Survey.of(source, before, most=most, marks=marks, again=again)
             if survey is None:
                 return None
             surveys.append(survey)
             most -= len(survey.new)
         return surveys
 
-    def _looks_untouched(self, manifest: Manifest) -> bool:
-        """Return True if every source has the noted marks."""
-        try:
-            return all(map(is_untouched, self._sources, manifest.built["sources"]))
-        except (KeyError, TypeError):
-            return False
-
-    def _same_recipe(self, now: Generation) -> bool:
-        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
-        named = [(str(source.origin["kind"]), source.name) for source in self._sources]
-        # The digest of a document covers its parser: only the documents of another parser are read again.
-        recipe = replace(self._recipe(now), documents=now.manifest.recipe.documents)
-        same = sha1(now.manifest.recipe.to_json()) == sha1(recipe.to_json())
-        return same and named == [(source.kind, source.name) for source in now.manifest.sources]
-
-    def _recipe(self, now: Generation) -> Recipe:
-        """Return the recipe with which the records of a generation would be built."""
-        return self._parts.recipe_of(kinds_in(now))
+    @cached_property
+    def _recipe_changes(self) -> dict[str, tuple[Json, Json]]:
+        """The keys of the recipe of the current generation that would differ now."""
+        before = self._current
+        if before is None:
+            return {}
+        recipe = self._parts.recipe_of(kinds_in(before))
+        return recipe_changes(before.manifest.recipe.to_json(), recipe.to_json())
 
     @cached_property
     def _current(self) -> Generation | None:
@@ -249,36 +249,23 @@ class Sync:
     def _last(self) -> Manifest | None:
         """The manifest of the current generation, even if its files are damaged; else of the newest readable."""
         kept = self._store.kept()
-        return next((each.manifest for each in kept if each.live), kept[-1].manifest if kept else None)
+        return next((one.manifest for one in kept if one.live), kept[-1].manifest if kept else None)
 
     def _other_mappings(self) -> list[str]:
         """Return a sentence on each source with another inferred mapping than in the last generation."""
-        last = self._last
-        noted = last.built.get("sources", ()) if last else ()
-        before = {str(entry["origin"].get("name")): entry.get("fields") for entry in noted}
-        keys = {str(entry["origin"].get("name")): entry["reading"][0] for entry in noted if entry.get("reading")}
-        return [
-            f"{source.name}: its keys are read as other fields than in the last generation"
-            for source in self._sources
-            if (now := mapping_of(source)).get("inferred") and before.get(source.name) not in (None, now["fields"])
-        ] + [
-            f"{source.name}: {reading[0]} (before: {keys[source.name]}), so records have new ids"
-            for source in self._sources
-            if (reading := mapping_of(source).get("reading")) and keys.get(source.name, reading[0]) != reading[0]
-        ]
+        entries = self._last.built.get("sources", ()) if self._last else ()
+        noted = {str(entry.get("origin", {}).get("name")): entry for entry in entries}
+        sentences = []
+        for source in self._sources:
+            before, now = noted.get(source.name, {}), mapping_of(source)
+            if now.get("inferred") and before.get("fields") not in (None, now["fields"]):
+                sentences.append(f"{source.name}: its keys are read as other fields than in the last generation")
+            (key, *_), (former, *_) = now.get("reading") or [""], before.get("reading") or [""]
+            if key and former and key != former:
+                sentences.append(f"{source.name}: {key} (before: {former}), so records have new ids")
+        return sentences
 
     # --------------------------------------------------------------------------------------- reporting
-
-    def _announced(self, changes: Changes, rejected: int) -> list[str]:
-        """Return sentences on the changes before they are applied."""
-        now = self._current
-        recipe = recipe_changes(now.manifest.recipe.to_json(), self._recipe(now).to_json()) if now else {}
-        return Plan(self._store.live(), changes, recipe, {}, rejected, needed=True).sentences()
-
-    def _nothing_to_do(self, now: Generation) -> Plan:
-        counts = {source.name: source.records for source in now.manifest.sources}
-        rejected = sum(source.refused for source in now.manifest.sources)
-        return Plan(now.manifest.id, Changes(kept=now.size), {}, counts, rejected, needed=False)
 
     def _unchanged(self, now: Generation) -> Report:
         """Return the report on an index that is up to date, after what a sync that was killed left undone."""
@@ -286,14 +273,12 @@ class Sync:
         tidy(self._store, self._limits.keep, self._progress)
         if push := push_for(self._parts, self._store, self._progress):
             push.send(now)
-        return _report(now, Changes(kept=now.size), ChunkChanges(kept=now.chunk_size), status="unchanged")
+        return _report(now, Changes(kept=now.size), status="unchanged")
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        keys = ("fields", "inferred", "key", "rules", "reading")
-        mappings = [{key: entry[key] for key in keys if key in entry} for entry in manifest.built["sources"]]
-        marks = [SourceMarks(source).origin() for source in self._sources]
-        sources = [{**mark, **mapping} for mark, mapping in zip(marks, mappings, strict=True)]
+        entries = zip(manifest.built["sources"], self._marks, strict=True)
+        sources = [{**entry, **marks} for entry, marks in entries]
         built = {**manifest.built, "sources": sources, **noted(self._parts, manifest)}
         if built != manifest.built:
             try:
@@ -302,55 +287,17 @@ class Sync:
                 self._progress.say(f"the places of the sources could not be updated: {error}")
 
 
-class _Reading:
-    """Reads the new items of the sources, and compares their records with a generation; nothing is written."""
+def _without_models(parts: Parts) -> Parts:
+    """Return parts that read and cut records, but encode nothing and write no indexes."""
+    recipe = replace(parts.recipe, encoder=None, tokens=None, retrievers={})
+    return replace(parts, recipe=recipe, encoder=None, sparse=None, facets=None, writers=dict, workers=lambda _: None)
 
-    def __init__(self, now: Generation | None, surveys: Sequence[Survey] | None) -> None:
-        """Without `surveys`, all items are read."""
-        self._now = now
-        self._surveys = surveys
-        self._compared = Comparison(now, KeptRecords(len(now.records) if now else 0, surveys or ()))
-        self._contents = DigestList()
-        self.rejected = 0
-        self.notices = Notices(lambda _: None)
-        self.records: dict[str, int] = {}
-        """Number of records of each source."""
 
-    @property
-    def moved(self) -> bool:
-        """True if the lines of a record moved."""
-        now, kept = self._now, self._compared.kept
-        return now is not None and bool((now.lines[kept.mask] != kept.lines[kept.mask]).any())
+class _Silent:
+    """Progress of a dry run, whose plan is all that it shows."""
 
-    def take(self, source: Source, number: int) -> None:
-        """Read the items of a source."""
-        first, items = len(self._contents), enumerate(source.scan())
-        survey = self._surveys[number] if self._surveys is not None else None
-        for item_number, item in items if survey is None else survey.new:
-            for piece in pieces_of(item):
-                if isinstance(piece, Record):
-                    self._record(piece, place_of(number, item_number))
-                self.rejected += isinstance(piece, Refused)
-        self.notices.report_mapping(source.name, mapping_of(source))
-        self.notices.finish(source.name, complete=survey is None)
-        self.records[source.name] = len(self._contents) - first + (0 if survey is None else len(survey.rows))
-
-    def changes(self) -> Changes:
-        """Return the records that were added, changed and removed."""
-        return self._compared.changes(self._contents.array)
-
-    def _record(self, record: Record, place: int) -> None:
-        compared = self._compared
-        former = compared.former_of(record.id)
-        if compared.is_taken(record.id, former, place=place):
-            self.rejected += 1
-            return
-        if former >= 0 and compared.kept.mask[former]:  # its item comes later: there the id is taken
-            compared.kept.drop(former)
-            self.rejected += 1
-        self.notices.count(record)
-        compared.add(record.id, former, place=place)
-        self._contents.append(content_digest(record))
+    def say(self, sentence: str) -> None:
+        """Do nothing."""
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
@@ -368,32 +315,24 @@ def roll_back(store: Store, generation: str | None, push: Push | None = None) ->
             push.send(older)
     name = store.roll_back(generation)
     with open_generation(store) as opened:
-        old = before.contents_by_id() if before else {}
-        changes = Changes.between(old, opened.contents_by_id())
-        status: Status = "unchanged" if name == was else "published"
-        report = _report(opened, changes, _chunk_changes(before, opened), status=status)
+        changes = Changes.between(before.contents_by_id() if before else {}, opened.contents_by_id())
+        report = _report(opened, changes, status="unchanged" if name == was else "published")
         return replace(report, seconds=round(time.monotonic() - begun, 3))
 
 
-def _chunk_changes(before: Generation | None, opened: Generation) -> ChunkChanges:
-    """Return how many chunks of one generation another one has."""
-    rows = np.array(live_rows(opened.live, len(opened.records)), np.int64)
-    chunks = spans(opened.starts, rows)
-    starts = np.append(0, np.cumsum(np.diff(opened.starts)[rows]))
-    former = [-1 if before is None else before.exact_row(opened.record_id(row)) for row in rows.tolist()]
-    known = [-1 if row is None else row for row in former]
-    return chunk_changes(before, np.empty(0, np.int64), known, starts, opened.texts[chunks])
-
-
-def _report(now: Generation, changes: Changes, chunk_changes: ChunkChanges, *, status: Status) -> Report:
+def _report(now: Generation, changes: Changes, *, status: Status) -> Report:
     """Return the report on a current generation that was not written now."""
     return Report(
         status=status,
-        generation=now.manifest.id,
+        generation=now.id,
         records=now.size,
         chunks=now.chunk_size,
         changes=changes,
-        chunk_changes=chunk_changes,
         kinds=frozenset(source.kind for source in now.manifest.sources),
-        quarantined=sum(source.refused for source in now.manifest.sources),
+        quarantined=_rejected(now),
     )
+
+
+def _rejected(now: Generation) -> int:
+    """Return the number of rejected items of a generation."""
+    return sum(source.refused for source in now.manifest.sources)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from retrieve_cli.assemble.parts import parts_for
 from retrieve_cli.assemble.registry import asked_with_terms, asked_with_vectors, retriever
@@ -20,18 +19,11 @@ _ALL = LossLimits(max_fail=1.0)
 _WHY, _HINT = "a query does not encode documents, and there is no index", "retrieve build"
 
 
-class TemporaryIndex(NamedTuple):
-    """Generation that was built."""
-
-    report: Report
-    skipped: Mapping[str, str]
-    """By retriever that an index would have and this one lacks, the reason."""
-
-
 def build_temporary_index(
     sources: Sequence[Source], settings: Settings, store: Store, *, progress: Progress
-) -> TemporaryIndex:
-    """Write a generation of the terms of documents into an empty store.
+) -> tuple[Report, dict[str, str]]:
+    """Write a generation of the terms of documents into an empty store; return the report, and by retriever that an
+    index would have and this one lacks, the reason.
 
     Raises:
         UsageError: no record can be read.
@@ -54,4 +46,4 @@ def build_temporary_index(
         first = report.rejected[0]
         message = f"none of the {report.quarantined} documents can be read; {first.source}: {first.reason}"
         raise UsageError(message, hint="name a folder of documents; texts must be in UTF-8")
-    return TemporaryIndex(report, dict.fromkeys(names, f"{_WHY}: {_HINT}"))
+    return report, dict.fromkeys(names, f"{_WHY}: {_HINT}")

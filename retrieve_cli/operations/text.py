@@ -92,7 +92,7 @@ def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
     """Return a table of generations: state, date, contents, changes and size; `noun` names their records."""
     cells = []
     for row in rows:
-        state = ", ".join(word for word, holds in (("current", row["live"]), ("in use", row["in_use"])) if holds)
+        state = "current" if row["live"] else ""
         counts = (f"{row['records']:,}", f"{row['chunks']:,}")
         cells.append(
             (

@@ -178,7 +178,6 @@ def history(store: Store) -> list[dict[str, Json]]:
             "generation": kept.manifest.id,
             "current": kept.live,
             "live": kept.live,
-            "in_use": kept.in_use,
             "at": kept.manifest.built.get("at"),
             "sequence": kept.manifest.sequence,
             "records": sum(source.records for source in kept.manifest.sources),

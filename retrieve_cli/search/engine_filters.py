@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from retrieve_cli.contracts.canonical import canonical, seconds_of
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Range
 from retrieve_cli.search.conditions import chunk_fields, in_all_spellings
@@ -54,11 +52,7 @@ def _filter(columns: Columns, condition: Condition) -> Filter | None:
     negated = condition.negated is not (condition.operator == "!=")
     if column is None:  # no record has the field: nothing is equal to it
         return Combined("none" if negated else "any", [])
-    if condition.operator in ("=", "!="):
-        wanted = column.equal(in_all_spellings(condition), condition.globs)
-    else:
-        wanted = column.compared(condition.operator, condition.values)
-    texts = [column.text(place) for place in np.flatnonzero(wanted).tolist()]
+    texts = list(column.matching(condition.operator.removeprefix("!"), in_all_spellings(condition), condition.globs))
     passing: Filter = Equal("keywords", sorted(set(map(canonical, texts))), column.name)
     if len(texts) > _MOST_VALUES:
         if condition.operator in ("=", "!="):

@@ -81,7 +81,8 @@ class Opened(Frozen, eq=False, weakref=True):
         """
         begun = time.perf_counter()
         with open_generation(store, generation) as found:
-            found.advise_random_reads()
+            for segment in found.segments:
+                segment.advise_random_reads()
             indexes = open_indexes(found, settings)
         seconds, recipe = time.perf_counter() - begun, found.manifest.recipe
         same = before is not None and (before.generation.manifest.recipe, before.settings) == (recipe, settings)

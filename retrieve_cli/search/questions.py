@@ -166,7 +166,8 @@ class RequestReader:
         tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
         filters, columns = (*request.filters, *tagged.filters), access.visible.columns
-        kept = tuple(each for each in filters if not columns.same(parse(each).field, field))
+        column = columns.column(field)
+        kept = tuple(each for each in filters if column is None or columns.column(parse(each).field) is not column)
         if kept == filters:
             return None
         conditions = self._conditions(replace(request, filters=kept), replace(tagged, filters=()), access)

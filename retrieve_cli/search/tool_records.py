@@ -41,7 +41,7 @@ class ToolRecords:
         Raises:
             NotFound: no tool is meant; the hint has the nearest.
         """
-        row = self.generation.row_of(key, visible=self.view.rows)
+        row = self.view.row_of_id(key)
         rows = self._with(TOOL, key).nonzero()[0].tolist() if row is None else [row]
         if rows := [row for row in rows if self.rows[row]]:
             return rows

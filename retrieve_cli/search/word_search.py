@@ -65,7 +65,7 @@ class WordSearch:
 
         def is_value(field: str, value: str) -> bool:
             column = view.columns.column(field)
-            return column is not None and bool(column.equal([value], ()).any())
+            return column is not None and bool(column.select("=", [value]).any())
 
         dashed: dict[str, None] = {}
 

@@ -97,7 +97,7 @@ class InboxSource:
 
     def holds(self, number: int) -> bool:
         """Return True if a document has this number."""
-        return self._inbox.holds(number)
+        return self._inbox.changes().holds(number)
 
     def stamp(self) -> list[int]:
         """Return the number of the last entry that is included."""

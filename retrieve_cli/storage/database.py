@@ -29,7 +29,6 @@ _SCHEMA = (
     "CREATE TABLE removed (id TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
     "CREATE TABLE state (name TEXT PRIMARY KEY, value)",
     "CREATE TABLE tasks (task TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE unused (sha1 TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
 )
 _SAFE = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA synchronous = FULL")
 _WAL = bytes((2, 2))
@@ -57,37 +56,20 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
             database.execute("COMMIT")
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield a connection to a snapshot of the file; None if there is no file yet.
+def open_to_read(path: Path) -> sqlite3.Connection | None:
+    """Return a connection to a snapshot of the file, which the caller closes; None if there is no file yet.
 
     Raises:
         IndexCorrupt: it is damaged, or another file is in its place.
         RetrieveError: it cannot be read.
     """
-    database = open_to_read(path)
-    if database is None:
-        yield None
-        return
-    with closing(database), translated(path):
-        yield database
-
-
-def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """Return a connection for the same; the caller closes it. Raises: as `reading`."""
     if not os.path.lexists(path):
         return None
-    import sqlite3
-
+    log = path.with_name(f"{path.name}-wal")
+    # Without a place for the two files of a reader there is no writer either.
+    alone = not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
     with translated(path):
-        try:
-            return _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
-        except sqlite3.OperationalError as error:
-            log = path.with_name(f"{path.name}-wal")
-            if _code(error) not in _UNABLE or (log.exists() and log.stat().st_size):
-                raise
-            # There is no place for the two files of a reader: then there is no writer either.
-            return _connected(path, "immutable=1", "BEGIN")
+        return _connected(path, "immutable=1" if alone else "mode=rw", "PRAGMA query_only = ON", "BEGIN")
 
 
 def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:
@@ -157,33 +139,27 @@ _BUSY = (5, 6)
 """SQLITE_BUSY and SQLITE_LOCKED."""
 _UNABLE = (3, 8, 10, 13, 14)
 """SQLITE_PERM, READONLY, IOERR, FULL and CANTOPEN."""
-_FULL, _SHORT_READ = 13, 522
-
-
-def _code(error: sqlite3.Error) -> int:
-    """Return the number of an error without its details; of a file that ends too early, none."""
-    number = int(getattr(error, "sqlite_errorcode", 0))
-    return 0 if number == _SHORT_READ else number & 0xFF
+_IOERR, _FULL, _SHORT_READ = 10, 13, 522
 
 
 def _as_ours(path: Path, error: sqlite3.Error) -> RetrieveError:
-    code = _code(error)
+    detailed = int(getattr(error, "sqlite_errorcode", 0))
+    code = detailed & 0xFF
     if code in _BUSY:
         return Locked(f"another process holds {path}", hint="try again in a moment")
-    if code not in _UNABLE:
+    if code not in _UNABLE or detailed == _SHORT_READ:
         return damaged(path, str(error))
-    number = errno.ENOSPC if code == _FULL else _reason(path)
+    number = _reason(path, code)
     return unwritable(path, OSError(number, os.strerror(number)))
 
 
-def _reason(path: Path) -> int:
+def _reason(path: Path, code: int) -> int:
     """Return the error of the system that made SQLite fail, which does not name it."""
     import resource  # a query does without it
 
+    disk = os.statvfs(path.parent)
+    if code == _FULL or disk.f_bavail * disk.f_frsize < _ROOM:
+        return errno.ENOSPC
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         return errno.EFBIG
-    disk = os.statvfs(path.parent)
-    if disk.f_bavail * disk.f_frsize < _ROOM:
-        return errno.ENOSPC
-    allowed = os.access(path.parent, os.W_OK) and os.access(path, os.R_OK | os.W_OK)
-    return errno.EIO if allowed else errno.EACCES
+    return errno.EIO if code == _IOERR else errno.EACCES

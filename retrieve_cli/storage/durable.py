@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -56,23 +57,15 @@ def put(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    target = path
-    while target.is_symlink() and not _is_device(target):
-        target = target.parent / target.readlink()
-    if _is_device(target) or (target.exists() and not target.is_file()):
-        target.write_text(text, "utf-8", newline="")
+    target = Path(os.path.realpath(path))
+    is_device = path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))
+    if is_device or (target.exists() and not target.is_file()):
+        path.write_text(text, "utf-8", newline="")
         return
-    rights = target.stat().st_mode & 0o7777 if target.exists() else None
+    rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     if rights is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-    replace(target, text)
-    if rights is not None:
-        target.chmod(rights)
-
-
-def _is_device(path: Path) -> bool:
-    """Return True if a path belongs to the system: links there must not be replaced by files."""
-    return path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))
+    replace(target, text, mode=rights)
 
 
 def make_folder(folder: Path) -> None:

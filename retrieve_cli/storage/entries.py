@@ -175,12 +175,13 @@ class EntryStore:
 
     def _open(self, path: Path, say: Callable[[str], None]) -> None:
         try:
-            stored: Any = pickles.load(path) if sha1_file(path) == path.stem else None
-        except (IndexCorrupt, OSError):
-            stored = None
-        if _fits(stored, self._columns):
+            if sha1_file(path) != path.stem:
+                raise ValueError("its name is not its SHA-1")
+            stored = pickles.load(path)
+            if [*stored] != ["keys", "starts", *self._columns]:
+                raise ValueError("it has other columns")
             self._add(as_keys(stored["keys"].reshape(-1, KEY).copy()), partial(_of_file, path))
-        else:
+        except (IndexCorrupt, OSError, ValueError, TypeError):
             say(f"{path} is damaged: skipped; its contents are computed again")
             with suppress(OSError):
                 path.unlink()
@@ -191,18 +192,6 @@ def _of_file(path: Path, rows: Rows) -> Entries:
     stored = pickles.load(path)
     columns = tuple(column for name, column in stored.items() if name not in ("keys", "starts"))
     return Entries(stored["starts"], columns).take(rows)
-
-
-def _fits(stored: Any, columns: Mapping[str, str]) -> bool:
-    """Return True if a value has the structure of a file."""
-    try:
-        keys, starts = stored["keys"], stored["starts"]
-        typed = all(stored[name].dtype == dtype and len(stored[name]) == starts[-1] for name, dtype in columns.items())
-        whole = keys.dtype == np.uint8 and keys.shape == (KEY * (len(starts) - 1),) and starts.dtype == np.int64
-        named = [*stored] == ["keys", "starts", *columns]
-        return bool(typed and whole and named and starts[0] == 0 and (np.diff(starts) >= 0).all())
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError):
-        return False
 
 
 def clear(cache: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -22,7 +22,6 @@ from retrieve_cli.storage import dead_rows
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.segment import DEAD, DIGEST, RECORDS, Segment
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,8 +96,9 @@ class JsonRows:
         self._segments = segments
         self._unit = unit
         self._remains = remains
+        self._tables = [segment.records if unit == "record" else segment.chunks for segment in segments]
         self._firsts = [segment.first(unit) for segment in segments]
-        self._length = self._firsts[-1] + segments[-1].count(unit) if segments else 0
+        self._length = sum(map(len, self._tables))
         self.reader: RowReader | None = None
         """Reads rows from elsewhere than the files."""
 
@@ -112,26 +112,12 @@ class JsonRows:
         return (self[row] for row in range(len(self)))
 
     def rows(self, first: int, end: int) -> list[dict[str, Json]]:
-        """Return the rows from `first` up to but not `end`, by one read in each segment."""
-        if not 0 <= first <= end <= len(self):
-            raise IndexError(f"rows {first} to {end} of {len(self)}")
-        found: list[dict[str, Json]] = []
-        while first < end:
-            segment = self._segments[bisect_right(self._firsts, first) - 1]
-            start = first - segment.first(self._unit)
-            stop = min(end - segment.first(self._unit), segment.count(self._unit))
-            for row, value in enumerate(self._stored(segment, start, stop), start):
-                found.append(self._placed(segment, row, value))
-            first += stop - start
-        return found
-
-    def _stored(self, segment: Segment, start: int, stop: int) -> list[dict[str, Json]]:
-        """Return stored rows of a segment."""
-        table = segment.records if self._unit == "record" else segment.chunks
-        if self.reader is None:
-            return table.rows(start, stop)
-        first = segment.first(self._unit)
-        return self.reader.read(self._unit, range(first + start, first + stop), lambda: table.rows(start, stop))
+        """Return the rows of a segment from `first` up to but not `end`, by one read."""
+        index = bisect_right(self._firsts, first) - 1
+        segment, start = self._segments[index], first - self._firsts[index]
+        read = partial(self._tables[index].rows, start, end - self._firsts[index])
+        values = read() if self.reader is None else self.reader.read(self._unit, range(first, end), read)
+        return [self._placed(segment, row, value) for row, value in enumerate(values, start)]
 
     def _placed(self, segment: Segment, row: int, value: dict[str, Json]) -> dict[str, Json]:
         """Return a row with its lines in the source, which move with every line that is inserted above."""
@@ -265,11 +251,6 @@ class Generation:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
 
-    def advise_random_reads(self) -> None:
-        """Announce that rows of the tables are read here and there, as queries do it."""
-        for segment in self.segments:
-            segment.advise_random_reads()
-
     def has(self, name: str) -> bool:
         """Return True if its segments have a file of that name."""
         return bool(self.segments) and all(segment.has(name) for segment in self.segments)
@@ -384,31 +365,13 @@ class Generation:
         """Return the row of a record; with `visible`, (records,) bool, only among these.
 
         Raises:
-            UsageError: the record does not exist; the hint names the nearest one.
+            UsageError: the record does not exist.
         """
-        row = self.row_of(record_id, visible=visible)
+        row = self.exact_row(record_id, visible=visible)
         if row is None:
-            rows = live_rows(self.live if visible is None else visible, len(self.records))
-            near = nearest(record_id, map(self.record_id, rows), cutoff=0.4)
-            hint = f"did you mean `{near}`?" if near else "list them: retrieve inspect records"
+            hint = "list them: retrieve inspect records"
             raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
         return row
-
-    def row_of(self, record_id: str, *, visible: Mask | None = None) -> int | None:
-        """Return the row of a record; with `visible`, only among these; None if the record does not exist.
-
-        Without a record of exactly this id, it is the only one whose id is equal in canonical form.
-        """
-        if (exact := self.exact_row(record_id, visible=visible)) is not None:
-            return exact
-        visible = self.live if visible is None else visible
-        alike = [
-            segment.first_record + row
-            for segment in self.segments
-            for row in segment.ids.rows_alike(record_id)
-            if visible is None or visible[segment.first_record + row]
-        ]
-        return alike[0] if len(alike) == 1 else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
         """Return the row of a chunk; with `visible`, only of these records.

@@ -12,10 +12,12 @@ one at a time.
 from __future__ import annotations
 
 import hashlib
-import json
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
 KIND = "inbox"
 FOLDER = "inbox"
 Kind = Literal["added", "replaced", "unchanged", "removed", "missing", "taken"]
+_LAST = """
+    SELECT CAST(max(value) AS INTEGER) FROM (
+        SELECT value FROM state WHERE name = 'sequence'
+        UNION ALL SELECT max(sequence) FROM documents
+        UNION ALL SELECT max(sequence) FROM removed
+    )
+"""
 
 
 class Change(NamedTuple):
@@ -68,27 +77,29 @@ class InboxEntry(NamedTuple):
     """The file that is the document."""
 
     @classmethod
-    def of(cls, row: Sequence[Any]) -> InboxEntry | None:
-        """Return the document of a row, which may come from anybody; None if it is damaged."""
-        sequence, name, tenant, at, document, file, sha1 = row
-        texts = isinstance(name, str) and isinstance(at, str) and isinstance(tenant, str | None)
-        if not (texts and isinstance(document, bytes) and isinstance(sequence, int)):
-            return None
-        stored = None if file is None else StoredFile.of(_object(file))
-        entry = cls(sequence, name, tenant, at, document, stored)
-        sound = sha1 == entry.sha1 and (stored is None) == (file is None)
-        return entry if sound and _object(document) is not None else None
+    def of(cls, row: Sequence[Any]) -> InboxEntry:
+        """Return the document of a row, which may come from anybody. Raises: ValueError: it is damaged."""
+        *values, file, sha1 = row
+        try:
+            stored = msgspec.json.decode(file, type=StoredFile) if file is not None else None
+            entry = msgspec.convert([*values, stored], cls)
+            msgspec.json.decode(entry.document, type=dict)
+        except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+        if entry.sha1 != sha1:
+            raise ValueError("it has another SHA-1")
+        return entry
 
     @property
     def row(self) -> tuple[object, ...]:
         """The values of the table's columns."""
-        file = json.dumps(self.file.to_json()) if self.file else None
+        file = msgspec.json.encode(self.file).decode() if self.file else None
         return *self[:5], file, self.sha1
 
     @property
     def sha1(self) -> str:
         """SHA-1 of all parts."""
-        head = canonical([*self[:4], list(self.file or ())])
+        head = canonical([*self[:4], self.file.to_json() if self.file else None])
         return hashlib.sha1(head + self.document, usedforsecurity=False).hexdigest()
 
     @property
@@ -98,42 +109,56 @@ class InboxEntry(NamedTuple):
 
 
 class InboxSnapshot:
-    """The documents of one moment, or those that changed after a number, in the order of their numbers."""
+    """The documents of one moment, or those that changed after a number, in the order of their numbers.
+
+    Reading raises: IndexCorrupt: the file is damaged.
+    """
 
     def __init__(self, path: Path, connection: Connection | None, *, after: int = 0) -> None:
+        """Without a connection there are no documents."""
         self._path, self._connection, self._after = path, connection, after
-        self.sequence = _last(path, connection) if connection else 0
+        self.sequence = next((int(last) for (last,) in self._rows(_LAST) if last is not None), 0)
         """Number of the last change that is included."""
 
     def __len__(self) -> int:
-        if self._connection is None:
-            return 0
-        query = "SELECT count(*) FROM documents WHERE sequence > ?"
-        (number,) = self._connection.execute(query, (self._after,)).fetchone()
-        return int(number)
+        counted = self._rows("SELECT count(*) FROM documents WHERE sequence > ?", self._after)
+        return next((int(number) for (number,) in counted), 0)
 
     def __iter__(self) -> Iterator[InboxEntry]:
-        """Yield the documents. Raises: IndexCorrupt: one is damaged."""
-        if self._connection is not None:
-            with database.translated(self._path):
-                yield from _entries(self._path, self._connection, "WHERE sequence > ?", self._after)
+        return self._entries("sequence > ?", self._after)
 
     @property
     def removed(self) -> list[str]:
         """Ids of the documents that were removed after the number."""
-        if self._connection is None:
-            return []
         query = "SELECT id FROM removed WHERE sequence > ? ORDER BY sequence"
-        with database.translated(self._path):
-            return [str(name) for (name,) in self._connection.execute(query, (self._after,))]
+        return [str(name) for (name,) in self._rows(query, self._after)]
 
     def entry(self, name: str) -> InboxEntry | None:
-        """Return the document of an id, None without one. Raises: IndexCorrupt: it is damaged."""
-        return _find(self._path, self._connection, name)
+        """Return the document of an id, None without one."""
+        return next(self._entries("id = ?", name), None)
 
-    def __del__(self) -> None:
+    def holds(self, sequence: int) -> bool:
+        """Return True if a document has this number."""
+        return any(self._rows("SELECT 1 FROM documents WHERE sequence = ?", sequence))
+
+    def expect_integrity(self) -> None:
+        """Check the pages of the file."""
+        for (state,) in self._rows("PRAGMA integrity_check(1)"):
+            if state != "ok":
+                raise database.damaged(self._path, str(state))
+
+    def _entries(self, where: str, value: str | int) -> Iterator[InboxEntry]:
+        query = f"SELECT * FROM documents WHERE {where} ORDER BY sequence"  # noqa: S608  `where` is ours
+        for row in self._rows(query, value):
+            try:
+                yield InboxEntry.of(row)
+            except ValueError as error:
+                raise database.damaged(self._path, f"the document {row[1]!r} is damaged ({error})") from error
+
+    def _rows(self, query: str, *values: str | int) -> Iterator[Sequence[Any]]:
         if self._connection is not None:
-            self._connection.close()
+            with database.translated(self._path):
+                yield from self._connection.execute(query, values)
 
 
 class Inbox:
@@ -147,39 +172,21 @@ class Inbox:
     @property
     def sequence(self) -> int:
         """Number of the last change; 0 if there never was one. Raises: IndexCorrupt."""
-        with database.reading(self.path) as connection:
-            return _last(self.path, connection) if connection else 0
+        return self.changes().sequence
 
-    def entry(self, name: str) -> InboxEntry | None:
-        """Return the document of an id, None without one. Raises: IndexCorrupt: it is damaged."""
-        with database.reading(self.path) as connection:
-            return _find(self.path, connection, name)
-
-    def holds(self, sequence: int) -> bool:
-        """Return True if a document has this number. Raises: IndexCorrupt."""
-        with database.reading(self.path) as connection:
-            query = "SELECT 1 FROM documents WHERE sequence = ?"
-            return connection is not None and connection.execute(query, (sequence,)).fetchone() is not None
-
-    def snapshot(self) -> InboxSnapshot:
-        """Return the documents of this moment. Raises: IndexCorrupt: the file is damaged."""
-        connection = database.open_to_read(self.path)
-        if connection is None:
-            return InboxSnapshot(self.path, None)
-        with database.translated(self.path):
-            snapshot = InboxSnapshot(self.path, connection)
-            (state,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if state != "ok":
-                raise database.damaged(self.path, str(state))
-        return snapshot
-
-    def changes(self, after: int) -> InboxSnapshot:
+    def changes(self, after: int = 0) -> InboxSnapshot:
         """Return the documents of this moment that changed after a number. Raises: IndexCorrupt."""
         connection = database.open_to_read(self.path)
-        if connection is None:
-            return InboxSnapshot(self.path, None)
-        with database.translated(self.path):
-            return InboxSnapshot(self.path, connection, after=after)
+        snapshot = InboxSnapshot(self.path, connection, after=after)
+        if connection is not None:
+            weakref.finalize(snapshot, connection.close)
+        return snapshot
+
+    def snapshot(self) -> InboxSnapshot:
+        """Return the documents of this moment, from a sound file. Raises: IndexCorrupt."""
+        snapshot = self.changes()
+        snapshot.expect_integrity()
+        return snapshot
 
     def verify(self) -> int:
         """Read every document, and return their number. Raises: IndexCorrupt: one is damaged."""
@@ -198,17 +205,19 @@ class Inbox:
             return [self._apply(connection, change) for change in changes]
 
     def _apply(self, connection: Connection, change: Change) -> InboxOutcome:
-        former = _find(self.path, connection, change.id)
+        before = InboxSnapshot(self.path, connection)
+        former = before.entry(change.id)
         foreign = former and change.tenant is not None and change.tenant != former.tenant
         if change.document is None and (former is None or foreign):
             return InboxOutcome("missing")
         if foreign:
             return InboxOutcome("taken")
-        sequence = _last(self.path, connection) + 1
+        sequence = before.sequence + 1
+        if former and former.file:
+            inbox_files.renew(self.folder, former.file)
         if change.document is None:
             connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
             connection.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", (change.id, sequence))
-            _set_last(connection, sequence)
             return InboxOutcome("removed", sequence)
         owner = former.tenant if former else change.tenant  # a tenant's document stays its own
         document = _normalized(change.id, change.document)
@@ -219,7 +228,6 @@ class Inbox:
         if former and entry.content == former.content:
             return InboxOutcome("unchanged", former.sequence)
         _insert(connection, entry)
-        _set_last(connection, sequence)
         return InboxOutcome("replaced" if former else "added", sequence)
 
     def copy_to(self, artifacts: Path) -> Inbox:
@@ -243,87 +251,46 @@ class Inbox:
         if not theirs.sequence or (same and self.sequence >= theirs.sequence):
             return
         with database.writing(self.path) as connection:
-            self._expect_among(theirs, connection)
+            ours = [(entry, theirs.entry(entry.id)) for entry in InboxSnapshot(self.path, connection)]
+            lost = sum(1 for own, found in ours if found is None or own.content != found.content)
+            if lost:
+                them = f"{lost} documents" if lost > 1 else "a document"
+                message = f"the snapshot lacks {them} of the inbox {self.path}; nothing was restored"
+                away = f"or move the inbox away first: mv {self.path} DIR"
+                raise UsageError(message, hint=f"restore into another folder: --artifacts DIR; {away}")
             for path in inbox_files.sent_files(other.folder):
                 durable.make_folder(self.folder / inbox_files.FOLDER)
                 path.replace(self.folder / inbox_files.FOLDER / path.name)
                 durable.sync(self.folder / inbox_files.FOLDER)
             _replace(connection, theirs)
 
-    def _expect_among(self, theirs: InboxSnapshot, connection: Connection) -> None:
-        """Raises: UsageError: another inbox lacks a document of this one, or has another."""
-        lost = 0
-        for entry in _entries(self.path, connection):
-            other = theirs.entry(entry.id)
-            lost += other is None or other.content != entry.content
-        if lost:
-            them = f"{lost} documents" if lost > 1 else "a document"
-            message = f"the snapshot lacks {them} of the inbox {self.path}; nothing was restored"
-            away = f"or move the inbox away first: mv {self.path} DIR"
-            raise UsageError(message, hint=f"restore into another folder: --artifacts DIR; {away}")
-
     def tidy(self, oldest: int | None) -> None:
-        """Remove files that no document and no kept generation needs, and abandoned ones.
+        """Remove files that no document names, and the removals that every kept generation includes.
 
         `oldest` is the lowest number that one of the generations includes, None if none includes
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
-        inbox_files.remove_abandoned(self.folder)
-        if oldest is not None and self.path.exists():
-            with database.writing(self.path) as connection:
-                connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
-        files = inbox_files.sent_files(self.folder)
-        if not files or not self.path.exists():
+        if not self.path.exists():
             return  # the documents of a lost inbox may come back
         # No other process writes meanwhile: no file has its name and waits for its document.
         with database.writing(self.path) as connection:
-            entries = _entries(self.path, connection, "WHERE file IS NOT NULL")
-            named = {entry.file.sha1 for entry in entries if entry.file}
-            last = _last(self.path, connection)
-            over = "DELETE FROM unused WHERE sha1 = ? AND (? IS NULL OR sequence <= ?)"
-            for path in files:
-                if path.name in named:
-                    continue
-                row = (path.name, last)
-                connection.execute("INSERT OR IGNORE INTO unused VALUES (?, ?)", row)
-                if connection.execute(over, (path.name, oldest, oldest)).rowcount:
-                    path.unlink(missing_ok=True)
+            snapshot = InboxSnapshot(self.path, connection)
+            if oldest is not None:
+                _keep_sequence(connection, snapshot.sequence)
+                connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
+            if self.folder.is_dir():
+                named = {entry.file.sha1 for entry in snapshot if entry.file}
+                inbox_files.remove_unnamed(self.folder, named)
 
 
-def _last(path: Path, connection: Connection) -> int:
-    """Return the number of the last change. Raises: IndexCorrupt: a document has a higher one."""
-    (highest,) = connection.execute("SELECT max(sequence) FROM documents").fetchone()
-    row = connection.execute("SELECT value FROM state WHERE name = 'sequence'").fetchone()
-    last = row[0] if row else 0
-    if not isinstance(last, int) or last < (highest or 0):
-        raise database.damaged(path, "the number of its last change is damaged")
-    return last
-
-
-def _set_last(connection: Connection, sequence: int) -> None:
+def _keep_sequence(connection: Connection, sequence: int) -> None:
     connection.execute("INSERT OR REPLACE INTO state VALUES ('sequence', ?)", (sequence,))
-
-
-def _entries(path: Path, connection: Connection, where: str = "", *values: str | int) -> Iterator[InboxEntry]:
-    """Yield documents in the order of their numbers. Raises: IndexCorrupt: one is damaged."""
-    query = f"SELECT * FROM documents {where} ORDER BY sequence"  # noqa: S608  `where` is ours
-    for row in connection.execute(query, values):
-        entry = InboxEntry.of(row)
-        if entry is None:
-            raise database.damaged(path, f"the document {row[1]!r} is damaged")
-        yield entry
-
-
-def _find(path: Path, connection: Connection | None, name: str) -> InboxEntry | None:
-    return next(_entries(path, connection, "WHERE id = ?", name), None) if connection else None
 
 
 def _insert(connection: Connection, entry: InboxEntry) -> None:
     query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, entry.row)
     connection.execute("DELETE FROM removed WHERE id = ?", (entry.id,))
-    if entry.file is not None:
-        connection.execute("DELETE FROM unused WHERE sha1 = ?", (entry.file.sha1,))
 
 
 def _replace(connection: Connection, documents: InboxSnapshot) -> None:
@@ -331,18 +298,7 @@ def _replace(connection: Connection, documents: InboxSnapshot) -> None:
     connection.execute("DELETE FROM documents")
     for entry in documents:
         _insert(connection, entry)
-    _set_last(connection, documents.sequence)
-
-
-def _object(text: str | bytes) -> Json:
-    """Return an object of JSON; None if the text is something else."""
-    import orjson
-
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+    _keep_sequence(connection, documents.sequence)
 
 
 def _normalized(name: str, document: bytes) -> bytes:

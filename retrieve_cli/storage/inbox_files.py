@@ -1,10 +1,11 @@
 """Files of the inbox: documents that were sent as files, by the SHA-1 of their bytes.
 
-    artifacts/inbox/files/<sha1>           a file that a document of the inbox names, or named
-    artifacts/inbox/files/.<random>.part   a file that is being received; its writer holds a lock on it
+    artifacts/inbox/files/<sha1>           a file that a document of the inbox names
+    artifacts/inbox/files/.<random>.part   a file that is being received
 
 A file is complete on the disk before it has its name, and has its name before a document names it.
-It is removed once no document names it and no generation is kept that was built before that.
+A day after the last document that names it, the next publication removes it: until then, the
+current generation shows pages of it, and a snapshot that is being written has it.
 """
 
 from __future__ import annotations
@@ -12,47 +13,50 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Annotated, BinaryIO
+
+import msgspec
+from msgspec import Meta
 
 from retrieve_cli.contracts import HEAD, Json
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.storage import durable, lock
+from retrieve_cli.frozen import Frozen, asdict
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import Count, Sha1
 from retrieve_cli.untrusted.files import open_regular
 
 FOLDER = "files"
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _PART = ".part"
-_LONGEST_NAME = 1000
+_DAY_S = 86_400
 
 
-class StoredFile(NamedTuple):
+class StoredFile(Frozen, forbid_unknown_fields=True):
     """The file of a document in the inbox, as its entry names it."""
 
-    name: str
+    name: Annotated[str, Meta(min_length=1, max_length=1000)]
     """Name that its sender gave it, without folders."""
-    sha1: str
-    size: int
+    sha1: Sha1
+    size: Count
 
     def to_json(self) -> dict[str, Json]:
-        return self._asdict()
+        return asdict(self)
 
     @classmethod
     def of(cls, value: Json) -> StoredFile | None:
-        """Return the file that an entry names; None if it is damaged."""
-        if not isinstance(value, dict):
+        """Return the file that the metadata of a record describe; None if they describe none."""
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError:
             return None
-        name, sha1, size = value.get("name"), value.get("sha1"), value.get("size")
-        if not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and isinstance(sha1, str)):
-            return None
-        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            return None
-        return cls(name, sha1, size) if _SHA1.fullmatch(sha1) else None
 
 
 class Upload:
-    """A file that is being received. `close` removes a file that was not kept; after a crash, the next tidying does."""
+    """A file that is being received. `close` removes a file that was not kept; after a crash, a later tidying does."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """Raises: OSError if the folder `inbox` cannot be written."""
@@ -63,11 +67,8 @@ class Upload:
         """The first bytes."""
         self._hash = hashlib.sha1(usedforsecurity=False)
         durable.make_folder(self._folder)
-        descriptor = None
-        while descriptor is None:  # or a tidying removes it
-            self._path = self._folder / f".{os.urandom(12).hex()}{_PART}"
-            descriptor = lock.take(self._path)
-        self._descriptor = descriptor
+        self._path = self._folder / f".{os.urandom(12).hex()}{_PART}"
+        self._file = self._path.open("xb", buffering=0)
 
     @property
     def stored(self) -> StoredFile:
@@ -82,30 +83,27 @@ class Upload:
         self._hash.update(piece)
         view = memoryview(piece)
         while view:
-            view = view[os.write(self._descriptor, view) :]
+            view = view[self._file.write(view) :]
 
     def settle(self) -> None:
         """Wait until its bytes are on the disk. Raises: OSError."""
-        os.fsync(self._descriptor)
+        os.fsync(self._file.fileno())
 
     def keep(self) -> None:
         """Give it its name, while this process alone may write to the inbox. Raises: OSError."""
+        self._file.close()
         self._path.replace(self._folder / self.stored.sha1)
         durable.sync(self._folder)
 
     def close(self) -> None:
         """End it; if it was not kept, it is removed."""
-        if self._descriptor >= 0:
-            with suppress(OSError):
-                self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 def path_of(inbox: Path, sha1: str) -> Path:
-    """Return the place of a file in the folder of an inbox. Raises: ValueError: it is not a SHA-1."""
-    if not _SHA1.fullmatch(sha1):
-        raise ValueError(sha1)
+    """Return the place of a file in the folder of an inbox."""
     return inbox / FOLDER / sha1
 
 
@@ -136,13 +134,19 @@ def sent_files(inbox: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if _SHA1.fullmatch(path.name)) if folder.is_dir() else []
 
 
-def remove_abandoned(inbox: Path) -> None:
-    """Remove files that killed writers left: their locks are free. Raises: OSError."""
-    for path in (inbox / FOLDER).glob(f".*{_PART}"):
-        try:
-            descriptor = lock.take(path)
-        except OSError:
-            continue
-        if descriptor is not None:
-            with os.fdopen(descriptor, "rb"):
-                path.unlink(missing_ok=True)
+def renew(inbox: Path, file: StoredFile) -> None:
+    """Keep a file for another day: its document may not name it any more."""
+    with suppress(OSError):
+        os.utime(path_of(inbox, file.sha1))
+
+
+def remove_unnamed(inbox: Path, named: Collection[str]) -> None:
+    """Remove files that no document names, a day after they lost their document, or their sender ended.
+
+    `named` has the SHA-1 of the others. Raises: OSError.
+    """
+    folder = inbox / FOLDER
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # an upload ends
+            if path.name not in named and time.time() - path.stat().st_mtime > _DAY_S:
+                path.unlink()

@@ -21,8 +21,6 @@ from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
 
 _POLL = 0.05
 """Seconds between two attempts to take a lock that another process holds."""
-_SHORTEST = 0.001
-"""Seconds between the first two attempts to take a lock that is held briefly."""
 
 
 class Hold:
@@ -49,12 +47,6 @@ def share(folder: Path) -> Hold | None:
     return hold if _unhindered(descriptor, fcntl.LOCK_SH) else None
 
 
-def in_use(folder: Path) -> bool:
-    """Return True if a reader holds the folder."""
-    with lock_exclusively(folder) as exclusive:
-        return not exclusive
-
-
 @contextmanager
 def lock_exclusively(folder: Path) -> Iterator[bool]:
     """Yield True if no reader holds the folder; then none can begin until the context ends."""
@@ -78,7 +70,9 @@ def _unhindered(descriptor: int, lock: int) -> bool:
 
 
 @contextmanager
-def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None], mode: int = 0o666) -> Iterator[None]:
+def hold_for_writing(
+    file: Path, *, wait: float, say: Callable[[str], None] = lambda _: None, mode: int = 0o666
+) -> Iterator[None]:
     """Hold `file` for one writer, and write pid, host, start and command of this process into it.
 
     Waits up to `wait` seconds for another writer to end, and reports that once.
@@ -91,39 +85,21 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None], mod
     reported = False
     while (descriptor := take(file, mode)) is None:
         if time.monotonic() >= until:
-            hint = "wait for it to end, or let this command wait: retrieve sync --wait SECONDS"
+            hint = "wait for it to end; retrieve sync --wait SECONDS does that"
             raise Locked(f"another writer{holder(file)} holds {file.parent}", hint=hint)
         if not reported:
             say(f"waiting for another writer{holder(file)}")
             reported = True
         time.sleep(_POLL)
+    owner = {"pid": os.getpid(), "host": os.uname().nodename, "start": now(), "command": shlex.join(sys.argv)}
     try:
-        sign(descriptor)
+        with suppress(OSError):  # a full disk does not stop it here
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(owner).encode(), 0)
         yield
     finally:
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
-        os.close(descriptor)
-
-
-@contextmanager
-def hold_briefly(file: Path, *, wait: float) -> Iterator[None]:
-    """Hold `file`, which is never removed, while a few bytes beside it are read or written.
-
-    Raises:
-        Locked: another process still holds it after `wait` seconds.
-        OSError: the file cannot be opened for writing.
-    """
-    descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT)
-    until, pause = time.monotonic() + wait, _SHORTEST
-    try:
-        while not _unhindered(descriptor, fcntl.LOCK_EX):  # asks more and more rarely
-            if time.monotonic() >= until:
-                raise Locked(f"another process holds {file}", hint="try again in a moment")
-            time.sleep(pause)
-            pause = min(2 * pause, _POLL)
-        yield
-    finally:
         os.close(descriptor)
 
 
@@ -164,17 +140,6 @@ def take(file: Path, mode: int = 0o666) -> int | None:
         pass
     os.close(descriptor)
     return None
-
-
-def sign(descriptor: int) -> None:
-    """Write pid, host, start and command of this process into a lock that it holds, for people to read.
-
-    A full disk does not stop it here.
-    """
-    value = {"pid": os.getpid(), "host": os.uname().nodename, "start": now(), "command": shlex.join(sys.argv)}
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(value).encode(), 0)
 
 
 def now() -> str:

@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from math import isfinite
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
-from retrieve_cli.contracts import Item, Json, Notice, Refused
+import msgspec
+from msgspec import Meta
+
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.storage import json_checks
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
 SCHEMA_VERSION = 4
 ID_LENGTH = 12
-_ID = re.compile(r"[0-9a-f]{12}")
 MOST_SEGMENTS = 64
 """Segments of a generation; a sync merges them long before."""
+Sha1 = Annotated[str, Meta(pattern=r"^[0-9a-f]{40}\Z")]
+GenerationId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}\Z")]
+FileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+"""A whole number that every JSON reader represents exactly."""
 _REBUILD = "run retrieve build"
 BUILT_SHA1 = "built_sha1"
 """Key of the digest of the build's circumstances."""
@@ -50,71 +54,30 @@ def text_key(text: str) -> bytes:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
 
 
-def trace(item: Item | Refused | Notice) -> bytes:
-    """Return an item's part of the digest of its source: everything that decides what a build makes of it."""
-    if isinstance(item, Item):
-        return item.digest + item.line.to_bytes(8)
-    return bytes.fromhex(sha1([item.source, item.line, item.reason])) if isinstance(item, Refused) else b""
-
-
 def sha1_file(path: Path) -> str:
     """Return the SHA-1 of a file's bytes, 40 hex digits. Raises: OSError: it is unreadable, or not a regular file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, partial(hashlib.sha1, usedforsecurity=False)).hexdigest()
 
 
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is too large")
-    return number
-
-
-class FileEntry(Frozen):
+class FileEntry(Frozen, forbid_unknown_fields=True):
     """One artifact of a generation: opening checks its size and rows, `inspect verify` its digest."""
 
-    sha1: str
-    bytes: int
-    rows: int | None = None
+    sha1: Sha1
+    bytes: Count
+    rows: Count | None = None
     """Number of rows, if the file has rows; files of one unit must agree."""
 
-    @classmethod
-    def of(cls, value: Mapping[str, Json]) -> FileEntry:
-        """Return the entry of a manifest. Raises: ValueError, KeyError: it is invalid."""
-        _check_keys(cls, value)
-        rows = value.get("rows")
-        return cls(
-            json_checks.digest(value["sha1"], "`sha1`"),
-            json_checks.count(value["bytes"], "`bytes`"),
-            None if rows is None else json_checks.count(rows, "`rows`"),
-        )
 
-
-class SourceEntry(Frozen):
+class SourceEntry(Frozen, forbid_unknown_fields=True):
     """State of a source when it was read."""
 
     kind: str
     name: str
-    sha1: str
+    sha1: Sha1
     """Digest of the records read, by id: equal content gives an equal digest under any name of the folder."""
-    records: int
-    refused: int = 0
-
-    @classmethod
-    def of(cls, value: Mapping[str, Json]) -> SourceEntry:
-        """Return the entry of a manifest. Raises: ValueError, KeyError: it is invalid."""
-        _check_keys(cls, value)
-        return cls(
-            json_checks.text(value["kind"], "`kind`"),
-            json_checks.text(value["name"], "`name`"),
-            json_checks.digest(value["sha1"], "`sha1`"),
-            json_checks.count(value["records"], "`records`"),
-            json_checks.count(value.get("refused", 0), "`refused`"),
-        )
+    records: Count
+    refused: Count = 0
 
 
 class Manifest(Frozen, dict=True):
@@ -123,11 +86,11 @@ class Manifest(Frozen, dict=True):
     recipe: Recipe
     """Everything that changes an answer at build time."""
     sources: tuple[SourceEntry, ...]
-    files: Mapping[str, FileEntry]
+    files: Mapping[FileName, FileEntry]
     """Files of the folder of this generation."""
-    segments: tuple[str, ...] = ()
+    segments: Annotated[tuple[GenerationId, ...], Meta(max_length=MOST_SEGMENTS)] = ()
     """Generations whose segments come first, oldest first; its rows follow them."""
-    own_sources: tuple[tuple[str, int], ...] = ()
+    own_sources: tuple[tuple[str, Count], ...] = ()
     """Names of the sources of the rows that it added, in order, with the number of these records."""
     schema_version: int = SCHEMA_VERSION
     built: Mapping[str, Json] = {}
@@ -150,15 +113,7 @@ class Manifest(Frozen, dict=True):
         return entry.rows if entry else None
 
     def _as_json(self) -> dict[str, Json]:
-        return {
-            "recipe": self.recipe.to_json(),
-            "sources": [asdict(source) for source in self.sources],
-            "files": {name: asdict(file) for name, file in self.files.items()},
-            "segments": list(self.segments),
-            "own_sources": [list(pair) for pair in self.own_sources],
-            "schema_version": self.schema_version,
-            "built": dict(self.built),
-        }
+        return {**asdict(self), "recipe": self.recipe.to_json()}
 
     def to_json(self) -> dict[str, Json]:
         return {"generation": self.id, **self._as_json(), BUILT_SHA1: sha1(self.built)}
@@ -183,92 +138,54 @@ class Manifest(Frozen, dict=True):
     @lru_cache(maxsize=64)
     def of_text(cls, text: str, path: str) -> Manifest:
         """Parse and check the text of a manifest; errors name its `path`. Raises: IndexCorrupt: as in `read`."""
-        import orjson
-
         try:
-            value = json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
-            orjson.dumps(value)  # reject lone surrogates and integers of more than 64 bits, which cannot be printed
-        except (ValueError, TypeError, RecursionError) as error:
+            value = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:
             schemas = f"schema {quoted(version)}, not {SCHEMA_VERSION}"
             raise IndexCorrupt(f"{path} was built by another version of retrieve ({schemas})", hint=_REBUILD)
         try:
-            files = json_checks.mapping(value["files"], "`files`")
-            manifest = cls(
-                recipe=Recipe.from_json(value["recipe"]),
-                sources=tuple(SourceEntry.of(entry) for entry in json_checks.mappings(value["sources"], "`sources`")),
-                files={
-                    json_checks.file_name(name): FileEntry.of(json_checks.mapping(files[name], name)) for name in files
-                },
-                segments=tuple(_segments(value["segments"])),
-                own_sources=tuple(_pairs(value["own_sources"])),
-                built=_built(value.get("built", {})),
-            )
+            recipe = Recipe.from_json(value.pop("recipe", None))
+            manifest = msgspec.convert({**value, "recipe": recipe}, cls)
+            msgspec.convert(manifest.built, _Circumstances)
             if manifest.rows("records.jsonl") not in (None, sum(count for _, count in manifest.own_sources)):
                 raise ValueError("`own_sources` do not have the rows of records.jsonl")
             name, built = manifest.id, sha1(manifest.built)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise IndexCorrupt(f"{path} is not a complete manifest ({shortened(reason)})", hint=_REBUILD) from error
+        except (msgspec.MsgspecError, ValueError) as error:
+            reason = shortened(str(error))
+            raise IndexCorrupt(f"{path} is not a complete manifest ({reason})", hint=_REBUILD) from error
         if name != value.get("generation") or built != value.get(BUILT_SHA1):
             stated = quoted(value.get("generation"))
             raise IndexCorrupt(f"{path} was altered: its content does not match its id {stated}", hint=_REBUILD)
         return manifest
 
 
-def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
-    for key in value:
-        if key not in kind.__struct_fields__:
-            raise ValueError(f"{quoted(key)} is not a key of an entry")
+class _SourceCircumstances(Frozen):
+    """State of a source that is excluded from the id."""
+
+    origin: Mapping[str, Json] = {}
+    digest: str = ""
+    stamp: tuple[int, ...] | None = None
+    folders: Mapping[str, tuple[int, str]] = {}
+    """Time and SHA-1 of each folder."""
 
 
-def _segments(value: Json) -> list[str]:
-    """Return the ids of the older generations. Raises: ValueError."""
-    if not isinstance(value, list) or len(value) > MOST_SEGMENTS or len(set(map(str, value))) < len(value):
-        raise ValueError(f"`segments` is not a list of generations: {quoted(value)}")
-    names = [json_checks.text(name, "an entry of `segments`") for name in value]
-    if not all(_ID.fullmatch(name) for name in names):
-        raise ValueError(f"`segments` does not name generations: {quoted(value)}")
-    return names
+class _Circumstances(Frozen):
+    """The known values of `built`."""
 
-
-def _pairs(value: Json) -> list[tuple[str, int]]:
-    """Return names with counts. Raises: ValueError."""
-    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        raise ValueError(f"`own_sources` is not a list of pairs: {quoted(value)}")
-    return [
-        (json_checks.text(name, "a name of `own_sources`"), json_checks.count(count, "a number of `own_sources`"))
-        for name, count in value
-    ]
-
-
-def _built(value: Json) -> Mapping[str, Json]:
-    """Return the circumstances after checking the types of the known ones. Raises: ValueError."""
-    built = json_checks.mapping(value, "`built`")
-    for name in ("at", "version"):
-        json_checks.text(built.get(name, ""), f"`{name}`")
-    for name in ("sequence", "chunks"):
-        json_checks.count(built.get(name, 0), f"`{name}`")
-    for name, number in json_checks.mapping(built.get("changes", {}), "`changes`").items():
-        json_checks.count(number, f"the number of {shortened(name)}")
-    for kind, source in json_checks.mapping(built.get("prefixes", {}), "`prefixes`").items():
-        json_checks.text(source, f"the source of the {shortened(kind)} prefix")
-    json_checks.mapping(built.get("settings", {}), "`settings`")
-    for name, text in json_checks.mapping(built.get("about", {}), "`about`").items():
-        json_checks.text(text, f"`{shortened(name)}` of `about`")
-    for source in json_checks.mappings(built.get("sources", []), "`sources` of `built`"):
-        json_checks.mapping(source.get("origin", {}), "`origin`")
-        json_checks.text(source.get("digest", ""), "`digest`")
-        if (stamp := source.get("stamp")) is not None and not (
-            isinstance(stamp, list) and all(isinstance(part, int) for part in stamp)
-        ):
-            raise ValueError(f"`stamp` is not a list of numbers: {quoted(stamp)}")
-        for mark in json_checks.mapping(source.get("folders", {}), "`folders`").values():
-            if not isinstance(mark, list) or [type(part) for part in mark] != [int, str]:
-                raise ValueError(f"the mark of a folder is not a time and a SHA-1: {quoted(mark)}")
-    return built
+    at: str = ""
+    version: str = ""
+    sequence: Count = 0
+    chunks: Count = 0
+    changes: Mapping[str, Count] = {}
+    reread: tuple[str, ...] = ()
+    """SHA-1 of the items that a sync reads again, because a part of each was rejected."""
+    prefixes: Mapping[str, str] = {}
+    settings: Mapping[str, Json] = {}
+    about: Mapping[str, str] = {}
+    sources: tuple[_SourceCircumstances, ...] = ()
 
 
 def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None) -> dict[str, str]:

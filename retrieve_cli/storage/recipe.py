@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import msgspec
+
 from retrieve_cli.contracts import Card, Json, ModelCard
-from retrieve_cli.errors import IndexCorrupt, quoted, shortened
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage import json_checks
 
 _HINT = "build again: retrieve build"
 
@@ -43,47 +44,26 @@ class Recipe(Frozen):
     def encoder_card(self) -> ModelCard:
         """Return the card of the encoder. Raises: IndexCorrupt: it is missing or incomplete."""
         try:
-            card = ModelCard(**(self.encoder or {}))
-            if not isinstance(card.dim, int) or not isinstance(card.family, str):
-                raise TypeError(f"dim {quoted(card.dim)}, family {quoted(card.family)}")
-        except TypeError as error:
+            return msgspec.convert(self.encoder, ModelCard)
+        except msgspec.ValidationError as error:
             raise IndexCorrupt(f"the recipe has no complete encoder card ({error})", hint=_HINT) from error
-        return card
 
     def to_json(self) -> dict[str, Json]:
         """Return the object for the manifest."""
-        optional = {name: getattr(self, name) for name in _OPTIONAL}
-        return {
-            "sources": self.sources,
-            "chunking": self.chunking,
-            **{name: value for name, value in optional.items() if value is not None},
-            **self.retrievers,
-        }
+        named = {name: getattr(self, name) for name in NAMED}
+        return {**{name: value for name, value in named.items() if value is not None}, **self.retrievers}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Json]) -> Recipe:
-        """Return the recipe from an object that `to_json` returned.
-
-        Raises:
-            ValueError, KeyError: the object is invalid.
-        """
-        value = json_checks.mapping(value, "`recipe`")
-        sources = json_checks.mapping(value["sources"], "`sources`")
-        chunking = json_checks.mapping(value["chunking"], "`chunking`")
+    def from_json(cls, value: Json) -> Recipe:
+        """Return the recipe from an object that `to_json` returned. Raises: msgspec.ValidationError: it is invalid."""
+        value = msgspec.convert(value, Mapping[str, Json])
+        named = {name: card for name, card in value.items() if name in NAMED}
         retrievers = {name: card for name, card in value.items() if name not in NAMED}
-        optional = {name: value[name] for name in _OPTIONAL if value.get(name) is not None}
-        cards = {name: card for name, card in optional.items() if name != "columns"}
-        for named in (sources, chunking, retrievers, cards, optional.get("documents", {})):
-            for name, card in named.items():
-                json_checks.mapping(card, f"the card of {shortened(name)}")
-        for name, entry in optional.get("encoder", {}).items():
-            if name in ("dim", "max_tokens"):
-                json_checks.count(entry, f"`{name}` of the encoder")
-            elif name != "normalize":
-                json_checks.text(entry, f"`{shortened(name)}` of the encoder")
-            elif not isinstance(entry, bool):
-                raise ValueError(f"`normalize` of the encoder is neither true nor false: {quoted(entry)}")
-        return cls(sources, chunking, retrievers, **optional)
+        return msgspec.convert({**named, "retrievers": retrievers}, cls)
+
+
+NAMED = frozenset(Recipe.__struct_fields__) - {"retrievers"}
+"""Keys of the object that are not the name of a retriever."""
 
 
 @contextmanager
@@ -97,11 +77,6 @@ def reading_cards() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise IndexCorrupt(f"a card of the recipe is damaged ({quoted(error)})", hint=_HINT) from error
-
-
-_OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents", "facets")
-NAMED = frozenset({"sources", "chunking", *_OPTIONAL})
-"""Keys of the object that are not the name of a retriever."""
 
 
 def of_passages(encoder: Card) -> Card:

@@ -99,10 +99,9 @@ class Segment:
             self.chunks = JsonlTable(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
             """(records + 1,) first chunk of each record."""
-            text = offsets["ids"]  # a copy in memory is read faster
-            self.ids = RecordIds(text.tobytes(), offsets["id_ends"])
             self.ranks: NDArray[np.int32] = offsets["ranks"]
             """(records,) place of each record in the order of ids."""
+            self.ids = RecordIds(offsets["ids"], offsets["id_ends"], self.ranks)
             self.lines: Rows = offsets["lines"]
             """(records,) line of the input of each record when the segment was written."""
             self.contents: NDArray[np.uint8] = offsets["contents"]
@@ -111,7 +110,6 @@ class Segment:
             """SHA-1 of the input of each record, (records, 20)."""
             self.texts: NDArray[np.uint8] = offsets["texts"]
             """SHA-1 of each chunk's embedded text, (chunks, 20)."""
-            self.reread: NDArray[np.uint8] = offsets["reread"]
             """SHA-1 of each item of which a part was rejected, (q, 20)."""
             sound = self._sound(offsets)
         except (KeyError, TypeError, AttributeError) as error:
@@ -126,7 +124,6 @@ class Segment:
         return (
             by_record == ((records,), (records,), (records, DIGEST), (records, DIGEST))
             and self.texts.shape == (chunks, DIGEST)
-            and self.reread.shape[1:] == (DIGEST,)
             and len(self.starts) == records + 1
             and len(self.ids) == records
             and rises(self.starts, chunks, least=1)

@@ -18,8 +18,6 @@ from retrieve_cli.storage.mapped import MappedFile
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
-_AT_ONCE, _HELD = PIECE, 16 << 20
-"""Bytes copied at a time, and maximum bytes held in memory."""
 _HINT = "retrieve inspect verify"
 
 
@@ -63,7 +61,7 @@ class JsonlTable:
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> dict[str, Json]:
-        return self._parsed(row, self._bytes(row, row + 1))
+        return self.rows(row, row + 1)[0]
 
     def rows(self, first: int, end: int) -> list[dict[str, Json]]:
         """Return the rows from `first` up to but not `end`, which are contiguous, by a single read."""
@@ -87,21 +85,15 @@ class JsonlTable:
 
     def raw_rows(self, rows: range) -> Iterator[tuple[bytes, Rows]]:
         """Yield unparsed lines of rows, some at a time, with their starts and ends in the file."""
-        first, done = rows.start, 0
+        first = rows.start
         while first < rows.stop:
-            limit = int(self._offsets[first]) + _AT_ONCE
+            limit = int(self._offsets[first]) + PIECE
             fitting = int(np.searchsorted(self._offsets[first : rows.stop + 1], limit, side="right")) - 1
             end = max(first + 1, fitting + first)
             yield self._bytes(first, end), self._offsets[first : end + 1]
-            done += int(self._offsets[end] - self._offsets[first])
-            if done > _HELD or end == rows.stop:
-                self._file.release()
-                done = 0
+            self._file.release()
             first = end
 
     def _bytes(self, first: int, end: int) -> bytes:
         """Return the bytes of rows; all reading of the file goes through here."""
         return self._file.data[int(self._offsets[first]) : int(self._offsets[end])].tobytes()
-
-    def __iter__(self) -> Iterator[dict[str, Json]]:
-        return (self[row] for row in range(len(self)))

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
@@ -62,7 +62,7 @@ class Tasks:
         for path in self.folder.glob("*.worker"):
             if not lock.is_held(path):
                 path.unlink(missing_ok=True)
-        return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0, say=lambda _: None)
+        return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0)
 
     def alive(self, worker: Json) -> bool:
         """Return True if a worker still runs."""
@@ -72,7 +72,7 @@ class Tasks:
     def elected(self, wait: float) -> AbstractContextManager[None]:
         """Hold the right to sync. Raises: Locked if another worker has it for that long; OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return lock.hold_for_writing(self.folder / "syncing", wait=wait, say=lambda _: None)
+        return lock.hold_for_writing(self.folder / "syncing", wait=wait)
 
     # -------------------------------------------------------------------------------------------- syncs
 
@@ -91,9 +91,9 @@ class Tasks:
         syncs = value.get("last")
         return [sync for sync in syncs if isinstance(sync, dict)] if isinstance(syncs, list) else []
 
-    def note_sync(self, sync: Mapping[str, Json], *, most: int = 10) -> None:
-        """Add a sync to the last ones. Only for the worker that was elected."""
-        self._set("syncs", {"last": [sync, *self.syncs()][:most]})
+    def note_sync(self, sync: Mapping[str, Json]) -> None:
+        """Add a sync to the last ten. Only for the worker that was elected."""
+        self._set("syncs", {"last": [sync, *self.syncs()][:10]})
 
     def _set(self, name: str, value: Mapping[str, Json] | None) -> None:
         """Write a state; what cannot be written is not reported."""
@@ -104,11 +104,15 @@ class Tasks:
     def _objects(self, query: str, *values: str) -> Iterator[dict[str, Json]]:
         """Yield the objects of a query; none if the file is damaged or cannot be read."""
         unsound = suppress(RetrieveError, ValueError, TypeError, RecursionError)
-        with unsound, database.reading(self._path) as connection:
-            for (text,) in connection.execute(query, values) if connection else ():
-                value = json.loads(text)
-                if isinstance(value, dict):
-                    yield value
+        with unsound:
+            connection = database.open_to_read(self._path)
+            if connection is None:
+                return
+            with closing(connection), database.translated(self._path):
+                for (text,) in connection.execute(query, values):
+                    value = json.loads(text)
+                    if isinstance(value, dict):
+                        yield value
 
 
 def new_worker() -> str:

@@ -8,7 +8,7 @@ them differs from reranking with full vectors by 0.0003 nDCG@10; 1-bit signs, ha
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -103,13 +103,13 @@ class Stretch(Frozen, eq=False):
     sizes: Rows
 
 
-def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
+def write(stretches: Callable[[], Iterable[Stretch]], path: Path, *, dim: int) -> int:
     """Write the tokens of all chunks in order; return the number of chunks.
 
-    The stretches are iterated twice; one of them is in memory at a time.
+    `stretches` is called twice; one of the stretches is in memory at a time.
     """
     sizes, largest = array("i"), -1
-    for stretch in stretches:
+    for stretch in stretches():
         sizes.frombytes(stretch.sizes.astype(np.intc).tobytes())
         largest = max(largest, int(stretch.tokens.ids.max(initial=-1)))
     starts = np.concatenate([[0], np.cumsum(np.frombuffer(sizes, np.intc), dtype=np.int64)])
@@ -119,7 +119,7 @@ def write(stretches: Iterable[Stretch], path: Path, *, dim: int) -> int:
 
     def blocks() -> Iterator[tuple[Later, NDArray[Any]]]:
         counts = np.zeros(frequencies.shape[0], np.int64)
-        for stretch in stretches:
+        for stretch in stretches():
             yield ids, stretch.tokens.ids
             yield codes, stretch.tokens.codes
             counts += _frequencies(stretch.tokens.ids, stretch.sizes, len(counts))

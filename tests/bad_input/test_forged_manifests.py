@@ -87,4 +87,4 @@ def test_a_manifest_cannot_name_a_file_outside_its_folder(index: Path, retrieve:
     done = retrieve("inspect", "verify", "--json")
 
     assert done.code == 5
-    assert "the name of a file" in json.loads(done.err)["error"]["message"]
+    assert "is not a complete manifest" in json.loads(done.err)["error"]["message"]

@@ -67,7 +67,7 @@ def test_every_file_and_key_is_described(page: Read) -> None:
 
 def all_keys_are_described(names: dict[str, Any]) -> None:
     for folder in names["folders"]:
-        files = {path.name for path in folder.iterdir()} - {"manifest.json", "segment.json", "dead.pkl"}
+        files = {path.name for path in folder.iterdir()} - {"manifest.json", "dead.pkl"}
         assert files <= described().keys()
         for name in sorted(files):
             if name.endswith(".pkl"):

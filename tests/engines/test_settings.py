@@ -13,7 +13,7 @@ from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.errors import UsageError
-from retrieve_cli.storage.generations import SENT
+from retrieve_cli.storage.store import SENT
 
 
 def loaded(text: str, **environment: str) -> Settings:

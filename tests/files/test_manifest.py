@@ -60,7 +60,7 @@ def test_canonical_json_is_read_back_as_the_value(value: Any) -> None:
 def test_integers_that_cannot_be_printed_are_damage(index: Path) -> None:
     (path,) = index.glob("generations/*/manifest.json")
     value = json.loads(path.read_text())
-    with pytest.raises(IndexCorrupt, match="64-bit"):
+    with pytest.raises(IndexCorrupt):
         Manifest.of_text(json.dumps({**value, "built": {"x": 1 << 68}}), str(path))
 
 

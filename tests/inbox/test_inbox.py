@@ -56,7 +56,7 @@ def test_a_tenant_neither_replaces_nor_removes_the_document_of_another(inbox: In
 def test_a_document_of_a_tenant_stays_its_own_whoever_replaces_it(inbox: Inbox) -> None:
     inbox.write([put("a", tenant="one")])
     inbox.write([put("a", "corrected")])
-    entry = inbox.entry("a")
+    entry = inbox.changes().entry("a")
     assert entry is not None
     assert (entry.tenant, json.loads(entry.document)["text"]) == ("one", "corrected")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from column_samples import Row, columns, record, stored, tables, written
+from column_samples import Row, columns, record, row_values, tables, written
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -42,8 +42,8 @@ def test_a_glob_of_many_stars_is_answered_although_it_could_be_tried_in_countles
 def test_a_fields_own_value_wins_over_metadata_of_the_same_name() -> None:
     table = [record("a", license="MIT", metadata={"license": "GPL-3.0"})]
     opened = columns(table)
-    assert opened.values("license", 0) == ["MIT"]
-    assert opened.values("metadata.license", 0) == ["GPL-3.0"]
+    assert opened.stored("license").values_of(0) == ["MIT"]
+    assert opened.stored("metadata.license").values_of(0) == ["GPL-3.0"]
 
 
 def test_an_unknown_field_is_named_with_the_nearest_and_the_ones_there_are() -> None:
@@ -118,9 +118,9 @@ def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value
         opened = Columns([StoredColumns(content)])
         for field in opened.fields:
             opened.counts(field)
-            opened.groups(field)
             opened.select(field, "=", ["1"])
             column = opened.stored(field)
+            column.groups()
             assert len(column.rows)
             _ = column.numbers
 
@@ -150,7 +150,10 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
     """Everything that columns tell about a field, of these rows in this order."""
 
     def groups() -> list[str | None]:
-        places, names = opened.groups(field)
+        column = opened.find(field)
+        if column is None:
+            return [None] * len(rows)
+        places, names = column.groups()
         return [names[place] if place >= 0 else None for place in places[rows]]
 
     def places(*, descending: bool) -> list[int]:
@@ -165,7 +168,7 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
     }
     found |= {
         "counts": answer(lambda: list(opened.counts(field).items())),
-        "values": answer(lambda: [opened.values(field, row) for row in rows]),
+        "values": answer(lambda: [row_values(opened, field, row) for row in rows]),
         "groups": answer(groups),
         "up": answer(lambda: places(descending=False)),
         "down": answer(lambda: places(descending=True)),
@@ -174,7 +177,7 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
         found |= {
             "texts": list(column.texts()),
             "back": list(column.texts(descending=True)),
-            "from": list(column.texts("b")),
+            "around": column.texts_around("b", 2),
             "numbers": sorted({*column.numbers.tolist()}),
             "kind": (column.is_numeric, column.is_ordered, column.name),
             "common": [common_values(column, most) for most in (1, 3)],
@@ -218,7 +221,7 @@ def test_rows_taken_from_segments_give_the_file_that_new_rows_give(parts: list[l
         merged.take(StoredColumns(written(part)), rows)
 
     fresh = written([parts[number][row] for number, row in kept])
-    taken = stored(merged)
+    taken = merged.stored()
     assert taken.keys() == fresh.keys()
     assert all(np.array_equal(taken[name], fresh[name]) for name in fresh)
 
@@ -227,7 +230,7 @@ def test_a_value_in_many_rows_of_several_segments_is_counted_once() -> None:
     parts = [[record(f"{part}-{row}", metadata={"team": f"t{row % 3}"}) for row in range(40)] for part in range(3)]
     column = columns(*parts).find("team")
     assert column is not None
-    assert column.most_frequent(2) == ([("t0", 42), ("t1", 39)], 3)
+    assert common_values(column, 2) == ([("t0", 42), ("t1", 39)], 1)
     assert not column.has_more_than(3)
     assert column.rows_of("t2").tolist() == [row for row in range(120) if row % 40 % 3 == 2]
 
@@ -235,7 +238,5 @@ def test_a_value_in_many_rows_of_several_segments_is_counted_once() -> None:
 def test_a_field_puts_each_record_in_the_group_of_its_first_value() -> None:
     said = [["b", "a"], [], ["a"], "c"]
     opened = columns([record(f"r{at}", metadata={"team": value}) for at, value in enumerate(said)])
-    places, names = opened.groups("team")
+    places, names = opened.stored("team").groups()
     assert [names[place] if place >= 0 else None for place in places] == ["b", None, "a", "c"]
-    nobody, none = opened.groups("license")
-    assert (nobody.tolist(), none) == ([-1] * 4, [])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from column_samples import Row, columns, dimensions, tables, texts
+from column_samples import Row, columns, dimensions, row_values, tables, texts
 from hypothesis import assume, given, strategies as st
 
 from retrieve_cli.contracts.canonical import canonical, meanings
@@ -133,7 +133,7 @@ def test_values_and_counts_are_those_of_the_records(table: list[Row], field: str
     opened = columns(table)
     distinct = [list({canonical(text): None for text in held(row, field)}) for row in table]
 
-    assert [[canonical(text) for text in opened.values(field, place)] for place in range(len(table))] == distinct
+    assert [[canonical(text) for text in row_values(opened, field, place)] for place in range(len(table))] == distinct
     counts = opened.counts(field)
     assert {canonical(text): count for text, count in counts.items()} == Counter(
         text for row in distinct for text in row

@@ -199,7 +199,8 @@ def test_tokens_weigh_as_in_one_segment(history: History, tmp_path: Path) -> Non
         path.unlink(missing_ok=True)  # another example may have it mapped
         ids = np.array([number for row in rows for number in row], np.int32)
         packed = PackedTokens(ids, ids.astype(np.uint8)[:, None])
-        write([Stretch(packed, np.array([len(row) for row in rows], np.int64))], path, dim=4)
+        stretch = Stretch(packed, np.array([len(row) for row in rows], np.int64))
+        write(lambda stretch=stretch: [stretch], path, dim=4)
         return TokenTable(pickles.load(path))
 
     fresh = history.fresh()

@@ -24,6 +24,7 @@ from retrieve_cli.sources.formats.reader import SandboxedReader
 from retrieve_cli.storage.generation import Generation, open_unpublished
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.records.rows import content_of
 
 
 def prose(topic: str, sentences: int) -> str:
@@ -110,7 +111,7 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
     for record in pieces(source):
         assert isinstance(record, Record)
         texts[record.id] = record.text
-        writer.add(record, list(chunker.chunk(record)), origin=bytes(20), content=bytes(20))
+        writer.add(record, list(chunker.chunk(record)), origin=bytes(20), content=content_of(record))
     files = {name: FileEntry("", (folder / name).stat().st_size, rows) for name, rows in writer.finish().items()}
     generation = open_unpublished(folder, Manifest(recipe=Recipe(), sources=(), files=files))
     return Indexed(texts, generation, Counting(generation.chunks))

@@ -113,6 +113,7 @@ def posted(artifacts: Path, count: int, *, first: int = 0) -> None:
                 )
             ]
         )
+    upload.close()
 
 
 def test_posted_documents_survive_a_restore_elsewhere_under_a_configuration_that_lists_sources(

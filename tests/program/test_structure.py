@@ -149,7 +149,9 @@ OF_ALL = [
 
 
 def test_requests_read_columns_by_way_of_the_view_of_a_caller_alone() -> None:
-    opening = re.compile(r"records\.(columns|sections) import .*(columns_of|stored_columns|facet_columns|sections_of)")
+    opening = re.compile(
+        r"records\.(columns|sections) import .*(columns_of|stored_columns|facet_columns|section_column)"
+    )
     opened = {path for path, text in written(".") if opening.search(text)} - {"storage/records/sections.py"}
     assert "storage/records/view.py" in opened
     assert [path for path in opened if not path.startswith(WITH_COLUMNS)] == []

@@ -22,6 +22,7 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
 from retrieve_cli.api.table import PYTHON
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.storage.store import Store
 
 QUERY = "segment lungs and ribs in CT"
 PUBLICATIONS = 5
@@ -125,12 +126,12 @@ def test_a_server_maps_two_generations_at_most_and_store_keep_holds_on_disk(
 
     with started(artifacts, cwd=tmp_path) as server, ThreadPoolExecutor(2) as threads:
         asking = [threads.submit(ask, server, word) for word in (QUERY, "brain MRI")]
-        needed = [folders(artifacts)]
+        published = [folders(artifacts)]
         try:
             for number in range(PUBLICATIONS):
                 assert Door(server, "").add({"id": f"d{number}", "text": f"Part {number}."})["status"] == "succeeded"
-                needed.append(folders(artifacts))
-                last_two = needed[-2] | needed[-1]
+                published.append(folders(artifacts))
+                last_two = published[-2] | published[-1]
                 # A search ends on the generation that it began with, which may have had two successors meanwhile.
                 until(
                     lambda last_two=last_two: generations(artifacts, server.process.pid) <= last_two,
@@ -146,4 +147,6 @@ def test_a_server_maps_two_generations_at_most_and_store_keep_holds_on_disk(
             "every process of the server lets go of older generations",
         )
         assert Door(server, "").add({"id": "last", "text": "The last part."})["status"] == "succeeded"
-        assert len(list((artifacts / "generations").glob("*/manifest.json"))) == KEPT
+        kept = [stored.manifest for stored in Store(artifacts).kept()]
+        needed = {name for manifest in kept[-KEPT:] for name in (manifest.id, *manifest.segments)}
+        assert {path.parent.name for path in (artifacts / "generations").glob("*/manifest.json")} == needed

@@ -18,7 +18,7 @@ from retrieve_cli.contracts import Field, Record
 from retrieve_cli.operations import views
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.records.rows import content_digest
+from retrieve_cli.storage.records.rows import content_of
 from retrieve_cli.storage.store import Store
 
 KNOWN = FieldMap.of({})
@@ -67,7 +67,7 @@ def test_what_an_answer_says_of_a_candidate_is_not_of_the_record() -> None:
     first, later = (
         read({**CANDIDATE, "rank": rank, "score": 1 / rank, "retrieval_score": 1 / rank}) for rank in (1, 2)
     )
-    assert content_digest(first) == content_digest(later)
+    assert content_of(first).digest == content_of(later).digest
     assert not {"rank", "score", "retrieval_score"} & first.metadata.keys()
     assert first.unread == ()
     assert read({"name": "N", "score": 3}).metadata == {"score": 3}  # a field of a catalog's own

@@ -64,3 +64,18 @@ def test_only_what_changed_is_embedded(tmp_path: Path, retrieve: Program, monkey
     assert retrieve("sync", "--json").json["embedded"] == 0
     monkeypatch.setenv("RETRIEVE_ENCODER__DIM", "64")
     assert retrieve("sync", "--json").json["embedded"] == 9
+
+
+def test_a_record_whose_id_was_taken_for_a_while_comes_back(tmp_path: Path, retrieve: Program) -> None:
+    """One line has two records; another source takes the id of the second, and gives it up again."""
+    both = [{"@type": "SoftwareSourceCode", "@id": name, "identifier": name, "name": name} for name in ("a", "b")]
+    write_catalog(tmp_path / "later.jsonl", [{"@context": "https://schema.org", "@graph": both}])
+    first, taken = {"id": "z", "name": "z"}, {"id": "b", "name": "other"}
+    write_catalog(tmp_path / "first.jsonl", [first])
+    assert retrieve("build", "first.jsonl", "later.jsonl").code == 0
+    write_catalog(tmp_path / "first.jsonl", [first, taken])
+    assert retrieve("sync", "--verify").code == 8
+    write_catalog(tmp_path / "first.jsonl", [first])
+    assert retrieve("sync", "--verify").code == 0
+    names = [record["id"] for record in retrieve("inspect", "records", "--json").json["records"]]
+    assert sorted(names) == ["a", "b", "z"]

@@ -117,7 +117,7 @@ def edited(artifacts: Path, source: Path, publish: Publish, tmp_path: Path) -> P
         publish(changed)
     write_catalog(source, [*changed[1:], {**changed[0], "name": "moved"}])
     former = artifacts.rename(tmp_path / "former")
-    assert len(list((former / "generations").iterdir())) > len(Store(former).kept()), "one is there for its rows only"
+    assert len(Store(former).kept()) > 3, "one is there for its rows"
     return former
 
 

@@ -233,8 +233,8 @@ def test_a_dry_run_fetches_and_leaves_the_folder_as_it_was(
     before = content(ARTIFACTS)
     plan = retrieve("sync", "--dry-run", "--json")
     assert (plan.code, plan.json["status"]) == (0, "planned")
-    assert plan.json["records"]["added"] == ["t4"]
-    assert plan.json["records"]["removed"] == ["hub/https://x.org/s0"]
+    assert plan.json["ids"]["added"] == ["t4"]
+    assert plan.json["ids"]["removed"] == ["hub/https://x.org/s0"]
     assert content(ARTIFACTS) == before
     bring("html", site, endpoint)
     assert retrieve("sync", "--dry-run").code == 1

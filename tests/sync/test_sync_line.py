@@ -34,7 +34,7 @@ def test_a_log_of_both_streams_has_one_line_of_each_sync(artifacts: Path, source
     assert [line["status"] for line in logged(folder=tmp_path)] == ["unchanged"]
     write_catalog(source, [*records(0), {"id": "new", "name": "new"}])
     last = logged(folder=tmp_path)[-1]
-    assert (last["status"], last["added"], last["chunk_changes"]["added"]) == ("published", 1, 1)
+    assert (last["status"], last["added"], last["kept"]) == ("published", 1, 60)
     assert {"generation", "changed", "removed", "quarantined", "seconds"} <= last.keys()
     (tmp_path / "config.yaml").write_text("sync: {wiat: 3}\n")
     last = logged(folder=tmp_path)[-1]
@@ -86,32 +86,6 @@ def test_a_verification_that_fails_and_a_bug_are_in_the_line_of_their_sync(
     crashed = retrieve("sync", "--json")
     assert (crashed.code, crashed.json["error"]["kind"]) == (1, "internal")
     assert unlike.out.count("\n") == crashed.out.count("\n") == 1
-
-
-def test_chunks_are_counted_by_their_ids(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text of three chunks has another second one and loses its last; a document goes, another one comes."""
-    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
-    docs = tmp_path / "docs"
-    docs.mkdir()
-
-    def text(*words: str) -> str:
-        return "".join(f"# {word}\n\n" + f"{word} " * 30 + "\n\n" for word in words)
-
-    (docs / "a.md").write_text(text("alpha", "beta", "gamma"))
-    (docs / "b.md").write_text(text("delta", "epsilon"))
-    (docs / "c.md").write_text(text("zeta", "eta"))
-    first = retrieve("build", docs, "--json").json
-    assert (first["chunks"], first["chunk_changes"]["added"]) == (7, 7)
-    (docs / "a.md").write_text(text("alpha", "other"))
-    (docs / "b.md").unlink()
-    (docs / "d.md").write_text(text("theta"))
-    done = retrieve("sync", "--json").json
-    assert done["chunk_changes"] == {"added": 1, "changed": 1, "removed": 3, "kept": 3}
-    assert done["chunks"] == 5
-    back = retrieve("sync", "--rollback", "--json").json
-    assert back["chunk_changes"] == {"added": 3, "changed": 1, "removed": 1, "kept": 3}
-    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "39")
-    assert sum(retrieve("build", docs, "--json").json["chunk_changes"].values()) >= 5
 
 
 # ------------------------------------------------------------------------------------------- missing sources

@@ -19,10 +19,10 @@ from retrieve_cli.http.addresses import shown
 from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.operations.snapshots.archive import DAMAGED, FOLDER, SnapshotHeader
 from retrieve_cli.storage import database, durable, lock
-from retrieve_cli.storage.generations import MANIFEST, OpenFolders
 from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.storage.manifest import FileEntry, sha1, sha1_file
+from retrieve_cli.storage.store import MANIFEST, OpenFolders
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, read_bytes
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from retrieve_cli.operations.snapshots.archive import BadSnapshot, SnapshotHeade
 from retrieve_cli.operations.snapshots.create import origin_of
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage.generation import opened
-from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.manifest import FileEntry, Manifest
+from retrieve_cli.storage.store import MANIFEST
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

@@ -5,7 +5,7 @@ Everything is looked up in the columns when it is needed: an edge is never store
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.records.columns import Columns
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 UNKNOWN, AMBIGUOUS = -1, -2
+_REMEMBERED = 50_000
+"""Names and records that are remembered; beyond it they are forgotten."""
 
 
 class RecordNames:
@@ -28,6 +32,7 @@ class RecordNames:
         self._tenants = columns.column(TENANT)
         self._rows: dict[str, int] = {}
         self._forms: dict[int, list[str]] = {}
+        self._row_ids: dict[int, str] = {}
 
     @property
     def has_tenants(self) -> bool:
@@ -36,7 +41,10 @@ class RecordNames:
 
     def id_of(self, row: int) -> str:
         """Return the id of a record."""
-        return self._ids.values_of(row)[0]
+        known = self._row_ids.get(row)
+        if known is None:
+            known = _remember(self._row_ids, row, self._ids.values_of(row)[0])
+        return known
 
     def by_id(self, name: str) -> int:
         """Return the row of the record with this id, letter by letter, or `UNKNOWN`."""
@@ -46,13 +54,14 @@ class RecordNames:
     def row(self, name: str) -> int:
         """Return the row of the record with this id, else of the only one with this name in any case, else of the only
         note whose file is called so; `UNKNOWN` without one, `AMBIGUOUS` if several have the name."""
-        if name not in self._rows:
+        known = self._rows.get(name)
+        if known is None:
             row = self.by_id(name)
             for column in (self._names, self._notes):
                 if row == UNKNOWN:
                     row = _only(column.rows_of(canonical(name)))
-            self._rows[name] = row
-        return self._rows[name]
+            known = _remember(self._rows, name, row)
+        return known
 
     def meant_by(self, record: int, name: str) -> list[int]:
         """Return the rows that a record means by a name, ascending: to anybody, and to each of its tenants; if there is
@@ -77,10 +86,19 @@ class RecordNames:
 
     def forms_of(self, row: int) -> list[str]:
         """Return the canonical forms of all names that may mean a record."""
-        if row not in self._forms:
+        known = self._forms.get(row)
+        if known is None:
             names = (name for column in (self._ids, self._names, self._notes) for name in column.values_of(row))
-            self._forms[row] = list(dict.fromkeys(map(canonical, names)))
-        return self._forms[row]
+            known = _remember(self._forms, row, list(dict.fromkeys(map(canonical, names))))
+        return known
+
+
+def _remember(known: dict[Key, Value], key: Key, value: Value) -> Value:
+    """Return a value after it was added to those that are known, of which there are not too many."""
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    known[key] = value
+    return value
 
 
 def _only(rows: Rows) -> int:

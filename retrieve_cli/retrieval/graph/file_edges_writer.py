@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
 from retrieve_cli.retrieval.graph.file_edges import DTYPES
-from retrieve_cli.storage.records.stored_columns import ordered_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def packed(found: Iterable[GraphNode | GraphEdge]) -> dict[str, Json]:
         raise UsageError(f"the graph has {len(kinds)} kinds of edges", hint=f"at most {MOST_KINDS} are possible")
     texts = [name for node_id, names in declared.items() for name in (node_id, *names)]
     texts += [name for edge in edges for name in (edge.source, edge.target)]
-    names, _ = ordered_texts(texts)
+    names = sorted(set(texts), key=lambda text: (canonical(text), text))
     number = {name: place for place, name in enumerate(names)}
     heaviest: dict[tuple[int, int, int], float] = {}
     """By source, kind and target, the weight of the heaviest edge. An edge to itself is not one."""

@@ -91,12 +91,11 @@ class Graph:
         self.files = files or FileEdges.none()
         self._relations, self._entities = relations, entities
         self._lowest = lowest or self._first_by_id
-        self._ids: dict[int, str] = {}
         self._meanings: dict[int, list[Node]] = {}
 
     def within(self, visible: Mask | None) -> Graph:
         """Return the graph of some records, (records,) bool: others are not found, stepped on or counted, and neither
-        are values that only others have. None: of all. The graph remembers its look-ups: use it for one walk."""
+        are values that only others have. None: of all. Names are looked up once for all of these graphs."""
         view = Graph(
             self._all,
             relations=self._relations,
@@ -104,6 +103,7 @@ class Graph:
             files=self.files,
             lowest=self._lowest,
         )
+        view.names = self.names
         view.columns = self.columns if visible is None else self.columns.within(visible)
         return view
 
@@ -139,7 +139,7 @@ class Graph:
     def stated(self) -> int:
         """Number of edges that records and files state, also of those that lead nowhere."""
         columns = [*(column for _, column in self.references), *self.shared.values()]
-        return sum(int(column.counts_by_value.sum()) for column in columns) + self.files.count
+        return sum(column.size for column in columns) + self.files.count
 
     @cached_property
     def records(self) -> int:
@@ -153,9 +153,7 @@ class Graph:
 
     def id_of(self, row: int) -> str:
         """Return the id of a record."""
-        if row not in self._ids:
-            self._ids[row] = self.names.id_of(row)
-        return self._ids[row]
+        return self.names.id_of(row)
 
     def order(self, node: Node) -> tuple[int, str, str]:
         """Return the place of a node in the order of nodes: records by id, values, names of files."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Passages, Record, Unit
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.bm25_formula import Formula
 from retrieve_cli.retrieval.retrievers.bm25_index import Bm25Index
-from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Retriever
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
 from retrieve_cli.storage.records.globs import path_glob

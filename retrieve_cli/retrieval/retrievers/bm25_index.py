@@ -109,8 +109,7 @@ class Bm25Index(ScoringIndex[str]):
 
     def known(self, terms: Iterable[str]) -> set[str]:
         """Return the terms among the given ones that any row has, deleted ones included."""
-        terms = list(terms)
-        return {term for part in self._parts for term in part.vocabulary.find(terms)}
+        return {term for term in terms if any(part.vocabulary.place(term) is not None for part in self._parts)}
 
     def beginning_with(self, text: str, lengths: range) -> list[str]:
         """Return the terms that begin with the first eight bytes of a text and have so many bytes, in order."""

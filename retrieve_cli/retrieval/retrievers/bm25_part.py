@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +76,7 @@ class Bm25Part:
         self._tables: dict[tuple[Formula, float], Floats] = {}
         live = None if live is None else live[self.span]
         self._live = None if live is None or bool(live.all()) else live
-        self.place_of = lru_cache(maxsize=_PLACES)(partial(_place_of, self.vocabulary))
+        self.place_of = lru_cache(maxsize=_PLACES)(self.vocabulary.place)
         """Function that returns the place of a term in the vocabulary; None if no row has it."""
         self.total, self.rows_by_language = total, dict(zip(self.held, held_rows, strict=True))
         if self._live is not None:
@@ -145,10 +144,3 @@ def _fit(arrays: Mapping[str, NDArray[Any]], length: int) -> bool:
         and len(arrays["pair_lengths"]) == len(frequencies)
         and bool(np.isfinite(frequencies).all() and (frequencies >= 0).all())
     )
-
-
-def _place_of(words: Vocabulary, term: str) -> int | None:
-    """Return the place of a term in a vocabulary. No method: its cache would keep the index in memory."""
-    wanted = term.encode()
-    place = bisect_left(range(len(words)), wanted, key=words.raw)
-    return place if place < len(words) and words.raw(place) == wanted else None

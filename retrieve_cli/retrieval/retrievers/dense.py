@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts import Card, Chunk, Package, Record
+from retrieve_cli.contracts import Card, Chunk, Package, Passages, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.vector_index import DenseIndex, Parameters, open_vectors, write
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Writer:
         """Do nothing: vectors come with the passages."""
 
     def write(self, path: Path, passages: Passages) -> int:
-        rows = len(passages.texts)
+        rows = passages.chunks
         parameters = self._parameters if rows >= _WORTH_GRAPH else Parameters()
         return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=parameters)
 

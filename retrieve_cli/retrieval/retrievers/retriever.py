@@ -8,11 +8,11 @@ ablations and tuning are derived from it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Record
+from retrieve_cli.contracts import Analyzer, Card, Chunk, Encoder, Index, Package, Passages, Record
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -54,20 +54,6 @@ class Building(Protocol):
 
     @property
     def sparse(self) -> SparseEncoder | None: ...
-
-
-class Passages(Protocol):
-    """Chunks of the generation that is being written, in row order, with the output of the encoders."""
-
-    @property
-    def texts(self) -> Sequence[bytes]:
-        """SHA-1 of each chunk's embedded text, 20 bytes."""
-
-    def vectors(self) -> Iterable[Vectors]:
-        """Return the vectors of all chunks in blocks, (m, dim) float32 each."""
-
-    def terms(self, key: bytes) -> TermWeights:
-        """Return the term weights of the text with this SHA-1."""
 
 
 class IndexWriter(Protocol):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Card, Chunk, Json, Record, TermWeights, Unit
+from retrieve_cli.contracts import Card, Chunk, Json, Passages, Record, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import TERMS, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.pickles import Later
@@ -162,18 +162,16 @@ class _Writer:
 
     def __init__(self) -> None:
         self._rows = SparseWriter(unit="chunk")
-        self._merges = False
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Do nothing: weights come with the passages."""
 
     def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
-        self._merges = True
         self._rows.take(pickles.load(segment.file(RETRIEVER.file)), chunks)
 
     def write(self, path: Path, passages: Passages) -> int:
-        for text in () if self._merges else passages.texts:
-            self._rows.add(passages.terms(text))
+        for weights in passages.weights():
+            self._rows.add(weights)
         return self._rows.write(path)
 
 

@@ -164,7 +164,7 @@ class KeyFile:
     def _writing(self) -> Iterator[None]:
         with ExitStack() as stack:
             try:
-                stack.enter_context(lock.hold_for_writing(self._lock, wait=_WAIT_S, say=lambda _: None, mode=_PRIVATE))
+                stack.enter_context(lock.hold_for_writing(self._lock, wait=_WAIT_S, mode=_PRIVATE))
             except OSError as error:
                 raise unwritable(self._lock, error) from error
             yield

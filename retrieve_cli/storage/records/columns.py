@@ -22,7 +22,7 @@ from retrieve_cli.untrusted.nearest import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Terms
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.values import Unit
     from retrieve_cli.storage.segment import Segment
 
@@ -91,9 +91,7 @@ class Columns:
             hint = f"compare its text: {field}=value"
             message = f"the field {quoted(field)} has no numbers or dates to compare by {operator}"
             raise UsageError(message, hint=hint)
-        if operator == "=":
-            return column.mask(column.equal(values, globs))
-        return column.mask(column.compared(operator, values))
+        return column.select(operator, values, globs)
 
     def having(self, field: str, value: str) -> Mask:
         """Return the rows that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
@@ -135,11 +133,6 @@ class Columns:
             raise UsageError(f"no record has a field {quoted(field)}", hint=hint)
         return column
 
-    def same(self, field: str, other: str) -> bool:
-        """Return True if two names name one field."""
-        columns = [self.column(name) for name in (field, other)]
-        return columns[0] is not None and columns[0] is columns[1]
-
     def order(self, field: str, *, descending: bool) -> NDArray[np.float64]:
         """Return the place of each row by its least value of a field, or if `descending` by its greatest,
         (n,) float64: numbers before dates and texts, infinite without a value.
@@ -149,17 +142,6 @@ class Columns:
         """
         column = self.find(field)
         return np.full(self._length, np.inf) if column is None else column.places(descending=descending)
-
-    def groups(self, field: str) -> tuple[Terms, list[str]]:
-        """Return the groups that a field puts rows in: (n,) int32 the place of each row's first value among the
-        names, -1 if it has none, and the names. Raises: UsageError for an unknown field."""
-        column = self.find(field)
-        return (np.full(self._length, -1, np.int32), []) if column is None else column.groups()
-
-    def values(self, field: str, row: int) -> list[str]:
-        """Return the values of a row as written, in its order. Raises: UsageError for an unknown field."""
-        column = self.find(field)
-        return [] if column is None else column.values_of(row)
 
     def of_records(self, records: range) -> list[dict[str, list[str]]]:
         """Return the values of some adjacent rows by the stored names of fields, in the order of each row."""
@@ -184,8 +166,9 @@ class Columns:
         """Return a field by its stored name, also a hidden one; without values if no visible row has it."""
         if name not in self._columns:
             fields = ((stored.field(name), first) for stored, first in self._segments)
-            parts = [ColumnPart(field, first) for field, first in fields if field is not None]
-            self._columns[name] = Column(name, parts, length=self._length, visible=self.visible)
+            parts = [ColumnPart(field, first, None) for field, first in fields if field is not None]
+            column = Column(name, parts, length=self._length)
+            self._columns[name] = column if self.visible is None else column.within(self.visible)
         return self._columns[name]
 
     def _has(self, name: str) -> bool:

@@ -75,7 +75,7 @@ def values_of(row: Mapping[str, Json]) -> dict[str, list[str]]:
     limited = [("license", row["metadata"].get("licenses") or row["license"]), ("group", row["group"])]
     limited += [("keyword", row["keywords"])]
     limited += [(name, supporting.get(key)) for name, key in _SUPPORTING.items()]
-    metadata = list(_leaves(columns_in(row["metadata"]), "", DEEPEST))
+    metadata = list(_leaves(columns_in(row["metadata"]), "", DEEPEST)) if row["metadata"] else []
     omitted |= dict.fromkeys(name[:LONGEST_NAME] for name, _ in metadata[MOST_FIELDS : 2 * MOST_FIELDS])
     for name, value in (*limited, *metadata[:MOST_FIELDS]):
         if value is None or value == []:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.contracts.layout import Place
@@ -13,20 +14,20 @@ _DESCRIPTION = 4000
 """Characters of a description kept for display; the whole of it is in the chunks."""
 
 
-def content_digest(record: Record) -> bytes:
-    """Return the SHA-1 of the content of a record, independent of its place."""
+class RecordContent(NamedTuple):
+    """The content of a record, independent of its place."""
+
+    values: dict[str, Json]
+    """Keys of its stored row."""
+    digest: bytes
+    """SHA-1 of these and of its text, 20 bytes."""
+
+
+def content_of(record: Record) -> RecordContent:
+    """Return the content of a record."""
     import orjson  # ten times as fast as `canonical`, which also takes huge numbers and lone surrogates
 
-    content = [_content(record), record.text, [field.text for field in record.fields]]
-    try:
-        text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        text = canonical(content)
-    return hashlib.sha1(text, usedforsecurity=False).digest()
-
-
-def _content(record: Record) -> dict[str, Json]:
-    return {
+    values = {
         "id": record.id,
         "name": record.name,
         "description": record.description[:_DESCRIPTION].rstrip(),
@@ -39,18 +40,28 @@ def _content(record: Record) -> dict[str, Json]:
         "fields": {field.name: field.weight for field in record.fields},
         "kind": record.kind,
     }
+    whole = [values, record.text, [field.text for field in record.fields]]
+    try:
+        text = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        text = canonical(whole)
+    return RecordContent(values, hashlib.sha1(text, usedforsecurity=False).digest())
 
 
-def record_row(record: Record, *, content: bytes) -> dict[str, Json]:
+def record_row(record: Record, content: RecordContent) -> dict[str, Json]:
     """Return the stored form of a record: its text is in its chunks, its line in `offsets.pkl`.
 
-    `content` is its `content_digest`; `spans` has the place in that text of each field of a catalog's record, which
-    `inspect records` restores.
+    `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.
     """
-    place = {"source": record.source, "sha1": content.hex()}
-    starts = [record.text.find(field.text) for field in record.fields] if record.kind == "catalog" else []
-    spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=False)]
-    return {**_content(record), **({"spans": spans} if spans and -1 not in starts else {}), **place}
+    row = dict(content.values)
+    if record.kind == "catalog":
+        starts = [record.text.find(field.text) for field in record.fields]
+        if starts and -1 not in starts:
+            pairs = zip(starts, record.fields, strict=True)
+            row["spans"] = [[start, start + len(field.text)] for start, field in pairs]
+    row["source"] = record.source
+    row["sha1"] = content.digest.hex()
+    return row
 
 
 def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Json]]:
@@ -58,10 +69,15 @@ def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Js
     than a space, and after the last one (`rest`)."""
     end = 0
     for chunk in chunks:
-        gap, end = record.text[end : chunk.start], max(end, chunk.end)
-        between = {"gap": gap if gap != " " else "", "rest": record.text[end:] if chunk is chunks[-1] else ""}
-        kept = {key: text for key, text in between.items() if text and record.kind == "catalog"}
-        yield {**chunk_row(record, chunk), **kept}
+        row = chunk_row(record, chunk)
+        if record.kind == "catalog":
+            gap = record.text[end : chunk.start]
+            end = max(end, chunk.end)
+            if gap and gap != " ":
+                row["gap"] = gap
+            if chunk is chunks[-1] and end < len(record.text):
+                row["rest"] = record.text[end:]
+        yield row
 
 
 def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:

@@ -1,88 +1,32 @@
-"""Sections of chunks, which are filtered like fields of records.
+"""Columns of chunks, by which they can be filtered as records by their fields: sections and facets.
 
 A chunk has a path of headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
 up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, also has
-the values of each of their paths. Text is compared without regard to case.
+the values of each of their paths.
 
-Facets of chunks as columns, by which chunks can be filtered as records by their fields: `facets.population`.
+A facet is a text about a chunk. If semicolons separate several parts, its values are these, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from retrieve_cli.contracts import LONGEST_FACET, Json
 from retrieve_cli.contracts.canonical import folded
-from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.records.record_values import number_of
-from retrieve_cli.storage.records.stored_columns import COMPARISONS
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Rows, Terms
+    from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
-
 
 FIELD = "section"
 _LEVEL = " > "
 _DEEPEST = 16
 """Headings of a path of which every beginning is a value; a deeper path is not an outline."""
-
-
-class Sections:
-    """The section of each chunk, and the chunks that satisfy a condition on it."""
-
-    def __init__(self, numbers: Terms, paths: Sequence[Sequence[str]]) -> None:
-        """`numbers` (chunks,) int32 are the place in `paths` of each chunk's section; -1: none."""
-        self._numbers = numbers
-        self._values: dict[str, list[int]] = {}
-        """By folded value, the sections that have it."""
-        self._different = len(paths)
-        for place, own in enumerate(paths):
-            for value in dict.fromkeys(value for path in own for value in values_of(path)):
-                self._values.setdefault(value, []).append(place)
-
-    def known(self, starts: Rows, visible: Mask | None = None) -> bool:
-        """Return True if a chunk, of a `visible` record, has a section."""
-        if visible is None:
-            return self._different > 0
-        return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
-
-    def select(self, operator: str, values: Sequence[str], globs: Collection[str]) -> Mask:
-        """Return the chunks that satisfy a condition, (chunks,) bool, as `Columns.select` does for records.
-
-        Raises:
-            UsageError: a value is not a number, and the operator compares numbers.
-        """
-        if operator == "!=":
-            return ~self.select("=", values, globs)
-        wanted = np.zeros(self._different + 1, np.bool_)  # the last is that of chunks without a section
-        for value in values:
-            for match in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
-                wanted[self._values[match]] = True
-        return wanted[self._numbers]
-
-    def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
-        form = folded(value)
-        if value in globs:
-            from retrieve_cli.storage.records.globs import text_glob
-
-            pattern = text_glob(form)
-            yield from (known for known in self._values if pattern.fullmatch(known))
-        elif form in self._values:
-            yield form
-
-    def _compared(self, operator: str, value: str) -> Iterator[str]:
-        number = number_of(FIELD, value)
-        if number is None:
-            hint = f"compare its text: {FIELD}={value}"
-            raise UsageError(f"{quoted(value)} is not a number to compare {FIELD!r} with", hint=hint)
-        for known in self._values:
-            if (own := number_of(FIELD, known)) is not None and COMPARISONS[operator](own, number):
-                yield known
+FACETS_FILE = "facets.pkl"
+PREFIX = "facets."
+_SEPARATOR = ";"
 
 
 def values_of(path: str) -> Iterator[str]:
@@ -101,29 +45,25 @@ def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
     return tuple(path for path in named if isinstance(path, str) and path)
 
 
-def sections_of(generation: Generation) -> Sections:
-    """Return the sections of a generation's chunks, read once."""
+def section_column(generation: Generation) -> Column:
+    """Return the sections of chunks, read once."""
     return generation.once(_read)
 
 
-def _read(generation: Generation) -> Sections:
+def _read(generation: Generation) -> Column:
     import orjson
 
-    places: dict[tuple[str, ...], int] = {}
-    numbers = np.full(len(generation.chunks), -1, np.int32)
-    row = 0
+    from retrieve_cli.storage.records.columns import Columns
+    from retrieve_cli.storage.records.columns_writer import ColumnsWriter
+    from retrieve_cli.storage.records.stored_columns import StoredColumns
+
+    writer = ColumnsWriter()
     for segment in generation.segments:
         for block, _ in segment.chunks.raw_rows(range(segment.chunk_count)):
             for line in block.splitlines():
-                if paths := paths_of(orjson.loads(line)):
-                    numbers[row] = places.setdefault(paths, len(places))
-                row += 1
-    return Sections(numbers, list(places))
-
-
-FACETS_FILE = "facets.pkl"
-PREFIX = "facets."
-_SEPARATOR = ";"
+                values = dict.fromkeys(value for path in paths_of(orjson.loads(line)) for value in values_of(path))
+                writer.add({FIELD: list(values)} if values else {})
+    return Columns([StoredColumns(writer.stored())]).stored(FIELD)
 
 
 def facet_values(facets: Mapping[str, str]) -> dict[str, list[str]]:
@@ -145,7 +85,7 @@ def facets_of(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 def facet_columns(generation: Generation) -> Columns | None:
-    """Return the columns of the chunks of a generation; None if it has no facets.
+    """Return the columns of the facets of chunks; None if the index has no facets.
 
     Raises:
         IndexCorrupt: the file is damaged.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts.canonical import canonical, displayed
 from retrieve_cli.contracts.terms.tenants import TENANT
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FEW = 2000
 """Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
+_COUNTED = 10_000
+"""Values of a field up to which all are counted to find the most frequent ones."""
 _SHORTEST_PART = 3
 """Length from which on a part of a value matches it: `apache` for Apache-2.0."""
 
@@ -35,17 +37,20 @@ def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None
 def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
     """Return the `most` frequent values with their numbers of records, and how many other values there are.
 
-    Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
+    Equal values are one, in the most frequent spelling; a number is printed in its canonical form. Of very many values,
+    only those that are frequent in a segment are looked at.
     """
-    listed: dict[str, tuple[str, int]] = {}
-    top, others = column.most_frequent(2 * most)
-    for text, _ in top:
-        form = canonical(text)
-        if form not in listed and len(listed) < most:
-            spellings = column.spellings(form)
-            listed[form] = (displayed(text), sum(spellings.values()))
-            others -= len(spellings)
-    return sorted(listed.values(), key=lambda pair: (-pair[1], canonical(pair[0]))), others
+    if not column.has_more_than(_COUNTED):
+        counts = column.counts()
+        return list(islice(counts.items(), most)), max(len(counts) - most, 0)
+    merged: dict[str, tuple[str, int, int]] = {}
+    for form in map(canonical, column.frequent(2 * most)):
+        sizes = {text: len(rows) for text, rows in column.rows_by_spelling(form).items()}
+        spelling = min(sizes, key=lambda text: (-sizes[text], text))
+        merged[form] = (displayed(spelling), sum(sizes.values()), len(sizes))
+    top = sorted(merged.items(), key=lambda pair: (-pair[1][1], pair[0]))[:most]
+    others = column.distinct - sum(spellings for _, (_, _, spellings) in top)
+    return [(text, count) for _, (text, count, _) in top], others
 
 
 def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
@@ -60,7 +65,7 @@ def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | N
         return None
     column, text = texts[near]
     rows: list[int] = column.rows_spelled(text).tolist()
-    return min(rows, key=lambda row: columns.values("id", row))
+    return min(rows, key=columns.stored("id").values_of)
 
 
 def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
@@ -79,9 +84,7 @@ def _candidates(column: Column, given: str) -> Sequence[str]:
     """Values of a field: all of a few; of many, those near the given text in the alphabet."""
     if not column.has_more_than(_FEW):
         return list(column.texts())
-    form = canonical(given.strip())
-    before = list(islice(column.texts(form, descending=True), _FEW // 2))
-    return [*reversed(before), *islice(column.texts(form), _FEW // 2)]
+    return column.texts_around(canonical(given.strip()), _FEW // 2)
 
 
 MOST_VALUES = 100
@@ -98,35 +101,28 @@ _NOT_OFFERED = frozenset({"id", "name", "path", "source", TENANT})
 """Fields that tell records, files or tenants apart."""
 
 
-class _Field(NamedTuple):
-    name: str
-    records: int
-    counts: dict[str, int]
-
-
 def offered(columns: Columns, *, most: int = 8) -> list[str]:
     """Return the fields to offer as facets, those that the most records have first.
 
     Of fields with the same values in the same numbers, such as a field of a record and the metadata that it was read
     from, the one with the shortest name is offered. Values that no visible record has do not count.
     """
-    fields = [field for name in columns.fields if (field := _field(columns, name)) is not None]
-    fields.sort(key=lambda field: (len(field.name), field.name))
-    distinct: list[_Field] = []
-    for field in fields:
-        if all(field.counts != other.counts for other in distinct):
-            distinct.append(field)
-    distinct.sort(key=lambda field: (-field.records, len(field.counts), field.name))
-    return [field.name for field in distinct[:most]]
+    total = len(columns) if columns.visible is None else int(columns.visible.sum())
+    fields: dict[str, dict[str, int]] = {}
+    for name in sorted(set(columns.fields) - _NOT_OFFERED, key=lambda name: (len(name), name)):
+        counts = _shared(columns.stored(name), total)
+        if counts and counts not in fields.values():
+            fields[name] = counts
+    ordered = sorted(fields, key=lambda name: (-len(columns.stored(name).rows), len(fields[name]), name))
+    return ordered[:most]
 
 
-def _field(columns: Columns, name: str) -> _Field | None:
-    column = None if name in _NOT_OFFERED else columns.stored(name)
-    if column is None or column.has_more_than(_FIELD_SPELLINGS * MOST_VALUES):
+def _shared(column: Column, total: int) -> dict[str, int] | None:
+    """Return the values of a field with their numbers of records; None unless many records share few values."""
+    if column.has_more_than(_FIELD_SPELLINGS * MOST_VALUES):
         return None
     counts, records = column.counts(), len(column.rows)
-    numbers = sum(number_of(name, text) is not None for text in column.texts())
+    numbers = sum(number_of(column.name, text) is not None for text in column.texts())
     few = 2 <= len(counts) <= MOST_VALUES and not (numbers > _MOST_NUMBERS and 2 * numbers > len(counts))
-    total = len(columns) if columns.visible is None else int(columns.visible.sum())
     shared = records >= _LEAST_SHARED * len(counts) and records >= _LEAST_COVERED * total
-    return _Field(name, records, counts) if few and shared else None
+    return counts if few and shared else None

@@ -17,8 +17,8 @@ from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Terms, Unit
+    from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
-    from retrieve_cli.storage.records.sections import Sections
 
 _ALIKE = 0.4
 _MOST, _CLOSE = 3, 0.6
@@ -85,12 +85,13 @@ class RecordView:
         return columns if columns is None or self.rows is None else columns.within(self.chunks_of(self.rows))
 
     @property
-    def sections(self) -> Sections | None:
-        """The sections of chunks; None if no chunk of its records has one."""
-        from retrieve_cli.storage.records.sections import sections_of
+    def sections(self) -> Column | None:
+        """The sections of its chunks; None if none has one."""
+        from retrieve_cli.storage.records.sections import section_column
 
-        sections = sections_of(self.generation)
-        return sections if sections.known(self.generation.starts, self.rows) else None
+        sections = section_column(self.generation)
+        sections = sections if self.rows is None else sections.within(self.chunks_of(self.rows))
+        return sections if sections.is_there else None
 
     def groups(self, field: str) -> tuple[Terms, list[str]]:
         """Return the groups of records by a field: (records,) int32 places among the names, -1 for none; and the names.
@@ -100,9 +101,10 @@ class RecordView:
         Raises:
             UsageError: no record has the field, and all records are visible.
         """
-        if self.is_restricted and self.columns.column(field) is None:
+        column = self.columns.column(field) if self.is_restricted else self.columns.find(field)
+        if column is None:
             return np.full(len(self.generation.records), -1, np.int32), []
-        return self.columns.groups(field)
+        return column.groups()
 
     def find_record(self, name: str) -> int:
         """Return the row of a record by its id, or by its name if no other has it.
@@ -118,29 +120,33 @@ class RecordView:
 
     def row_of(self, name: str) -> int | None:
         """Return the row of a record by its id, or else by its name, if only one record has it."""
-        row = self.generation.row_of(name, visible=self.rows)
+        row = self.row_of_id(name)
         if row is not None:
             return row
         rows = self.rows_named(name)
         return rows[0] if len(rows) == 1 else None
 
+    def row_of_id(self, record_id: str) -> int | None:
+        """Return the row of the record with this id, or else of the only one whose id is equal in canonical form."""
+        row = self.generation.exact_row(record_id, visible=self.rows)
+        if row is not None:
+            return row
+        rows = self.columns.stored("id").records_with(record_id)
+        return rows[0] if len(rows) == 1 else None
+
     def rows_named(self, name: str) -> list[int]:
         """Return the rows of the records of a name."""
-        column = self.columns.column("name")
-        return [] if column is None else column.records_with(name)
+        return self.columns.stored("name").records_with(name)
 
     def find_chunk(self, name: str) -> int:
         """Return the row of a chunk by its id.
 
         Raises:
-            UsageError: no chunk has that id; suggests one of the record that is nearest.
+            UsageError: no chunk has that id.
         """
         record, _, number = name.rpartition("#")
         if record:
             name = f"{self.generation.record_id(self.find_record(record))}#{number}"
-        elif (row := self._nearest(name, cutoff=_ALIKE)) is not None:
-            hint = f"a chunk id is a record id, `#` and a number: {self.generation.record_id(row)}#0"
-            raise UsageError(f"{quoted(name)} is not a chunk id", hint=hint)
         return self.generation.find_chunk(name, visible=self.rows)
 
     def unknown_names(self, names: Sequence[str], what: str) -> str:

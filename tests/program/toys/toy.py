@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Card, Chunk, Record, Unit
-from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.contracts import Card, Chunk, Passages, Record, Unit
+from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Retriever
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.storage.segment import Segment
 
 
 def pairs(text: str) -> set[str]:
@@ -39,19 +40,18 @@ class ToyIndex(ScoringIndex[str]):
 
 class ToyWriter:
     def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def reuse(self, older: Generation) -> None:
-        self._older, self._starts = pickles.load(older.folder / Toy.file)["texts"], older.starts
+        self._texts: dict[int, str] = {}
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
-        self._texts += [chunk.embedded.lower() for chunk in chunks]
+        for chunk in chunks:
+            self._texts[len(self._texts)] = chunk.embedded.lower()
 
-    def keep(self, record: int) -> None:
-        self._texts += self._older[self._starts[record] : self._starts[record + 1]]
+    def take(self, segment: Segment, records: Rows, chunks: Rows) -> None:
+        texts = pickles.load(segment.file(Toy.file))["texts"]
+        self._texts |= {row: text for row, text in zip(chunks.tolist(), texts, strict=True) if row >= 0}
 
     def write(self, path: Path, passages: Passages) -> int:
-        pickles.dump({"texts": self._texts}, path)
+        pickles.dump({"texts": [self._texts[row] for row in range(len(self._texts))]}, path)
         return len(self._texts)
 
 
