@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import report_of
+from retrieve_cli.ingest.build import push_for, report_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.items import mapping_of, marks_of
 from retrieve_cli.ingest.known_items import Comparison, Survey, records_of
@@ -68,7 +68,7 @@ def add(
     """
     begun, noted = time.monotonic(), before.manifest.built.get("sources")
     recipe = _recipe(before.manifest.recipe, parts.recipe)
-    if recipe is None or parts.remote is not None or before.id != store.live() or not noted:
+    if recipe is None or before.id != store.live() or not noted:
         return None
     changed = inbox.take_changes(sequence_of(before.manifest))
     sources = settled_sources(before, inbox)
@@ -96,7 +96,7 @@ def add(
             report = report_of(publication, parts, store, kinds=frozenset([inbox.kind]))
             reread = {*(built.get("reread") or ()), *intake.reread}
             built |= {"changes": report.changes.counts, "reread": sorted(reread)}
-            name = publication.publish(scratch, built)
+            name = publication.publish(scratch, built, push=push_for(parts, store, progress))
             store.write_quarantine(rejected)
             tidy(store, limits.keep, progress)
             return replace(

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _NOTED = 1000
 """Collections that are remembered as made by this index."""
+_OF_READING = ("sources", "chunking", "documents")
+_MOST_CHANGED = 0.5
+"""Share of changed records up to which a change is sent into the collection; above it, a new one is made."""
 _KEPT = 2
 """Collections of this index that stay in an engine."""
 
@@ -118,7 +121,9 @@ class Push:
             if own:
                 schema = Schema(vectors, weights, texts)
                 formula = [settings.bm25.k1, settings.bm25.b] if any(weights.values()) else []
-                card = sha1([dict(engine.card), recipe.to_json(), list(schema), formula])
+                # How records are read and cut shows in their rows, which are compared.
+                made = {key: value for key, value in recipe.to_json().items() if key not in _OF_READING}
+                card = sha1([dict(engine.card), made, list(schema), formula])
                 shares.append(Share(engine, schema, own, card))
         return shares
 
@@ -138,7 +143,8 @@ class Push:
                 former = self._former(marker if last is None else last.former, generation)
                 if former is None:
                     continue
-                self._change(share, entry, former, generation, () if last is None else last.ids)
+                if not self._change(share, entry, former, generation, () if last is None else last.ids):
+                    return None
             if engine.count(entry.collection) == generation.chunk_size:
                 return entry
             self._say(f"{engine.name} has lost rows of {entry.collection}: all are sent again")
@@ -168,13 +174,16 @@ class Push:
 
     def _change(
         self, share: Share, entry: Entry, former: Generation, generation: Generation, pending: Iterable[str]
-    ) -> None:
-        """Send rows that are new or changed, then remove those that are gone: a reader never misses one."""
+    ) -> bool:
+        """Send rows that are new or changed, then remove those that are gone: a reader never misses one. Return False
+        without a change if there are too many of them."""
         engine, changed = share.engine, difference(former, generation)
         repaired = {name: generation.chunk_row(name) for name in pending}
         rows = np.array([row for row in repaired.values() if row is not None], np.int64)
         owners = np.searchsorted(generation.starts, rows, side="right") - 1
         records = np.union1d(changed.records, owners).astype(np.int64)
+        if len(records) > max(_MOST_CHANGED * generation.size, 1):
+            return False
         gone = sorted({*changed.gone, *(name for name, row in repaired.items() if row is None)})
         chunks = (range(*generation.starts[record : record + 2].tolist()) for record in records.tolist())
         ids = [generation.chunk_id(row) for rows_of_record in chunks for row in rows_of_record]
@@ -186,6 +195,7 @@ class Push:
         for first in range(0, len(gone), MOST_HITS):
             engine.delete(entry.collection, gone[first : first + MOST_HITS])
         engine.mark(entry.collection, generation.id)
+        return True
 
     def _upsert(self, share: Share, entry: Entry, generation: Generation, records: Rows) -> None:
         rows = RowMaker(generation, self._settings, share.schema, mean_length=entry.mean_length)

@@ -11,6 +11,7 @@ from engines.injected import Servers, search_in
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
+import retrieve_cli
 from retrieve_cli.storage import engine_record
 
 QUERY = ("query", "segment lungs", "--json")
@@ -272,3 +273,15 @@ def test_eval_compares_an_engine_with_local_files(catalog: Path, tmp_path: Path,
     compared = succeeds(retrieve(*arguments)).json
     assert "engines.dense" in json.dumps(compared)
     assert catalog.exists()
+
+
+def test_a_document_that_is_added_is_one_row_and_is_found(servers: Servers, catalog: Path) -> None:
+    assert catalog.exists()
+    with retrieve_cli.open("artifacts") as index:
+        receipt = index.add([{"id": "new", "text": "# New\n\nregisters slides of histology\n"}])
+        assert [document.status for document in receipt.documents] == ["processed"]
+        upserts = servers.calls("qdrant", "upsert", "create")
+        assert [len(call) - 1 for call in upserts] == [1]
+        assert next(hit.doc_id for hit in index.search("registers slides of histology")).endswith("new")
+        index.delete(["new"])
+        assert [call[0] for call in servers.calls("qdrant", "upsert", "delete", "create")] == ["delete"]
