@@ -132,7 +132,8 @@ class RemoteIndexes:
                     raise IndexCorrupt(f"{what}of generation {generation.id} was not sent to {name}", hint=_PUSH)
                 ids = RowIds(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
                 make = partial(engine, name, self._settings)
-                self._held[name] = HeldCollection(name, entry.collection, make, ids)
+                folder = generation.folder
+                self._held[name] = HeldCollection(name, make, ids, lambda: engine_record.read(folder)[name].collection)
             return self._held[name]
 
     def show_rows(self) -> None:

@@ -20,6 +20,7 @@ from retrieve_cli.contracts.engines import (
     EngineQuery,
     Equal,
     Filter,
+    Found,
     RowHit,
 )
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
@@ -52,9 +53,11 @@ class RowIds(NamedTuple):
 class HeldCollection:
     """A collection of an engine. The engine is asked at the first use; threads may share it."""
 
-    def __init__(self, name: str, collection: str, engine: Callable[[], Engine], ids: RowIds) -> None:
+    def __init__(self, name: str, engine: Callable[[], Engine], ids: RowIds, find: Callable[[], str]) -> None:
+        """`find` returns the collection: another one after all rows were sent again."""
         self.name = name
-        self.collection = collection
+        self._find = find
+        self._collection = find()
         self.ids = ids
         self.marker = ""
         """Generation that the engine held at the last search."""
@@ -69,10 +72,19 @@ class HeldCollection:
         found: list[Sequence[RowHit]] = []
         for first in range(0, len(queries), MOST_QUERIES):
             some = queries[first : first + MOST_QUERIES]
-            answer = self._engine().search(self.collection, some, where, min(k, MOST_HITS), contents=contents)
+            answer = self._answer(some, where, min(k, MOST_HITS), contents=contents)
             self.marker = answer.marker
             found += answer.hits
         return found
+
+    def _answer(self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool) -> Found:
+        try:
+            return self._engine().search(self._collection, queries, where, k, contents=contents)
+        except IndexCorrupt:
+            former, self._collection = self._collection, self._find()
+            if self._collection == former:
+                raise
+            return self._engine().search(self._collection, queries, where, k, contents=contents)
 
     def contents(self, rows: Sequence[int]) -> list[tuple[Json, Json] | None]:
         """Return record and chunk of some chunk rows, in one round trip for each few hundred that were not read yet;

@@ -4,7 +4,7 @@
 
 An engine holds a collection for each recipe. A change is sent into it: a reader sees old or new rows meanwhile, and an
 interrupted push is completed by the next one, which knows the pending rows. Another recipe, and rows that were lost,
-make a new collection beside the old one, which stays until the second push after it.
+make a new collection beside the old one, which stays as long as a kept generation names it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ _NOTED = 1000
 _OF_READING = ("sources", "chunking", "documents")
 _MOST_CHANGED = 0.5
 """Share of changed records up to which a change is sent into the collection; above it, a new one is made."""
-_KEPT = 2
-"""Collections of this index that stay in an engine."""
 
 
 class Share(NamedTuple):
@@ -237,12 +235,13 @@ class Push:
         return float(index.mean_length) * rows / max(generation.chunk_size, 1)  # type: ignore[attr-defined]
 
     def _tidy(self, engine: Engine, current: str) -> None:
-        """Remove the collections that this index made, but for the newest ones; a failure is only reported."""
-        own = [line.partition(" ")[2] for line in _lines(self._store.path / SENT) if line.startswith(f"{engine.name} ")]
-        kept = {current, *[name for name in dict.fromkeys(reversed(own)) if name != current][: _KEPT - 1]}
+        """Remove the collections that this index made and that no kept generation names; a failure is only
+        reported."""
+        kept = {current, *(entry.collection for entry in self._known(engine.name))}
+        noted = _lines(self._store.path / SENT)
         try:
             for name in engine.collections():
-                if name in own and name not in kept:
+                if name not in kept and f"{engine.name} {name}" in noted:
                     engine.drop(name)
                     self._say(f"{engine.name}: removed collection {name}")
         except RetrieveError as error:

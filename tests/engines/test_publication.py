@@ -12,6 +12,7 @@ from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
 import retrieve_cli
+from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.storage import engine_record
 
 QUERY = ("query", "segment lungs", "--json")
@@ -105,8 +106,10 @@ def test_another_recipe_makes_a_collection_beside_the_old_one(
     assert engine.published() == collection("opensearch") != before
     assert engine.collections().keys() == {before, collection("opensearch")}
     monkeypatch.setenv("RETRIEVE_BM25__STEMMING", "english")
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     succeeds(retrieve("sync"))
-    assert before not in engine.collections()
+    succeeds(retrieve("engines", "push"))
+    assert engine.collections().keys() == {collection("opensearch")}
     assert catalog.exists()
 
 
@@ -235,11 +238,15 @@ def test_the_commands_of_engines(servers: Servers, catalog: Path, retrieve: Prog
     assert [one["rows"] for one in status["qdrant"]["collections"]] == [20]
     fails(retrieve("engines", "drop", collection("qdrant"), "qdrant"), 2, "is the published collection")
     before = collection("qdrant")
-    pushed = succeeds(retrieve("engines", "push", "--again", "--json")).json
-    assert pushed["engines"]["qdrant"]["rows"] == 20
-    assert collection("qdrant") != before
-    succeeds(retrieve("engines", "drop", before[:6], "qdrant"))
-    assert before not in servers.engine("qdrant").collections()
+    with retrieve_cli.open("artifacts") as index:
+        assert index.search("segment lungs")
+        pushed = succeeds(retrieve("engines", "push", "--again", "--json")).json
+        assert pushed["engines"]["qdrant"]["rows"] == 20
+        assert servers.engine("qdrant").collections().keys() == {collection("qdrant")} != {before}
+        assert index.search("segment lungs").strategies_used == ("bm25", "dense"), "a reader follows"
+    servers.engine("qdrant").create("0123456789ab", Schema())
+    succeeds(retrieve("engines", "drop", "0123", "qdrant"))
+    assert servers.engine("qdrant").collections().keys() == {collection("qdrant")}
     fails(retrieve("engines", "snapshot", "qdrant"), 2, "keeps no copies")
     assert catalog.exists()
 
