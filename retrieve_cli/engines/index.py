@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -62,8 +61,6 @@ class HeldCollection:
         self.marker = ""
         """Generation that the engine held at the last search."""
         self._engine = engine
-        self._contents: dict[int, tuple[Json, Json]] = {}
-        self._lock = RLock()
 
     def search(
         self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -86,21 +83,14 @@ class HeldCollection:
                 raise
             return self._engine().search(self._collection, queries, where, k, contents=contents)
 
-    def contents(self, rows: Sequence[int]) -> list[tuple[Json, Json] | None]:
-        """Return record and chunk of some chunk rows, in one round trip for each few hundred that were not read yet;
-        None for those that the engine does not have."""
-        with self._lock:
-            known = {row: self._contents[row] for row in rows if row in self._contents}
-        missing = [row for row in dict.fromkeys(rows) if row not in known]
-        for first in range(0, len(missing), BATCH_ROWS):
-            ids = {self.ids.chunk_id(row): row for row in missing[first : first + BATCH_ROWS]}
+    def contents(self, rows: Sequence[int]) -> dict[int, tuple[Json, Json]]:
+        """Return record and chunk of chunk rows that the engine has, in one round trip for each few hundred."""
+        found: dict[int, tuple[Json, Json]] = {}
+        for first in range(0, len(rows), BATCH_ROWS):
+            ids = {self.ids.chunk_id(row): row for row in rows[first : first + BATCH_ROWS]}
             (hits,) = self.search([("", None)], Equal("id", list(ids)), len(ids), contents=True)
-            known |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
-        with self._lock:
-            if len(self._contents) + len(missing) > _KEPT:
-                self._contents.clear()
-            self._contents |= known
-        return [known.get(row) for row in rows]
+            found |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
+        return found
 
 
 def _stored(hit: RowHit, name: str) -> tuple[Json, Json]:
@@ -274,25 +264,41 @@ def _statistics(listed: Vectors, count: int) -> tuple[float, float]:
 
 
 class EngineRows:
-    """Reader of the rows of tables from collections: the first one that has them, or else the local files."""
+    """Reader of the rows of tables: those that were announced come from collections, from the first that has them;
+    others come from the local files, if these are here."""
 
     def __init__(self, collections: Sequence[HeldCollection]) -> None:
         self._collections = collections
+        self._rows: dict[tuple[Unit, int], Json] = {}
 
     def prefetch(self, rows: Sequence[int]) -> None:
         """Read chunk rows, and their records, together."""
-        self._contents(rows)
+        self._fetched(rows)
 
     def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
-        """Return copies of adjacent rows, of a record by its first chunk."""
-        starts = self._collections[0].ids.starts
-        contents = self._contents(list(rows) if unit == "chunk" else starts[rows.start : rows.stop].tolist())
-        return local() if contents is None else [dict(pair[unit == "chunk"]) for pair in contents]
+        """Return copies of adjacent rows."""
+        known = self._rows
+        if not all((unit, row) in known for row in rows):
+            try:
+                return local()
+            except IndexCorrupt:
+                starts = self._collections[0].ids.starts
+                known = self._fetched(list(rows) if unit == "chunk" else starts[rows.start : rows.stop].tolist())
+                if not all((unit, row) in known for row in rows):
+                    raise
+        return [dict(known[unit, row]) for row in rows]
 
-    def _contents(self, rows: Sequence[int]) -> list[tuple[Json, Json]] | None:
-        for collection in self._collections:
+    def _fetched(self, rows: Sequence[int]) -> dict[tuple[Unit, int], Json]:
+        """Return rows that were read already, and these."""
+        known = dict(self._rows) if len(self._rows) < _KEPT else {}
+        missing = [row for row in dict.fromkeys(rows) if ("chunk", row) not in known]
+        for collection in self._collections if missing else ():
             with suppress(RetrieveError):  # which the searches report
-                found = [pair for pair in collection.contents(rows) if pair is not None]
-                if len(found) == len(rows):
-                    return found
-        return None
+                for row, (record, chunk) in collection.contents(missing).items():
+                    owner = int(np.searchsorted(collection.ids.starts, row, side="right")) - 1
+                    known["record", owner], known["chunk", row] = record, chunk
+                missing = [row for row in missing if ("chunk", row) not in known]
+                if not missing:
+                    break
+        self._rows = known
+        return known
