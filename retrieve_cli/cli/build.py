@@ -105,9 +105,10 @@ def build(
     SyncLine(shared).report(report)
     report_findings(report, shared)
     if report.replaced is not None:
-        back = f"retrieve sync --rollback {report.replaced.id}{flags_for(shared)}"
-        names = ", ".join(source.name for source in report.replaced.sources)
-        shared.talk.say(f"replaces generation {report.replaced.id} of {names}; go back: {back}")
+        replaced, names = report.replaced.id, ", ".join(source.name for source in report.replaced.sources)
+        stored = any(kept.manifest.id == replaced for kept in shared.store.kept())
+        back = f"; go back: retrieve sync --rollback {replaced}{flags_for(shared)}" if stored else ""
+        shared.talk.say(f"replaces generation {replaced} of {names}{back}")
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
         shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
     if report.quarantined or report.failures:

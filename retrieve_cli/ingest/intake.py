@@ -143,11 +143,12 @@ class Intake:
             self.progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if summary := self.encodings.summary(self._tables.texts):
             self.progress.say(summary)
-        rows = self._tables.finish()
         if not self.new:
+            self._tables.close()
             for path in self._scratch.iterdir():
                 path.unlink()
             return {}
+        rows: dict[str, int] = {}
         passages = self.encodings.encoded.passages(self._tables.texts)
         with task("writing indexes", "indexes", len(self._writers)) as writing:
             for name, writer in self._writers.items():
@@ -158,7 +159,8 @@ class Intake:
             stretches = partial(self.encodings.encoded.stretches, self._tables.texts)
             dim = self._parts.recipe.encoder_card.dim
             rows[TOKENS] = token_table.write(stretches, self._scratch / TOKENS, dim=dim)
-        return rows
+        # At the end: postings take the most memory, and are written by now.
+        return rows | self._tables.finish()
 
     def changes(self) -> Changes:
         """Return the records that were added, changed and removed."""

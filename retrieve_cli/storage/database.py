@@ -65,11 +65,17 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
     """
     if not os.path.lexists(path):
         return None
-    log = path.with_name(f"{path.name}-wal")
-    # Without a place for the two files of a reader there is no writer either.
-    alone = not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
+    import sqlite3
+
     with translated(path):
-        return _connected(path, "immutable=1" if alone else "mode=rw", "PRAGMA query_only = ON", "BEGIN")
+        try:
+            return _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
+        except sqlite3.OperationalError as error:
+            log = path.with_name(f"{path.name}-wal")
+            if error.sqlite_errorcode & 0xFF not in _UNABLE or (log.exists() and log.stat().st_size):
+                raise
+            # There is no place for the two files of a reader, as on a full disk: then there is no writer either.
+            return _connected(path, "immutable=1", "BEGIN")
 
 
 def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:

@@ -47,13 +47,22 @@ class PostingBlock(NamedTuple):
     values: Values
 
 
+_DIFFERENT = 1 << 8
+"""Different values of a batch up to which a posting has the number of its value: frequencies of terms are few."""
+
+
 class _Batch:
-    """Postings that were added together: eight bytes each in memory, and as many for each run of one row."""
+    """Postings that were added together: a group and a value each in memory, of few different values as one byte, and
+    eight bytes for each run of one row."""
 
     def __init__(self, groups: Values, rows: Values, values: Values) -> None:
         begins = np.flatnonzero(np.diff(rows, prepend=-1))
         self.groups = groups.astype(np.int32)
-        self.values = values.astype(np.float32)
+        self._values = values.astype(np.float32)
+        different, numbers = np.unique(self._values, return_inverse=True)
+        self._numbers: NDArray[np.uint8] | None = None
+        if len(different) <= _DIFFERENT:
+            self._values, self._numbers = different, numbers.astype(np.uint8)
         self._rows = rows[begins].astype(np.int32)
         self._sizes = np.diff(begins, append=len(rows)).astype(np.int32)
 
@@ -61,6 +70,12 @@ class _Batch:
     def rows(self) -> NDArray[np.int32]:
         """The row of each posting."""
         return np.repeat(self._rows, self._sizes)
+
+    def values(self, chosen: Rows | slice = slice(None)) -> NDArray[np.float32]:
+        """Return the values of some postings."""
+        if self._numbers is None:
+            return self._values[chosen]
+        return self._values[self._numbers[chosen]]
 
 
 class PostingSorter:
@@ -91,7 +106,7 @@ class PostingSorter:
     def blocks(self) -> Iterator[PostingBlock]:
         """Yield the rows and values of all postings in the order in which they were added."""
         self._pack()
-        return (PostingBlock(batch.rows, batch.values) for batch in self._batches)
+        return (PostingBlock(batch.rows, batch.values()) for batch in self._batches)
 
     def counts(self, groups: int) -> Rows:
         """Return the number of postings of each of the groups, (groups,)."""
@@ -120,7 +135,7 @@ class PostingSorter:
             chosen = np.flatnonzero((batch.groups >= first) & (batch.groups < end))
             groups.append(batch.groups[chosen])
             rows.append(batch.rows[chosen])
-            values.append(batch.values[chosen])
+            values.append(batch.values(chosen))
         every = np.concatenate(rows)
         order = _order(np.concatenate(groups) - first, every)
         return PostingBlock(every[order], np.concatenate(values)[order])

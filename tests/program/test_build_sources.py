@@ -99,12 +99,11 @@ def test_a_build_from_other_sources_says_what_it_replaces_and_how_to_go_back(
     first = retrieve("build", catalog, "--json").json["generation"]
     done = retrieve("build", docs)
     back = f"retrieve sync --rollback {first}"
-    assert f"replaces generation {first} (tools.jsonl, 5 records); go back: {back}" in done.err
+    assert f"replaces generation {first} of tools.jsonl; go back: {back}" in done.err
     assert retrieve(*back.split()[1:]).code == 0
     assert retrieve("query", "stitches microscope tiles", "-k", 1, "-l").out == "stitch\n"
     told = retrieve("build", docs, "--json").json["replaced"]
-    listed = [{"name": "tools.jsonl", "kind": "catalog", "records": 5}]
-    assert told == {"generation": first, "sources": listed, "kept": True}
+    assert told == {"generation": first, "sources": ["tools.jsonl"]}
 
 
 def test_a_build_from_the_same_sources_replaces_nothing_and_another_folder_makes_another_source(
@@ -144,3 +143,13 @@ def test_a_build_ends_with_a_query_that_finds_something(catalog: Path, docs: Pat
 def test_a_name_that_a_shell_would_read_is_no_example(retrieve: Program) -> None:
     write_catalog(Path("odd.jsonl"), [{"id": "a", "name": '$(reboot) "`'}, {"id": "b", "name": "x\x1b[31m y"}])
     assert retrieve("build", "odd.jsonl").err.splitlines()[-1] == 'next: retrieve query "what you are looking for"'
+
+
+def test_a_replaced_generation_that_is_removed_is_not_offered(
+    catalog: Path, docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    first = retrieve("build", catalog, "--json").json["generation"]
+    done = retrieve("build", docs)
+    assert f"replaces generation {first} of tools.jsonl\n" in done.err
+    assert "--rollback" not in done.err
