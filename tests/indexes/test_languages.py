@@ -174,7 +174,6 @@ def test_a_word_of_another_language_counts_only_in_records_of_that_language() ->
     assert area[9] < 1.5 * area[0]  # its French stem, `are`, is in one record alone
 
 
-
 def test_stop_words_of_a_german_query_are_no_words_of_english_records() -> None:
     index = impacts_of([("de", "Die Behandlung der Lunge"), ("en", "Cells die in the lungs"), ("fr", "le poumon")])
     assert not finds(index, "wie ist die Behandlung", 1)
