@@ -145,7 +145,7 @@ class RowMaker:
     def _row(self, record: Json, chunk: Json, fields: dict[str, list[str]], vectors: Any, weights: Any) -> Row:
         text = str(chunk.pop("text"))
         if self._words is not None:
-            weights = {**weights, self._words: self._counted(f"{record['name']} {text}")}
+            weights = {**weights, self._words: self._counted(f"{record['name']} {chunk['header']}{text}")}
         return Row(
             id=chunk["id"],
             record=chunk["doc_id"],
