@@ -72,7 +72,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
             return _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
         except sqlite3.OperationalError as error:
             log = path.with_name(f"{path.name}-wal")
-            if error.sqlite_errorcode & 0xFF not in _UNABLE or (log.exists() and log.stat().st_size):
+            if _code(error) not in _UNABLE or (log.exists() and log.stat().st_size):
                 raise
             # There is no place for the two files of a reader, as on a full disk: then there is no writer either.
             return _connected(path, "immutable=1", "BEGIN")
@@ -148,12 +148,17 @@ _UNABLE = (3, 8, 10, 13, 14)
 _IOERR, _FULL, _SHORT_READ = 10, 13, 522
 
 
+def _code(error: sqlite3.Error) -> int:
+    """Return the number of an error without its details; 0 for a file that ends too early, which is damage."""
+    number = int(getattr(error, "sqlite_errorcode", 0))
+    return 0 if number == _SHORT_READ else number & 0xFF
+
+
 def _as_ours(path: Path, error: sqlite3.Error) -> RetrieveError:
-    detailed = int(getattr(error, "sqlite_errorcode", 0))
-    code = detailed & 0xFF
+    code = _code(error)
     if code in _BUSY:
         return Locked(f"another process holds {path}", hint="try again in a moment")
-    if code not in _UNABLE or detailed == _SHORT_READ:
+    if code not in _UNABLE:
         return damaged(path, str(error))
     number = _reason(path, code)
     return unwritable(path, OSError(number, os.strerror(number)))
