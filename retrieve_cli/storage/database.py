@@ -108,13 +108,27 @@ def _create(path: Path) -> None:
         content = bytearray(database.serialize())
     content[18:20] = _WAL
     durable.make_folder(path.parent)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with _creating(path.parent):
         if not os.path.lexists(path):
             durable.replace(path, bytes(content))
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the new file of a process that was killed while it created the database. Raises: OSError."""
+    if (new := durable.unfinished(path)).exists():
+        with _creating(path.parent):
+            new.unlink(missing_ok=True)
+
+
+@contextmanager
+def _creating(folder: Path) -> Iterator[None]:
+    """Hold a folder, in which no other process creates the database meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def damaged(path: Path, why: str) -> IndexCorrupt:

@@ -16,10 +16,10 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.segment import ENGINES
+from retrieve_cli.storage.store import PENDING
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 
 T = TypeVar("T")
-_PENDING = "pushing.json"
 _LIMIT = 64 * MANIFEST
 
 
@@ -57,13 +57,13 @@ def read(folder: Path) -> dict[str, Entry]:
 
 def pending(folder: Path) -> dict[str, PendingPush]:
     """Return the last push into each collection, unless nothing was changed. Raises: IndexCorrupt: as `read` does."""
-    return _read(folder / _PENDING, PendingPush)
+    return _read(folder / PENDING, PendingPush)
 
 
 def note_pending(folder: Path, collection: str, push: PendingPush) -> None:
     """Note a push before it begins. Raises: OSError."""
     pushes = {**pending(folder), collection: push}
-    durable.replace(folder / _PENDING, msgspec.json.encode(pushes).decode())
+    durable.replace(folder / PENDING, msgspec.json.encode(pushes).decode())
 
 
 def _read(path: Path, kind: type[T]) -> dict[str, T]:

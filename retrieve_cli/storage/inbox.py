@@ -270,6 +270,7 @@ class Inbox:
         `oldest` is the lowest number that one of the generations includes, None if none includes
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
+        database.remove_unfinished(self.path)
         if not self.path.exists():
             return  # the documents of a lost inbox may come back
         # No other process writes meanwhile: no file has its name and waits for its document.

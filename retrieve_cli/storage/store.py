@@ -57,6 +57,7 @@ from retrieve_cli.untrusted.files import CONFIG, JUDGMENTS, lines, open_regular,
 MANIFEST = "manifest.json"
 SENT = "sent.txt"
 """File that lists the generations sent to engines."""
+PENDING = "pushing.json"
 _SCRATCH = ".scratch-"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -291,7 +292,7 @@ class Store:
                 raise unwritable(self.path, error) from error
             for folder in self.generations.glob(_SCRATCH + "*"):  # of dead writers: this one holds the lock
                 shutil.rmtree(folder, ignore_errors=True)
-            for path in (self.path / "current", self.path / SENT, self.quarantine):
+            for path in (self.path / "current", self.path / SENT, self.path / PENDING, self.quarantine):
                 durable.unfinished(path).unlink(missing_ok=True)
             yield
 
