@@ -47,12 +47,12 @@ ENGINES = "engines.json"
 
 
 def is_elsewhere(path: Path) -> bool:
-    """Return True if a file of texts was left out of a copy of the index, because an engine holds its rows."""
+    """Return True if a file of texts is missing in a copy of the index, because an engine holds its rows."""
     return path.name in (RECORDS, CHUNKS) and not path.exists() and (path.parent / ENGINES).exists()
 
 
 class AbsentFile(MappedFile):
-    """A file of texts that was left out of a copy of the index."""
+    """A file of texts that a copy of the index does not have."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path, self._size = path, size
