@@ -30,6 +30,8 @@ ENOUGH_S = 0.04
 """CPU time that is measured at once: the clock of a process moves in steps of up to 4 ms."""
 RATIO = 3.0
 """Twice the text must take less than this times the time: linear is 2, quadratic 4."""
+ROUNDS = 12
+"""Measurements of both lengths, one after the other, before a pattern is called slow."""
 _TOTAL_S = 60
 
 Method = Callable[[re.Pattern[str], str], object]
@@ -51,19 +53,17 @@ def too_long(*_: object) -> NoReturn:
     raise TooLongError
 
 
-def seconds(method: Method, pattern: re.Pattern[str], text: str, *, repetitions: int) -> float:
-    """Return the least CPU time of a call, over some repetitions; infinite if one takes more than LONG_S."""
-    least = float("inf")
+def seconds(method: Method, pattern: re.Pattern[str], text: str) -> float:
+    """Return the CPU time of a call, the mean over ENOUGH_S; infinite if a call takes more than LONG_S."""
+    calls, start, taken = 0, time.process_time(), 0.0
     with suppress(TooLongError):
-        for _ in range(repetitions):
-            calls, start, taken = 0, time.process_time(), 0.0
-            while taken < ENOUGH_S:
-                signal.setitimer(signal.ITIMER_VIRTUAL, LONG_S)
-                method(pattern, text)
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-                calls, taken = calls + 1, time.process_time() - start
-            least = min(least, taken / calls)
-    return least
+        while taken < ENOUGH_S:
+            signal.setitimer(signal.ITIMER_VIRTUAL, LONG_S)
+            method(pattern, text)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            calls, taken = calls + 1, time.process_time() - start
+        return taken / calls
+    return float("inf")
 
 
 def looks_quick(method: Method, pattern: re.Pattern[str], small: str, large: str) -> bool:
@@ -96,15 +96,15 @@ def slow(pattern: re.Pattern[str], name: str, attack: Attack) -> str:
     small, large = attack.text(SMALL), attack.text(LARGE)
     if looks_quick(method, pattern, small, large):
         return ""
-    said = ""
-    for repetitions in (1, 3, 9):  # a busy machine is no defect
-        taken = [seconds(method, pattern, text, repetitions=repetitions) for text in (large, small)][::-1]
-        if taken[1] <= QUICK_S or taken[1] < RATIO * taken[0]:
+    short = long = float("inf")
+    for _ in range(ROUNDS):  # a busy machine is no defect: the least of several rounds counts
+        long = min(long, seconds(method, pattern, large))
+        short = min(short, seconds(method, pattern, small))
+        if long <= QUICK_S or long < RATIO * short:
             return ""
-        said = f"{name}: {attack}: {taken[0] * 1000:.3g} ms for {SMALL:,}, {taken[1] * 1000:.3g} ms for {LARGE:,}"
-        if taken[1] > LONG_S / 10:
+        if long == float("inf"):
             break
-    return said
+    return f"{name}: {attack}: {short * 1000:.3g} ms for {SMALL:,}, {long * 1000:.3g} ms for {LARGE:,}"
 
 
 def first_slow(pattern: str, flags: int, methods: list[str]) -> str:
