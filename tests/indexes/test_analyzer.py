@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from retrieve_cli.contracts.terms.words import WORD
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, fold
+from retrieve_cli.retrieval.retrievers.analyzer import END_OF_TEXT, TextAnalyzer, fold, is_cut_by_blanks, pieces_of
 
 PLAIN = TextAnalyzer(stemming="none", stop_words="none")
 
@@ -101,5 +101,10 @@ def test_spans_point_at_the_words() -> None:
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=40) | st.text("aB1_-:.,+#v \n", max_size=30))
-def test_words_of_ascii_texts_are_the_words_of_the_pattern(text: str) -> None:
-    assert PLAIN.words(text) == WORD.findall(text)
+def test_words_of_texts_that_are_cut_by_blanks_are_those_of_their_pieces(text: str) -> None:
+    assume(is_cut_by_blanks(text))
+    *pieces, end = pieces_of([text])
+
+    assert [word for piece in pieces for word in WORD.findall(piece)] == WORD.findall(text)
+    assert end == END_OF_TEXT
+    assert PLAIN.forms_of_row(text) == []

@@ -39,7 +39,8 @@ _AROUND = r"""(?x)
     | (?<![^\W_])[^\W_]++(?:[ ]?&[ ]?[^\W_]++)+         # AT&T
     | (?<![^\W_])[^\W\d_]\.[^\W\d_](?:(?:\.[^\W\d_])+|\.)(?![^\W_])  # U.S.A."""
 """Words with the signs around them."""
-_BLANKS = "".join(char if char.isalnum() or char in "-_:.,#+" else " " for char in map(chr, range(128)))
+END_OF_TEXT = "\x00"
+_BLANKS = "".join(char if char.isalnum() or char in "-_:.,#+\x00" else " " for char in map(chr, range(128)))
 """ASCII characters by their code, those outside of words as blanks."""
 _MOST_PARTS = 8
 """Parts of a name; keys and sums have more."""
@@ -133,8 +134,6 @@ class TextAnalyzer:
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text, stop words included, in order."""
-        if text.isascii():
-            return _ascii_words(text)
         if is_plain(text):
             return WORD.findall(text)
         return [text[start:end] for start, end in self._places(text)]
@@ -149,7 +148,7 @@ class TextAnalyzer:
     def forms_of_text(self, text: str) -> list[tuple[int, int, str]]:
         """Return start, end and term of words of a text that belong together or to a sign: options of commands, letters
         around &, letters with points."""
-        if not ("&" in text or " -" in text or "`-" in text or ("." in text and re.search(r"\.\w\b", text))):
+        if not _may_have_forms(text):
             return []
         places = [match.span() for match in re.finditer(_AROUND, text)]
         forms = [(start, end, re.sub("[ .]", "", text[start:end]).lower()) for start, end in places]
@@ -340,18 +339,21 @@ class TextAnalyzer:
         return known[self.languages[counts.index(max(counts))]].words if certain else ()
 
 
-def _ascii_words(text: str) -> list[str]:
-    """Return what `WORD` finds in a text of ASCII characters, in half the time: most words are letters alone."""
-    pieces = text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
-    if "".join(pieces).isalnum():
-        return pieces
-    words: list[str] = []
-    for piece in pieces:
-        if piece.isalnum():
-            words.append(piece)
-        else:
-            words += WORD.findall(piece)
-    return words
+def is_cut_by_blanks(text: str) -> bool:
+    """Return True if the words of a text are those of its pieces, and it has no other forms."""
+    return text.isascii() and END_OF_TEXT not in text and not _may_have_forms(text)
+
+
+def pieces_of(texts: Sequence[str]) -> list[str]:
+    """Return what stands between the blanks of such texts, with END_OF_TEXT after each text: words with their signs,
+    several that are joined, or signs alone. Few of many texts are different, so that each is analysed once."""
+    text = f" {END_OF_TEXT} ".join([*texts, ""])
+    return text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
+
+
+def _may_have_forms(text: str) -> bool:
+    """Return True if a text may have words that belong together or to a sign."""
+    return "&" in text or " -" in text or "`-" in text or ("." in text and re.search(r"\.\w\b", text) is not None)
 
 
 def stop_terms(word: str) -> tuple[str, ...]:

@@ -1,19 +1,19 @@
-"""Weighted frequencies of the terms of texts, counted for thousands of texts at a time.
+"""Weighted frequencies of the terms of texts, read and counted for thousands of texts at a time.
 
-Words are numbered; a word is analysed once in a batch. Frequencies are whole numbers times the weights of fields, added
-in the order of the fields: they do not depend on the batch.
+What stands between blanks, a word or several, is numbered, and analysed once in a batch. Frequencies are whole numbers
+times the weights of fields, added in the order of the fields: they do not depend on the batch.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Field
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import END_OF_TEXT, TextAnalyzer, is_cut_by_blanks, pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
     Counts = NDArray[np.int64]
 
+_TEXT = 1 << 20
+"""Characters that are read at a time."""
 _BATCH = 1 << 19
 """Words counted at a time."""
 _NUMBERED = 1 << 18
 """Words that stay numbered for the next batch."""
+_END = 0
+"""Number of the end of a field."""
 _FINENESS = float(1 << 20)
 """Lengths are multiples of its inverse, so that sums of them are exact in any order."""
 
@@ -40,29 +44,61 @@ class WordCounts:
         self._terms = terms
         self._postings = postings
         self._lengths = array("d")
+        self._waiting: list[tuple[str, str]] = []
+        """Texts of fields that are not read yet, each with its language."""
+        self._characters = 0
         self._forget()
         self._empty()
 
     def add(self, fields: Iterable[Field], language: str) -> None:
         """Append a row made of weighted fields; a field of weight 0 is skipped."""
+        for field in fields:
+            if field.weight > 0:
+                self._waiting.append((field.text, language))
+                self._characters += len(field.text)
+                self._weights.append(field.weight)
+        self._row_ends.append(len(self._weights))
+        if self._characters + len(self._row_ends) >= _TEXT:
+            self._read()
+
+    def _read(self) -> None:
+        """Number the words of the texts that wait, those of plain texts of one language together."""
+        plain: list[str] = []
+        language = ""
+        for text, text_language in self._waiting:
+            if plain and text_language != language:
+                self._number_plain(plain, language)
+                plain = []
+            language = text_language
+            if is_cut_by_blanks(text):
+                plain.append(text)
+                continue
+            if plain:
+                self._number_plain(plain, language)
+                plain = []
+            words = self._words_of(language)
+            self._numbers.extend(map(words.__getitem__, words.analyzer.words(text)))
+            self._numbers.extend(map(self._forms.__getitem__, words.analyzer.forms_of_row(text)))
+            self._numbers.append(_END)
+        if plain:
+            self._number_plain(plain, language)
+        self._waiting, self._characters = [], 0
+        if len(self._numbers) >= _BATCH:
+            self._count()
+
+    def _number_plain(self, texts: Sequence[str], language: str) -> None:
+        pieces = pieces_of(texts)
+        self._numbers.extend(map(self._words_of(language).__getitem__, pieces))
+
+    def _words_of(self, language: str) -> _Words:
         words = self._words.get(language)
         if words is None:
             words = self._words[language] = _Words(self._analyzer.among((language,)), self._numbered)
-        analyzer, size = words.analyzer, len(self._numbers)
-        for field in fields:
-            if field.weight > 0:
-                self._numbers.extend(map(words.__getitem__, analyzer.words(field.text)))
-                if forms := analyzer.forms_of_row(field.text):
-                    self._numbers.extend(map(self._forms.__getitem__, forms))
-                self._field_sizes.append(len(self._numbers) - size)
-                self._weights.append(field.weight)
-                size = len(self._numbers)
-        self._row_ends.append(len(self._weights))
-        if len(self._numbers) + len(self._row_ends) >= _BATCH:
-            self._count()
+        return words
 
     def finish(self) -> array[float]:
         """Count the remaining rows; return the lengths of all: of their fields' words, each with its weight."""
+        self._read()
         self._count()
         self._forget()
         return self._lengths
@@ -74,8 +110,7 @@ class WordCounts:
 
     def _empty(self) -> None:
         self._numbers = array("i")
-        """Number of each word, field by field."""
-        self._field_sizes = array("i")
+        """Number of each word, field by field, and the end of each field."""
         self._weights = array("d")
         self._row_ends = array("i")
         """Number of fields up to the end of each row."""
@@ -86,8 +121,9 @@ class WordCounts:
         sizes = np.diff(ends, prepend=0)
         rows = np.repeat(np.arange(len(ends)), sizes)
         places = np.arange(len(weights)) - np.repeat(ends - sizes, sizes)  # of the fields in their rows
-        fields = np.repeat(np.arange(len(weights)), np.array(self._field_sizes, np.int64))
-        terms, owners, counted = self._numbered.terms_of(np.array(self._numbers), fields)
+        words = np.array(self._numbers)
+        fields = np.repeat(np.arange(len(weights)), np.diff(np.flatnonzero(words == _END), prepend=-1))
+        terms, owners, counted = self._numbered.terms_of(words, fields)
 
         lengths = np.bincount(fields, counted, minlength=len(weights)) * weights
         lengths = np.bincount(rows, lengths, minlength=len(ends))
@@ -115,13 +151,14 @@ class WordCounts:
 
 
 class _Numbered:
-    """Words by number, with the numbers of their terms: the first ones count for the length of a row."""
+    """Words by number, with the numbers of their terms: the first ones count for the length of a row. The end of a
+    field is a word without terms."""
 
     def __init__(self, terms: dict[str, int]) -> None:
         self._numbers = terms
         self._terms = array("i")
-        self._ends = array("q", [0])
-        self._counted = array("i")
+        self._ends = array("q", [0, 0])
+        self._counted = array("i", [0])
 
     def __len__(self) -> int:
         return len(self._counted)
@@ -147,14 +184,19 @@ class _Numbered:
 
 
 class _Words(dict[str, int]):
-    """Numbers of the words of a language."""
+    """Numbers of the words of a language, and of pieces of texts that are several words or none."""
 
     def __init__(self, analyzer: TextAnalyzer, numbered: _Numbered) -> None:
+        super().__init__({END_OF_TEXT: _END})
         self.analyzer = analyzer
         self._numbered = numbered
 
-    def __missing__(self, word: str) -> int:
-        number = self[word] = self._numbered.append(*self.analyzer.analyzed(word))
+    def __missing__(self, piece: str) -> int:
+        words = self.analyzer.words(piece) if piece.isascii() else [piece]
+        analyzed = [self.analyzer.analyzed(word) for word in words]
+        terms = [term for own, _ in analyzed for term in own]
+        forms = [term for _, other in analyzed for term in other]
+        number = self[piece] = self._numbered.append(terms, forms)
         return number
 
 
