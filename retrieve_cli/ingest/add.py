@@ -83,7 +83,7 @@ def add(
         with closing(intake):
             for source, survey in zip(sources, surveys, strict=True):
                 intake.take(source, survey.new, complete=False)
-            intake.make_facets()
+            intake.flush()
             intake.finish()
             others = [item for item in store.rejected() if item.source != inbox.name or inbox.holds(item.line)]
             rejected = [*others, *intake.rejected]

@@ -168,7 +168,7 @@ def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] |
         else:
             marks.append(surveys[number].marks)
             intake.take(source, surveys[number].new, complete=False)
-    intake.make_facets()
+    intake.flush()
     return marks
 
 

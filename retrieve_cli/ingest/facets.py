@@ -1,15 +1,10 @@
-"""Facets of chunks on their way into a generation: from the cache, or made now; and the records that wait for them.
-
-A record is written after its chunks have their facets. Records wait as long as memory allows, so that many requests
-are under way at once and their number is known before the first is sent; what follows them waits as well.
-"""
+"""Facets of chunks on their way into a generation: from the cache, or made now, many at once."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +23,6 @@ from retrieve_cli.storage.records.sections import facets_of
 if TYPE_CHECKING:
     from retrieve_cli.storage.segment import Segment
 
-_MOST_TEXT = 16 << 20
-"""Characters of chunks that wait: about 16,000 chunks."""
 _WORDS = {
     "unavailable": "the server did not answer",
     "rejected": "the server rejected the request",
@@ -71,7 +64,7 @@ class FacetCounts:
 
 
 class Faceting:
-    """Gives chunks their facets, counts these, and holds the records that wait for them."""
+    """Gives chunks their facets, and counts these."""
 
     def __init__(
         self,
@@ -93,30 +86,14 @@ class Faceting:
         self._asks = asks
         self._announced = False
         self._seen: set[bytes] = set()
-        self._waiting: list[tuple[Sequence[Chunk], Callable[[Sequence[Made]], None]]] = []
-        self._characters = 0
         self.counts = FacetCounts()
 
-    def add(self, chunks: Sequence[Chunk], write: Callable[[Sequence[Made]], None]) -> None:
-        """Have `write` called with the facets of the chunks of a record, None for a chunk that has none.
+    def facets_of(self, chunks: Sequence[Chunk], *, all_read: bool) -> list[Made]:
+        """Return the facets of chunks, None for those that have none; `all_read` if no more chunks follow.
 
         Raises:
             Unavailable: facets are required, and a chunk has none.
         """
-        self._waiting.append((chunks, write))
-        self._characters += sum(len(chunk.text) for chunk in chunks)
-        if self._characters > _MOST_TEXT:
-            self.release()
-
-    def release(self, *, all_read: bool = False) -> None:
-        """Write all records that wait; `all_read` if no more follow. Raises as `add` does."""
-        waiting, self._waiting, self._characters = self._waiting, [], 0
-        made = iter(self._facets([chunk for chunks, _ in waiting for chunk in chunks], all_read=all_read))
-        for chunks, write in waiting:
-            write(list(islice(made, len(chunks))))
-
-    def _facets(self, chunks: Sequence[Chunk], *, all_read: bool) -> list[Made]:
-        """Return the facets of chunks, None for those that have none."""
         keys = [text_key(chunk.embedded) for chunk in chunks]
         facets = self._stored(list(dict.fromkeys(keys)))
         new = {

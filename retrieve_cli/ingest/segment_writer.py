@@ -1,7 +1,7 @@
 """Writer of the tables of a segment: records and chunks by row, their offsets, and the columns to filter by.
 
-Records come one by one (`add`), or all at once from the segments of a generation (`take`): the same records in the same
-order give the same bytes.
+Records come some at a time (`add`), or all at once from the segments of a generation (`take`): the same records in
+the same order give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import FILE as COLUMNS, stored_columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.record_values import values_of
-from retrieve_cli.storage.records.rows import RecordContent, chunk_rows, record_row
+from retrieve_cli.storage.records.rows import chunk_rows, content_of, record_row
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 from retrieve_cli.storage.tables import TableWriter
 from retrieve_cli.storage.vocabulary import TextBuffer
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
+
+
+class NewRecord(NamedTuple):
+    """A record on its way into a segment."""
+
+    record: Record
+    chunks: Sequence[Chunk]
+    """At least one."""
+    origin: bytes
+    """SHA-1 of its item."""
 
 
 class SegmentWriter:
@@ -73,24 +83,26 @@ class SegmentWriter:
         """Return the line of a record."""
         return self._lines[row]
 
-    def add(self, record: Record, chunks: Sequence[Chunk], *, origin: bytes, content: RecordContent) -> list[bytes]:
-        """Write a record, whose `origin` is the SHA-1 of its item, and its chunks: at least one. Return the SHA-1 of
-        each chunk's embedded text."""
-        row = record_row(record, content)
-        self._records.append(row)
-        self._columns.add(values_of(row))
-        for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
-            self._chunks.append(stored)
-            if self._facets is not None:
-                self._facets.add(sections.facet_values(chunk.facets or {}))
-        texts = [text_key(chunk.embedded) for chunk in chunks]
-        for text in texts:
-            self.texts.append(text)
-        self._ids.append(record.id.encode())
-        self._contents.append(content.digest)
-        self._origins.append(origin)
-        self._lines.append(record.line)
-        self._starts.append(self._starts[-1] + len(chunks))
+    def add(self, new: Sequence[NewRecord]) -> list[bytes]:
+        """Write records and their chunks; return the SHA-1 of each chunk's embedded text."""
+        contents = [content_of(record) for record, _, _ in new]
+        rows = [record_row(record, content) for (record, _, _), content in zip(new, contents, strict=True)]
+        self._records.extend(rows)
+        for row in rows:
+            self._columns.add(values_of(row))
+        self._chunks.extend(row for record, chunks, _ in new for row in chunk_rows(record, chunks))
+        if self._facets is not None:
+            for _, chunks, _ in new:
+                for chunk in chunks:
+                    self._facets.add(sections.facet_values(chunk.facets or {}))
+        texts = [text_key(chunk.embedded) for _, chunks, _ in new for chunk in chunks]
+        self.texts.extend(texts)
+        self._contents.extend(content.digest for content in contents)
+        self._origins.extend(origin for _, _, origin in new)
+        for record, chunks, _ in new:
+            self._ids.append(record.id.encode())
+            self._lines.append(record.line)
+            self._starts.append(self._starts[-1] + len(chunks))
         return texts
 
     def take(self, generation: Generation, order: Rows) -> None:
@@ -103,9 +115,9 @@ class SegmentWriter:
             own = range(int(segment.starts[first]), int(segment.starts[end]))
             for block, offsets in segment.chunks.raw_rows(own):
                 self._chunks.copy_rows(block, offsets)
-        self._contents.extend(generation.contents[order])
-        self._origins.extend(generation.origins[order])
-        self.texts.extend(generation.texts[chunks])
+        self._contents.extend_array(generation.contents[order])
+        self._origins.extend_array(generation.origins[order])
+        self.texts.extend_array(generation.texts[chunks])
         self._lines.frombytes(generation.lines[order].astype(np.int64).tobytes())
         counts = np.cumsum(np.diff(generation.starts)[order])
         self._starts.frombytes(counts.astype(np.int64).tobytes())

@@ -189,7 +189,7 @@ class Sync:
         for number, source in enumerate(self._sources):
             items = enumerate(source.scan()) if surveys is None else surveys[number].new
             intake.take(source, items, complete=surveys is None)
-        intake.make_facets()
+        intake.flush()
 
     # ---------------------------------------------------------------------------------------- comparing
 

@@ -227,7 +227,7 @@ class WatchedCatalog(Unwatched):
                 continue
             digest = begun.copy()
             digest.update(row[1].strip(WHITE))
-            digests.append(digest.digest())
+            digests.extend([digest.digest()])
             if reading is not None:
                 ids.update(ids_of(row[1], reading))
             if table is not None and number >= _ROWS:

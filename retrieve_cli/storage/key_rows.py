@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, overload
 
@@ -40,11 +40,11 @@ class DigestList(Sequence[bytes]):
         start = KEY * range(len(self))[place]
         return bytes(self._bytes[start : start + KEY])
 
-    def append(self, digest: bytes) -> None:
-        """Add a digest."""
-        self._bytes += digest
+    def extend(self, digests: Iterable[bytes]) -> None:
+        """Add digests."""
+        self._bytes += b"".join(digests)
 
-    def extend(self, digests: NDArray[np.uint8]) -> None:
+    def extend_array(self, digests: NDArray[np.uint8]) -> None:
         """Add (n, 20) digests."""
         self._bytes += digests.tobytes()
 

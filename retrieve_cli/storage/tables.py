@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -28,13 +28,13 @@ class TableWriter:
         self._file: BinaryIO = path.open("wb")
         self.offsets = array("q", [0])
 
-    def append(self, row: Json) -> None:
-        """Write one row as a line of UTF-8 JSON."""
+    def extend(self, rows: Iterable[Json]) -> None:
+        """Write rows as lines of UTF-8 JSON."""
         import orjson
 
-        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-        self._file.write(line)
-        self.offsets.append(self.offsets[-1] + len(line))
+        lines = [orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows]
+        self._file.write(b"".join(lines))
+        self.offsets.extend(islice(accumulate(map(len, lines), initial=self.offsets[-1]), 1, None))
 
     def copy_rows(self, lines: bytes, offsets: Rows) -> None:
         """Write contiguous rows that are already encoded; `offsets` are their starts in some file."""

@@ -12,13 +12,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import Chunk, Field, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.ingest.segment_writer import SegmentWriter
+from retrieve_cli.ingest.segment_writer import NewRecord, SegmentWriter
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation, opened
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.columns import FILE as COLUMNS
-from retrieve_cli.storage.records.rows import content_of
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 
 ORIGIN = bytes(20)
@@ -48,7 +47,7 @@ def write(folder: Path, chunks: dict[str, int]) -> Generation:
     for name, count in chunks.items():
         cut = [Chunk(name, at, f"text {at}", at, at + 6, 1, 1) for at in range(count)]
         made = record(name)
-        writer.add(made, cut, origin=ORIGIN, content=content_of(made))
+        writer.add([NewRecord(made, cut, ORIGIN)])
     assert writer.finish() == {RECORDS: len(chunks), COLUMNS: len(chunks), CHUNKS: sum(chunks.values())}
     return read(folder)
 

@@ -22,7 +22,7 @@ rows = st.dictionaries(texts, scalars | texts | st.lists(texts, max_size=3), max
 def written(path: Path, content: list[dict[str, Any]]) -> np.ndarray:
     writer = TableWriter(path)
     for row in content:
-        writer.append(row)
+        writer.extend([row])
     writer.close()
     return np.array(writer.offsets, np.int64)
 

@@ -78,7 +78,7 @@ def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
         for index, text in enumerate(texts):
             place = {"start": start, "end": start + len(text), "start_line": 1, "end_line": 1}
             known = {"id": f"d{number}#{index}", "doc_id": f"d{number}", "index": index, "header": ""}
-            writer.append({**known, "text": text, **place})
+            writer.extend([{**known, "text": text, **place}])
             start += len(text) + 1
     writer.close()
     chunks = JsonlTable(MappedFile(folder / "chunks.jsonl"), np.array(writer.offsets, np.int64))

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from samples import pieces
 
 from retrieve_cli.contracts import Chunker, Hit, Record, Source
-from retrieve_cli.ingest.segment_writer import SegmentWriter
+from retrieve_cli.ingest.segment_writer import NewRecord, SegmentWriter
 from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context, joined
@@ -24,7 +24,6 @@ from retrieve_cli.sources.formats.reader import SandboxedReader
 from retrieve_cli.storage.generation import Generation, open_unpublished
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.records.rows import content_of
 
 
 def prose(topic: str, sentences: int) -> str:
@@ -111,7 +110,7 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
     for record in pieces(source):
         assert isinstance(record, Record)
         texts[record.id] = record.text
-        writer.add(record, list(chunker.chunk(record)), origin=bytes(20), content=content_of(record))
+        writer.add([NewRecord(record, list(chunker.chunk(record)), bytes(20))])
     files = {name: FileEntry("", (folder / name).stat().st_size, rows) for name, rows in writer.finish().items()}
     generation = open_unpublished(folder, Manifest(recipe=Recipe(), sources=(), files=files))
     return Indexed(texts, generation, Counting(generation.chunks))

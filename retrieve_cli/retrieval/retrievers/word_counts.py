@@ -192,12 +192,16 @@ class _Words(dict[str, int]):
         self._numbered = numbered
 
     def __missing__(self, piece: str) -> int:
-        words = self.analyzer.words(piece) if piece.isascii() else [piece]
-        analyzed = [self.analyzer.analyzed(word) for word in words]
-        terms = [term for own, _ in analyzed for term in own]
-        forms = [term for _, other in analyzed for term in other]
-        number = self[piece] = self._numbered.append(terms, forms)
+        number = self[piece] = self._numbered.append(*self._analyzed(piece))
         return number
+
+    def _analyzed(self, piece: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the terms of the words of a piece, and those that do not count for the length."""
+        if piece.isalnum() or not piece.isascii():
+            return self.analyzer.analyzed(piece)
+        analyzed = [self.analyzer.analyzed(word) for word in self.analyzer.words(piece)]
+        terms = [term for own, _ in analyzed for term in own]
+        return terms, [term for _, forms in analyzed for term in forms]
 
 
 class _Forms(dict[str, int]):
