@@ -94,9 +94,12 @@ def test_files_of_models_and_graphs_are_described(tmp_path: Path, retrieve: Prog
         assert retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", TOOLS)).code == 0
     names: dict[str, Any] = {}
     exec(CODE[0], names)
-    read = {path.name: names["read"](path).keys() for path in names["folder"].glob("*.pkl")}
+    contents = {path.name: names["read"](path) for path in names["folder"].glob("*.pkl")}
+    read = {name: content.keys() for name, content in contents.items()}
     assert read.keys() >= {"splade.pkl", "tokens.pkl", "graph.pkl", "facets.pkl"}
     assert {name: keys for name, keys in read.items() if keys != described()[name]} == {}
+    (edges_line,) = (line for line in PAGE.splitlines() if "`outward`" in line)
+    assert {*re.findall("`([a-z]+)`", edges_line)} == {"outward", "inward", *contents["graph.pkl"]["outward"]}
 
 
 def test_the_scores_of_a_word_are_those_of_a_query(page: Read, retrieve: Program) -> None:
