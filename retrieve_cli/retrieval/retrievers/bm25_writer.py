@@ -69,7 +69,7 @@ class Bm25Writer(PostingFileWriter):
 
     def _contents(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
         self._lengths.extend(self._words.finish())
-        terms, counts, numbers = self._sorted_terms()
+        terms, term_ends, counts, numbers = self._sorted_terms()
         lengths = np.array(self._lengths, np.float64)
         different, rank = np.unique(lengths, return_inverse=True)
         pairs = _pairs(rank, self._postings)
@@ -80,8 +80,8 @@ class Bm25Writer(PostingFileWriter):
             "length": len(lengths),
             "total": float(lengths.sum()),
             **self._language_columns(),
-            "terms": np.frombuffer(b"".join(terms), np.uint8),
-            "term_ends": np.append(0, np.cumsum(np.fromiter(map(len, terms), np.int64, len(terms)))),
+            "terms": terms,
+            "term_ends": term_ends,
             "starts": np.append(0, np.cumsum(counts)),
             "rows": rows,
             "codes": codes,
@@ -97,15 +97,18 @@ class Bm25Writer(PostingFileWriter):
 
         return stored, blocks()
 
-    def _sorted_terms(self) -> tuple[list[bytes], Rows, NDArray[np.int32]]:
-        """Return the terms of the rows in order, their numbers of postings, and the place of each collected term."""
+    def _sorted_terms(self) -> tuple[NDArray[np.uint8], Rows, Rows, NDArray[np.int32]]:
+        """Return the text of the terms of the rows in order, where each ends, their numbers of postings, and the place
+        of each collected term. The terms are used up: a million of them take 200 MB."""
         counts = self._postings.counts(len(self._terms))
         words = [term.encode() for term in self._terms]
         self._terms.clear()
         order = sorted(np.flatnonzero(counts).tolist(), key=words.__getitem__)
         numbers = np.full(len(words), -1, np.intc)
         numbers[order] = np.arange(len(order))
-        return [words[number] for number in order], counts[order], numbers
+        text = np.frombuffer(b"".join(map(words.__getitem__, order)), np.uint8)
+        sizes = np.fromiter(map(len, map(words.__getitem__, order)), np.int64, len(order))
+        return text, np.append(0, np.cumsum(sizes)), counts[order], numbers
 
     def _language_columns(self) -> dict[str, Json]:
         """Return the codes of the languages in order, the number of rows in each, and the language of each row."""
