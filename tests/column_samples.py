@@ -33,7 +33,7 @@ def record(name: str, /, *, kind: str = "catalog", **said: Any) -> Row:
 
 def columns(rows: Sequence[Row], *more: Sequence[Row]) -> Columns:
     """The columns of one segment, or of several."""
-    return Columns(StoredColumns(written(part)) for part in (rows, *more))
+    return Columns([StoredColumns(written(part)) for part in (rows, *more)])
 
 
 def written(rows: Sequence[Row]) -> dict[str, Any]:

@@ -121,7 +121,10 @@ class _Wanted:
         record, group = str(chunk["doc_id"]), self.topic.group
         if self.relevant and record not in self.relevant:
             return False
-        return group is None or bool(generation.records[generation.find_record(record)]["group"] == group)
+        if group is None:
+            return True
+        row = generation.exact_row(record)
+        return row is not None and bool(generation.records[row]["group"] == group)
 
     def has_quote(self, chunk: Mapping[str, Json], words: list[str]) -> bool:
         """Return True if a chunk contains the quote, or if the judgment has no quote.

@@ -170,10 +170,8 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
     generation = index.opened.generation
 
     def name(record_id: str) -> str | None:
-        try:
-            return str(generation.records[generation.find_record(record_id)]["name"])
-        except UsageError:
-            return None
+        row = generation.exact_row(record_id)
+        return None if row is None else str(generation.records[row]["name"])
 
     return name
 

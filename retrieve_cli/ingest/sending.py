@@ -129,8 +129,7 @@ class RowMaker:
         weights = {name: indexes.segment_weights(segment, chunks) for name in sparse}
         place = 0
         for record in records.tolist():
-            values = segment.first_record + record
-            fields = self._columns.of_records(range(values, values + 1))[0]
+            fields = self._columns.of_record(segment.first_record + record)
             stored = segment.records[record]
             for chunk in segment.chunks.rows(int(starts[record]), int(starts[record + 1])):
                 yield self._row(

@@ -60,10 +60,13 @@ def _tools(store: Store, before: str, after: str, names: Sequence[str]) -> dict[
         return found
     with open_generation(store, before) as old, open_generation(store, after) as new:
         for name in names:
-            rows = [side.records[side.find_record(name)]["metadata"] for side in (old, new)]
-            if not all(map(is_tool, rows)):
+            row, new_row = old.exact_row(name), new.exact_row(name)
+            if row is None or new_row is None:
                 continue
-            one, other = ({key: row[DEFINITION].get(key) for key in PINNED} for row in rows)
+            both = [old.records[row]["metadata"], new.records[new_row]["metadata"]]
+            if not all(map(is_tool, both)):
+                continue
+            one, other = ({key: metadata[DEFINITION].get(key) for key in PINNED} for metadata in both)
             if one != other:
                 found[name] = list(difference(name, one, other, ("before", "after")))
     return found

@@ -90,7 +90,7 @@ def _phrase(size: str, values: Iterator[str]) -> str:
 def _size(view: RecordView, tenant: str | None) -> str:
     """Return the number of records and documents; `160 tools` if that is the name of the only catalog."""
     kinds = view.columns.column("kind")
-    records = 0 if kinds is None else len(kinds.records_with("catalog"))
+    records = 0 if kinds is None else len(kinds.rows_of("catalog"))
     sources = view.generation.manifest.sources
     stem = sources[0].name.partition(".")[0].casefold() if len(sources) == 1 and tenant is None else ""
     is_plural = stem.isascii() and stem.isalpha() and stem.endswith("s") and not stem.endswith(("ss", "us", "is"))
@@ -105,9 +105,7 @@ def _values(view: RecordView) -> Iterator[str]:
     found = False
     for field in _TELLING:
         column = view.columns.column(fields[field]) if field in fields else None
-        if column is None or (
-            field == "group" and not column.has_more_than(1)
-        ):  # the folder of all documents tells nothing
+        if column is None or (field == "group" and column.distinct < 2):  # the folder of all documents tells nothing
             continue
         if len(column.rows) < _LEAST_COVERED * view.size:
             continue

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.contracts.terms.words import has_words
 from retrieve_cli.contracts.tools import SERVER, TOOL, is_tool
 
@@ -61,7 +62,7 @@ def _tools_named(view: RecordView, name: str, *, is_quoted: bool) -> list[int]:
     """Return the rows of the tools with a name, or with an id, or a server and a name, joined by a slash."""
     for field, value in ((TOOL, name), ("id", name), (TOOL, name.rpartition("/")[2])):
         column = view.columns.column(field)
-        near = [] if column is None else column.records_with(value)[:_MOST_TOOLS]
+        near = [] if column is None else column.rows_of(canonical(value))[:_MOST_TOOLS].tolist()
         records = ((row, view.generation.records[row]) for row in near)
         if rows := [row for row, record in records if _is_named(record, name, is_quoted=is_quoted)]:
             return rows

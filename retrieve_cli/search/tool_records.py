@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.contracts.tools import ABOUT_SERVER, APPROVAL, DIGEST, SERVER, STALE, TOOL
 from retrieve_cli.errors import NotFound, UsageError, printable, quoted, shortened
 from retrieve_cli.search.access import of_tenant_or_none
@@ -86,7 +87,7 @@ class ToolRecords:
         rows = np.zeros(len(self.generation.records), np.bool_)
         column = self.view.columns.column(field)
         if column is not None and column.name == field:
-            rows[column.rows if value is None else column.records_with(value)] = True
+            rows[column.rows if value is None else column.rows_of(canonical(value))] = True
         return rows
 
     def _values(self, field: str) -> list[str]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage import dead_rows
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.segment import DEAD, DIGEST, RECORDS, Segment
@@ -360,35 +359,6 @@ class Generation:
                     self._made[make] = make(self)
         made: T = self._made[make]
         return made
-
-    def find_record(self, record_id: str, *, visible: Mask | None = None) -> int:
-        """Return the row of a record; with `visible`, (records,) bool, only among these.
-
-        Raises:
-            UsageError: the record does not exist.
-        """
-        row = self.exact_row(record_id, visible=visible)
-        if row is None:
-            hint = "list them: retrieve inspect records"
-            raise UsageError(f"there is no record {quoted(record_id)} in the index", hint=hint)
-        return row
-
-    def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
-        """Return the row of a chunk; with `visible`, only of these records.
-
-        Raises:
-            UsageError: the chunk does not exist.
-        """
-        record_id, _, index = chunk_id.rpartition("#")
-        if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:
-            hint = "a chunk id is a record id, `#` and a number: scan.md#0"
-            raise UsageError(f"{quoted(chunk_id)} is not a chunk id", hint=hint)
-        record = self.find_record(record_id, visible=visible)
-        first, end = int(self.starts[record]), int(self.starts[record + 1])
-        if int(index) >= end - first:
-            message = f"{quoted(record_id)} has {end - first} chunks, from #0 on"
-            raise UsageError(message, hint=f"retrieve inspect record {record_id}")
-        return first + int(index)
 
 
 def _ordered(generation: Generation) -> list[int]:

@@ -24,7 +24,7 @@ from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 ID_LENGTH = 12
 MOST_SEGMENTS = 64
 """Segments of a generation; a sync merges them long before."""

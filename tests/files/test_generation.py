@@ -18,6 +18,7 @@ from retrieve_cli.storage.generation import Generation, opened
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.storage.records.columns import FILE as COLUMNS
+from retrieve_cli.storage.records.view import RecordView
 from retrieve_cli.storage.segment import CHUNKS, OFFSETS, RECORDS
 
 ORIGIN = bytes(20)
@@ -54,7 +55,8 @@ def write(folder: Path, chunks: dict[str, int]) -> Generation:
 
 def read(folder: Path) -> Generation:
     rows = (folder / RECORDS).read_bytes().count(b"\n") if (folder / RECORDS).exists() else 1
-    manifest = Manifest(recipe=Recipe(), sources=(), files={RECORDS: FileEntry("0" * 40, 0, rows)})
+    entry = FileEntry("0" * 40, 0, rows)
+    manifest = Manifest(recipe=Recipe(), sources=(), files={RECORDS: entry, COLUMNS: entry})
     return opened(manifest, [(folder, manifest)])
 
 
@@ -64,10 +66,10 @@ def test_ids_of_any_letters_lead_to_their_rows_and_back(chunks: dict[str, int], 
     generation = write(tmp_path, chunks)
 
     assert [generation.record_id(row) for row in range(len(chunks))] == list(chunks)
-    assert [generation.find_record(name) for name in chunks] == list(range(len(chunks)))
+    assert [generation.exact_row(name) for name in chunks] == list(range(len(chunks)))
     named = [f"{name}#{at}" for name, count in chunks.items() for at in range(count)]
     assert [generation.chunk_id(row) for row in range(len(named))] == named
-    assert [generation.find_chunk(name) for name in named] == list(range(len(named)))
+    assert [generation.chunk_row(name) for name in named] == list(range(len(named)))
     assert [generation.chunks[row]["id"] for row in range(len(named))] == named
 
 
@@ -75,8 +77,7 @@ def test_an_empty_generation_has_no_rows(tmp_path: Path) -> None:
     generation = write(tmp_path, {})
 
     assert (len(generation.records), len(generation.chunks)) == (0, 0)
-    with pytest.raises(UsageError):
-        generation.find_record("a")
+    assert generation.exact_row("a") is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_an_empty_generation_has_no_rows(tmp_path: Path) -> None:
 )
 def test_a_chunk_that_is_not_there_is_refused_with_the_reason(wanted: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
-        write(tmp_path, {"a": 2}).find_chunk(wanted)
+        RecordView(write(tmp_path, {"a": 2}), None).find_chunk(wanted)
 
 
 @pytest.mark.parametrize("name", [RECORDS, CHUNKS, OFFSETS])

@@ -92,7 +92,7 @@ def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
     with pytest.raises(IndexCorrupt):
         StoredColumns({**whole, name: whole[name][:-1]})
     with pytest.raises(IndexCorrupt):
-        StoredColumns({**whole, name: whole[name].astype(np.float32)})
+        StoredColumns({**whole, name: [1] if name == "names" else whole[name].astype(np.float32)})
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,6 @@ def test_an_array_that_is_missing_or_cut_short_is_noticed(name: str) -> None:
         ("rows", -1),
         ("row_starts", 9999),
         ("row_starts", -1),
-        ("owners", 9999),
-        ("owners", -1),
         ("values", 9999),
         ("values", -1),
         ("text", 0xFF),
@@ -182,7 +180,6 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
             "kind": (column.is_numeric, column.is_ordered, column.name),
             "common": [common_values(column, most) for most in (1, 3)],
             "near": [value_near(column, text) for text in ("a", "bA", "xyz")],
-            "spelling": [column.spelling(text) for text in ("A", "SS", "1.0")],
         }
     return found
 
@@ -231,7 +228,6 @@ def test_a_value_in_many_rows_of_several_segments_is_counted_once() -> None:
     column = columns(*parts).find("team")
     assert column is not None
     assert common_values(column, 2) == ([("t0", 42), ("t1", 39)], 1)
-    assert not column.has_more_than(3)
     assert column.rows_of("t2").tolist() == [row for row in range(120) if row % 40 % 3 == 2]
 
 

@@ -67,7 +67,8 @@ class Indexed:
 
     def _result(self, row: int, *, score: float) -> Result:
         name = self.generation.chunk_id(row)
-        record = self.generation.find_record(name.rpartition("#")[0])
+        record = self.generation.exact_row(name.rpartition("#")[0])
+        assert record is not None
         hit = Hit(name, row, record, score)
         return Result(hit, self.generation.records[record], self.generation.chunks[row], confidence=0.5)
 
@@ -78,11 +79,14 @@ class Indexed:
         return in_context(results, self.chunks, self.generation.starts, window=window, table_window=wider)
 
     def row(self, name: str) -> int:
-        return self.generation.find_chunk(name)
+        row = self.generation.chunk_row(name)
+        assert row is not None
+        return row
 
     def size(self, name: str) -> int:
         """How many chunks a record has."""
-        record = self.generation.find_record(name)
+        record = self.generation.exact_row(name)
+        assert record is not None
         return int(self.generation.starts[record + 1] - self.generation.starts[record])
 
 

@@ -169,7 +169,7 @@ class Graph:
         if isinstance(node, int):
             return self.id_of(node)
         if node.field:
-            return f"{node.field}:{self.shared[node.field].spelling(node.form)}"
+            return f"{node.field}:{min(self.shared[node.field].rows_by_spelling(node.form), default=node.form)}"
         if (declared := self.files.node_of(node.form)) is not None:
             return self.files.aliases(declared)[0]
         return next((self.files.name(number) for number in self._names_of(node)), node.form)

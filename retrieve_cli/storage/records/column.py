@@ -9,7 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,22 +24,18 @@ if TYPE_CHECKING:
 
 _NO_ROWS = np.empty(0, np.int64)
 _BLOCK = 1024
-"""Values that are decoded together where few of them may be needed."""
+"""Values that are decoded together, as few of them may be needed; rows that are looked at before all others."""
 
 
 class ColumnPart:
     """A field of one segment, as the visible rows have it."""
 
     def __init__(self, field: StoredField, first: int, visible: Mask | None) -> None:
-        """`first` is the row of the segment's first row in the index, `visible` (n,) bool masks its rows; None: all."""
+        """`first` is the row of the segment's first row in the index, `visible` (n,) bool masks the rows of the index;
+        None: all."""
         self.field = field
         self.first = first
-        self.visible = visible
-
-    def within(self, visible: Mask) -> ColumnPart:
-        """Return the field of some of its visible rows; `visible` masks the rows of the index."""
-        own = visible[self.first : self.first + self.field.length]
-        return ColumnPart(self.field, self.first, own if self.visible is None else self.visible & own)
+        self.visible = None if visible is None else visible[first : first + field.length]
 
     def rows(self, rows: Terms) -> Rows:
         """Return the visible ones of some rows of the segment, as rows of the index."""
@@ -65,15 +61,21 @@ class ColumnPart:
 class Column:
     """A field as the visible rows have it: values of other rows alone do not exist."""
 
-    def __init__(self, name: str, parts: Sequence[ColumnPart], *, length: int) -> None:
-        """`length` is the number of rows of the index."""
+    def __init__(
+        self, name: str, fields: Sequence[tuple[StoredField, int]], *, length: int, visible: Mask | None = None
+    ) -> None:
+        """`fields` has the field in segments, with the first row of each in the index; `length` is the number of rows
+        of the index, `visible` (n,) bool masks these; None: all."""
         self.name = name
-        self._parts = parts
+        self._fields = fields
         self._length = length
+        self._visible = visible
+        self._parts = [ColumnPart(field, first, visible) for field, first in fields]
 
     def within(self, visible: Mask) -> Column:
         """Return the field of some of its visible rows, (n,) bool."""
-        return Column(self.name, [part.within(visible) for part in self._parts], length=self._length)
+        both = visible if self._visible is None else self._visible & visible
+        return Column(self.name, self._fields, length=self._length, visible=both)
 
     # ---------------------------------------------------------------------------------------- rows by their values
 
@@ -92,7 +94,7 @@ class Column:
         Raises:
             UsageError: one of these is not a number or a date, and the operator compares these.
         """
-        return self._mask(lambda field: field.match(operator, values, globs))
+        return self._with(lambda field: field.match(operator, values, globs))
 
     def matching(self, operator: str, values: Sequence[str], globs: Collection[str] = ()) -> Iterator[str]:
         """Yield the values that have the relation to any of `values`, as written. Raises as `select` does."""
@@ -103,9 +105,9 @@ class Column:
     @property
     def is_ordered(self) -> bool:
         """True if a value is a number or a date."""
-        return bool(self._mask(StoredField.ordered).any())
+        return bool(self._with(StoredField.ordered).any())
 
-    def _mask(self, mark: Callable[[StoredField], Mask]) -> Mask:
+    def _with(self, mark: Callable[[StoredField], Mask]) -> Mask:
         """Return the visible rows that have one of the marked values, (n,) bool."""
         mask = np.zeros(self._length, np.bool_)
         for part in self._parts:
@@ -116,10 +118,10 @@ class Column:
         """Return the rows with a value of a canonical form, ascending, by the value as written."""
         spellings: dict[str, list[Rows]] = {}
         for part in self._parts:
-            for value in part.field.find(form):
-                rows = part.rows(part.field.rows_of(range(value, value + 1)))
+            for number in part.field.find(form):
+                rows = part.rows(part.field.rows_of(number))
                 if len(rows):
-                    spellings.setdefault(part.field.text(value), []).append(rows)
+                    spellings.setdefault(part.field.text(number), []).append(rows)
         return {text: np.concatenate(rows) for text, rows in spellings.items()}
 
     def rows_of(self, form: str) -> Rows:
@@ -131,36 +133,20 @@ class Column:
         """Return the rows with a value that is written exactly like this, ascending."""
         return self.rows_by_spelling(canonical(text)).get(text, _NO_ROWS)
 
-    def records_with(self, value: str) -> list[int]:
-        """Return the rows with a value in any spelling, ascending."""
-        rows: list[int] = self.rows_of(canonical(value)).tolist()
-        return rows
-
-    def spelling(self, value: str) -> str:
-        """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
-        return min(self.rows_by_spelling(canonical(value)), default=value)
-
     @cached_property
     def rows(self) -> Rows:
         """The visible rows that have a value, ascending."""
-        rows = [part.rows(np.unique(part.field.owners)) for part in self._parts]
-        return np.concatenate([_NO_ROWS, *rows])
+        return np.flatnonzero(self._with(lambda field: np.ones(len(field), np.bool_)))
 
     # ---------------------------------------------------------------------------------------- values by their rows
 
     def values_of(self, row: int) -> list[str]:
         """Return the values of a row, in its order."""
-        return [text for _, text in self.pairs(range(row, row + 1))]
-
-    def pairs(self, rows: range) -> Iterator[tuple[int, str]]:
-        """Yield each value of some adjacent rows with its row, in order of rows."""
         for part in self._parts:
-            own = range(max(rows.start - part.first, 0), min(rows.stop - part.first, part.field.length))
-            if own.start < own.stop:
-                owners, values = part.field.values_in(own)
-                for row, value in zip(owners.tolist(), values.tolist(), strict=True):
-                    if part.visible is None or part.visible[row]:
-                        yield part.first + row, part.field.text(value)
+            own = row - part.first
+            if 0 <= own < part.field.length and (part.visible is None or part.visible[own]):
+                return part.field.texts(part.field.values_of(own).tolist())
+        return []
 
     def postings(self) -> Iterator[tuple[list[str], Rows, Terms]]:
         """Yield for each segment its values as written, then each visible row, ascending, with the place of its value
@@ -205,36 +191,31 @@ class Column:
             behind.update(part.decoded(part.values[place : place + most]))
         return [text for _, text in (*sorted(before)[-most:], *sorted(behind)[:most])]
 
-    def has_more_than(self, count: int) -> bool:
-        """Return True if there are more distinct values than so many."""
-        if any(len(part.values) > count for part in self._parts):
-            return True
-        return next(islice(self.texts(), count, None), None) is not None
+    @property
+    def most_values(self) -> int:
+        """Number of the distinct values in the segment that has the most of them."""
+        return max((len(part.values) for part in self._parts), default=0)
 
     @property
     def distinct(self) -> int:
         """Number of distinct values as written."""
         if len(self._parts) == 1:
-            return len(self._parts[0].values)
+            return self.most_values
         return len({text for part in self._parts for text in part.field.texts(part.values.tolist())})
 
-    def frequent(self, most: int) -> list[str]:
-        """Return the values that the most rows of each segment have, as written, so many of each."""
-        texts: dict[str, None] = {}
-        for part in self._parts:
-            top = np.argsort(-part.counts, kind="stable")[:most]
-            texts |= dict.fromkeys(part.field.texts(top[part.counts[top] > 0].tolist()))
-        return list(texts)
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of rows with each value, most frequent first.
+    def counts(self, most: int | None = None) -> dict[str, int]:
+        """Return the number of rows with each value, most frequent first; with `most`, only of so many values of each
+        segment, those that the most of its rows have.
 
         Equal values are one, in the most frequent spelling; a number is printed in its canonical form.
         """
         by_text: Counter[str] = Counter()
         for part in self._parts:
-            texts = part.field.texts(part.values.tolist())
-            by_text.update(dict(zip(texts, part.counts[part.values].tolist(), strict=True)))
+            values = part.values
+            if most is not None and len(values) > most:
+                values = values[np.argsort(-part.counts[values], kind="stable")[:most]]
+            texts = part.field.texts(values.tolist())
+            by_text.update(dict(zip(texts, part.counts[values].tolist(), strict=True)))
         spellings: dict[str, list[tuple[int, str]]] = {}
         for text, count in by_text.items():
             spellings.setdefault(canonical(text), []).append((-count, text))
@@ -255,10 +236,9 @@ class Column:
             order[part.values] = [ranks[form] for form in own]
             if not is_time:
                 order[part.field.numbered] = np.searchsorted(numbers, part.field.numbers)
-            np.minimum.at(places, part.first + part.field.owners, (-order if descending else order)[part.field.values])
-            if part.visible is not None:
-                places[part.first : part.first + part.field.length][~part.visible] = np.inf
-        return places
+            of_rows = np.repeat(-order if descending else order, np.diff(part.field.starts))
+            np.minimum.at(places, part.first + part.field.rows, of_rows)
+        return places if self._visible is None else np.where(self._visible, places, np.inf)
 
     def groups(self) -> tuple[Terms, list[str]]:
         """Return (n,) int32 the place of each row's first value among the distinct values, -1 if it has none, and the

@@ -5,7 +5,7 @@ Facets of chunks are columns of the same form, with a row for each chunk.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ import numpy as np
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.records.column import Column, ColumnPart
+from retrieve_cli.storage.records.column import Column
 from retrieve_cli.storage.records.record_values import FIELDS, HIDDEN, OMITTED, known_as
-from retrieve_cli.storage.records.stored_columns import HINT, StoredColumns
+from retrieve_cli.storage.records.stored_columns import HINT, StoredColumns, StoredField
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
@@ -37,15 +37,11 @@ _LISTED = 40
 class Columns:
     """The columns of an index: rows that satisfy a condition, and the values of fields."""
 
-    def __init__(self, segments: Iterable[StoredColumns]) -> None:
-        self._segments: list[tuple[StoredColumns, int]] = []
-        """The columns of each segment, and its first row."""
-        self._length = 0
-        for stored in segments:
-            self._segments.append((stored, self._length))
-            self._length += len(stored)
-        self.visible: Mask | None = None
-        """(n,) bool: the visible rows; None: all."""
+    def __init__(self, segments: Sequence[StoredColumns], visible: Mask | None = None) -> None:
+        """`segments` has the columns of each segment in order, `visible` (n,) bool masks the rows; None: all."""
+        self._segments = segments
+        self._length = sum(map(len, segments))
+        self.visible = visible
         self._columns: dict[str, Column] = {}
 
     def within(self, visible: Mask) -> Columns:
@@ -53,9 +49,7 @@ class Columns:
 
         Fields and values of other rows only are not found, counted or suggested.
         """
-        view = Columns(stored for stored, _ in self._segments)
-        view.visible = visible if self.visible is None else self.visible & visible
-        return view
+        return Columns(self._segments, visible if self.visible is None else self.visible & visible)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -69,7 +63,7 @@ class Columns:
     @cached_property
     def _names(self) -> list[str]:
         """The stored names of fields that requests may name, in order."""
-        return sorted({name for stored, _ in self._segments for name in stored.numbers} - HIDDEN)
+        return sorted({name for stored in self._segments for name in stored.names} - HIDDEN)
 
     def select(self, field: str, operator: str, values: Sequence[str], *, globs: Collection[str] = frozenset()) -> Mask:
         """Return the rows that satisfy a condition, (n,) bool: any value of the field has the relation to any of
@@ -143,13 +137,10 @@ class Columns:
         column = self.find(field)
         return np.full(self._length, np.inf) if column is None else column.places(descending=descending)
 
-    def of_records(self, records: range) -> list[dict[str, list[str]]]:
-        """Return the values of some adjacent rows by the stored names of fields, in the order of each row."""
-        found: list[dict[str, list[str]]] = [{} for _ in records]
-        for name in self._names:
-            for row, text in self.stored(name).pairs(records):
-                found[row - records.start].setdefault(name, []).append(text)
-        return found
+    def of_record(self, row: int) -> dict[str, list[str]]:
+        """Return the values of a row by the stored names of fields, in the order of the row."""
+        values = {name: self.stored(name).values_of(row) for name in self._names}
+        return {name: texts for name, texts in values.items() if texts}
 
     def counts(self, field: str) -> dict[str, int]:
         """Return the number of rows with each value, most frequent first. Raises: UsageError: unknown field."""
@@ -165,10 +156,14 @@ class Columns:
     def stored(self, name: str) -> Column:
         """Return a field by its stored name, also a hidden one; without values if no visible row has it."""
         if name not in self._columns:
-            fields = ((stored.field(name), first) for stored, first in self._segments)
-            parts = [ColumnPart(field, first, None) for field, first in fields if field is not None]
-            column = Column(name, parts, length=self._length)
-            self._columns[name] = column if self.visible is None else column.within(self.visible)
+            fields: list[tuple[StoredField, int]] = []
+            first = 0
+            for stored in self._segments:
+                field = stored.field(name)
+                if field is not None:
+                    fields.append((field, first))
+                first += len(stored)
+            self._columns[name] = Column(name, fields, length=self._length, visible=self.visible)
         return self._columns[name]
 
     def _has(self, name: str) -> bool:
@@ -185,7 +180,7 @@ def columns_of(generation: Generation) -> Columns:
 
 
 def _open(generation: Generation) -> Columns:
-    return Columns(stored_columns(segment, FILE, "record") for segment in generation.segments)
+    return Columns([stored_columns(segment, FILE, "record") for segment in generation.segments])
 
 
 def stored_columns(segment: Segment, name: str, unit: Unit) -> StoredColumns:

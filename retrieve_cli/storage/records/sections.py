@@ -97,4 +97,4 @@ def _open(generation: Generation) -> Columns:
     # Every answer imports this file, few are filtered.
     from retrieve_cli.storage.records.columns import Columns, stored_columns
 
-    return Columns(stored_columns(segment, FACETS_FILE, "chunk") for segment in generation.segments)
+    return Columns([stored_columns(segment, FACETS_FILE, "chunk") for segment in generation.segments])

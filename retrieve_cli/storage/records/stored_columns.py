@@ -1,13 +1,14 @@
 """`columns.pkl` of one segment: the distinct values of each field, in order of their canonical form, each with its
 rows.
 
-The values of all fields are in one vocabulary, in order of field, canonical form and text. Opening reads none of the
-arrays but their lengths; their parts for a field are checked when each is read first.
+The values of all fields are in one vocabulary, in order of field, canonical form and text. Opening checks the lengths
+of the arrays; their parts for a field are checked when it is first read.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,18 +38,14 @@ HINT = "retrieve inspect verify"
 _REMEMBERED = 4096
 """Canonical forms of a field that are kept in memory: a bisection begins with the same ones every time."""
 DTYPES = {
-    "names": "|u1",
-    "name_ends": "<i8",
+    "value_starts": "<i8",
     "text": "|u1",
     "ends": "<i8",
-    "value_starts": "<i8",
-    "number_starts": "<i8",
-    "numbered": "<i4",
-    "numbers": "<f8",
     "row_starts": "<i8",
     "rows": "<i4",
-    "owners": "<i4",
     "values": "<i4",
+    "numbered": "<i4",
+    "numbers": "<f8",
 }
 _COMPARISONS: Mapping[str, Callable[..., Any]] = {
     ">=": np.greater_equal,
@@ -69,8 +66,11 @@ class StoredColumns:
         """
         try:
             self._length = int(stored["length"])
+            self.names: list[str] = list(map(str, stored["names"]))
+            """The stored names of fields, in order."""
+            self._numbers = {name: number for number, name in enumerate(self.names)}
             self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
-            is_sound = self._length >= 0 and _fits(self.arrays)
+            is_sound = _fits(self.names, self.arrays)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"columns.pkl is incomplete ({quoted(error)})", hint=HINT) from error
         if not is_sound:
@@ -82,16 +82,10 @@ class StoredColumns:
         """Number of rows."""
         return self._length
 
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The stored names of fields, in order, and their numbers."""
-        words = Vocabulary(self.arrays["names"], self.arrays["name_ends"])
-        return {words[number]: number for number in range(len(words))}
-
     def field(self, name: str) -> StoredField | None:
         """Return a field by its stored name; None if no row has it. Raises: IndexCorrupt."""
-        if name not in self._fields and name in self.numbers:
-            self._fields[name] = StoredField(self, name, self.numbers[name])
+        if name not in self._fields and name in self._numbers:
+            self._fields[name] = StoredField(self, name, self._numbers[name])
         return self._fields.get(name)
 
 
@@ -100,50 +94,41 @@ class StoredField:
 
     def __init__(self, stored: StoredColumns, name: str, number: int) -> None:
         """Raises: IndexCorrupt: the field is damaged."""
-        arrays = self._arrays = stored.arrays
+        arrays = stored.arrays
         first, end = arrays["value_starts"][number : number + 2].tolist()
-        low, high = arrays["number_starts"][number : number + 2].tolist()
         starts = arrays["row_starts"][first : end + 1]
-        self._pairs = slice(int(starts[0]), int(starts[-1]))
+        pairs = slice(int(starts[0]), int(starts[-1]))
+        # Of another type than the array, a bound would have the whole array copied.
+        low, high = np.searchsorted(arrays["numbered"], np.array([first, end], np.int32)).tolist()
         self.name = name
         self._vocabulary = stored.vocabulary
         self._first = first
         self._forms: dict[int, str] = {}
         self.length = len(stored)
         """Number of rows of the segment."""
-        self.starts: Rows = starts - self._pairs.start
+        self.starts: Rows = starts - pairs.start
         """(v + 1,) where the rows of each value begin."""
-        self.numbered: Terms = arrays["numbered"][low:high]
+        self.rows: Terms = arrays["rows"][pairs]
+        """(p,) the rows of each value, ascending."""
+        self.values: Terms = arrays["values"][pairs]
+        """(p,) the values of each row, in its order."""
+        self.numbered: Terms = arrays["numbered"][low:high] - first
         """(m,) values that are numbers, ascending."""
         self.numbers: NDArray[np.float64] = arrays["numbers"][low:high]
         """(m,) these, as numbers."""
-        is_sound = rises(self.starts, len(self.rows), least=1) and _within(self.numbered, len(self))
-        if not is_sound or self._pairs.start < 0:
-            raise self._damaged()
-
-    @cached_property
-    def rows(self) -> Terms:
-        """(p,) the rows of each value, ascending. Raises: IndexCorrupt: one does not exist."""
-        return self._checked("rows", self.length)
+        is_sound = (
+            pairs.start >= 0
+            and rises(self.starts, len(self.rows), least=1)
+            and _within(self.rows, self.length)
+            and _within(self.values, len(self))
+        )
+        if not is_sound:
+            raise IndexCorrupt(f"the column {quoted(name)} of columns.pkl is damaged", hint=HINT)
 
     @cached_property
     def owners(self) -> Terms:
         """(p,) the row of each value in `values`, ascending."""
-        return self._checked("owners", self.length)
-
-    @cached_property
-    def values(self) -> Terms:
-        """(p,) the values of each row, in its order."""
-        return self._checked("values", len(self))
-
-    def _checked(self, name: str, limit: int) -> Terms:
-        numbers: Terms = self._arrays[name][self._pairs]
-        if not _within(numbers, limit):
-            raise self._damaged()
-        return numbers
-
-    def _damaged(self) -> IndexCorrupt:
-        return IndexCorrupt(f"the column {quoted(self.name)} of columns.pkl is damaged", hint=HINT)
+        return np.sort(self.rows)
 
     def __len__(self) -> int:
         """Number of distinct values."""
@@ -156,10 +141,6 @@ class StoredField:
     def texts(self, values: Iterable[int]) -> list[str]:
         """Return values as written."""
         return [self._vocabulary[self._first + value] for value in values]
-
-    def raw(self, value: int) -> bytes:
-        """Return a value as UTF-8."""
-        return self._vocabulary.raw(self._first + value)
 
     def form(self, value: int) -> str:
         """Return the canonical form of a value."""
@@ -181,24 +162,19 @@ class StoredField:
             end += 1
         return range(first, end)
 
-    def rows_of(self, values: range) -> Terms:
-        """Return the rows of adjacent values, ascending for each value."""
-        return self.rows[self.starts[values.start] : self.starts[values.stop]]
+    def rows_of(self, value: int) -> Terms:
+        """Return the rows of a value, ascending."""
+        return self.rows[self.starts[value] : self.starts[value + 1]]
 
     def rows_with(self, marked: Mask) -> Terms:
         """Return the rows of the marked values, (v,) bool."""
-        values = np.flatnonzero(marked)
-        if not len(values):
-            return self.rows[:0]
-        span = range(int(values[0]), int(values[-1]) + 1)
-        sizes = np.diff(self.starts[span.start : span.stop + 1])
-        return self.rows_of(span)[np.repeat(marked[span.start : span.stop], sizes)]
+        return self.rows[np.repeat(marked, np.diff(self.starts))]
 
-    def values_in(self, rows: range) -> tuple[Terms, Terms]:
-        """Return the values of adjacent rows: the row of each, ascending, and its number, in the order of the row."""
-        bounds = np.array([rows.start, rows.stop], np.int32)  # of another type, all rows would be copied
-        span = slice(*np.searchsorted(self.owners, bounds).tolist())
-        return self.owners[span], self.values[span]
+    def values_of(self, row: int) -> Terms:
+        """Return the values of a row, in its order."""
+        bounds = np.array([row, row + 1], np.int32)  # of another type, all rows would be copied
+        first, end = np.searchsorted(self.owners, bounds).tolist()
+        return self.values[first:end]
 
     def counts(self, visible: Mask | None) -> Rows:
         """Return the number of rows of each value, of the `visible` ones if given, (v,)."""
@@ -258,8 +234,7 @@ class StoredField:
             glob = glob.removeprefix("./")
         pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
         prefix = literal_prefix(glob)
-        first = self.place(prefix)
-        end = bisect_right(range(len(self)), prefix, first, key=lambda value: self.form(value)[: len(prefix)])
+        first, end = self.place(prefix), self.place(prefix + chr(sys.maxunicode))
         forms = map(canonical, self.texts(range(first, end)))
         wanted[first:end] |= np.array([pattern.fullmatch(form) is not None for form in forms], np.bool_)
 
@@ -275,17 +250,16 @@ def _within(numbers: Terms, limit: int) -> bool:
     return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < limit)
 
 
-def _fits(arrays: Mapping[str, NDArray[Any]]) -> bool:
+def _fits(names: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> bool:
     """Return True if the arrays have matching types and lengths; their content is checked when a field is read."""
-    fields = len(arrays["name_ends"]) - 1
+    values = len(arrays["ends"]) - 1
     return (
         all(arrays[name].dtype.str == dtype and arrays[name].ndim == 1 for name, dtype in DTYPES.items())
-        and all(len(arrays[name]) == fields + 1 for name in ("value_starts", "number_starts"))
-        and rises(arrays["name_ends"], len(arrays["names"]), least=0)
-        and rises(arrays["value_starts"], len(arrays["ends"]) - 1, least=0)
-        and rises(arrays["number_starts"], len(arrays["numbered"]), least=0)
+        and len(arrays["value_starts"]) == len(names) + 1
+        and rises(arrays["value_starts"], values, least=0)
+        and len(arrays["row_starts"]) == values + 1
         and int(arrays["ends"][-1]) == len(arrays["text"])
-        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["owners"]) == len(arrays["values"])
-        and len(arrays["row_starts"]) == len(arrays["ends"])
+        and int(arrays["row_starts"][-1]) == len(arrays["rows"]) == len(arrays["values"])
         and len(arrays["numbered"]) == len(arrays["numbers"])
+        and bool((np.diff(arrays["numbered"], prepend=-1, append=values) > 0).all())
     )

@@ -6,87 +6,26 @@ Only what the view of the columns shows is suggested or counted: see `Columns.wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts.canonical import canonical, displayed
+import numpy as np
+
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.contracts.terms.tenants import TENANT
-from retrieve_cli.storage.records.record_values import number_of
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
 
-_FEW = 2000
-"""Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
+_AROUND = 2000
+"""Values of a field on either side of the given one in the alphabet that are compared with it."""
 _COUNTED = 10_000
-"""Values of a field up to which all are counted to find the most frequent ones."""
+"""Values of a field of one segment up to which all are counted to find the most frequent ones."""
 _SHORTEST_PART = 3
 """Length from which on a part of a value matches it: `apache` for Apache-2.0."""
-
-
-def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
-    """Return the value of a field that is most like a given text in any case, in its own spelling."""
-    texts = {canonical(text): text for text in _candidates(column, given)}
-    near = _nearest(given, texts, cutoff)
-    return None if near is None else texts[near]
-
-
-def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
-    """Return the `most` frequent values with their numbers of records, and how many other values there are.
-
-    Equal values are one, in the most frequent spelling; a number is printed in its canonical form. Of very many values,
-    only those that are frequent in a segment are looked at.
-    """
-    if not column.has_more_than(_COUNTED):
-        counts = column.counts()
-        return list(islice(counts.items(), most)), max(len(counts) - most, 0)
-    merged: dict[str, tuple[str, int, int]] = {}
-    for form in map(canonical, column.frequent(2 * most)):
-        sizes = {text: len(rows) for text, rows in column.rows_by_spelling(form).items()}
-        spelling = min(sizes, key=lambda text: (-sizes[text], text))
-        merged[form] = (displayed(spelling), sum(sizes.values()), len(sizes))
-    top = sorted(merged.items(), key=lambda pair: (-pair[1][1], pair[0]))[:most]
-    others = column.distinct - sum(spellings for _, (_, _, spellings) in top)
-    return [(text, count) for _, (text, count, _) in top], others
-
-
-def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
-    """Return the row of the record whose id or name is most like a given text in any case; of several records with this
-    name, the one whose id is the first."""
-    texts: dict[str, tuple[Column, str]] = {}
-    for field in ("name", "id"):  # of equal ones, the id counts
-        if (column := columns.column(field)) is not None:
-            texts |= {canonical(text): (column, text) for text in _candidates(column, given)}
-    near = _nearest(given, texts, cutoff)
-    if near is None:
-        return None
-    column, text = texts[near]
-    rows: list[int] = column.rows_spelled(text).tolist()
-    return min(rows, key=columns.stored("id").values_of)
-
-
-def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
-    """The same text, else the shortest that it is part of, else the one that is most like it."""
-    wanted = canonical(given.strip())
-    if wanted in folded:
-        return wanted
-    if len(wanted) >= _SHORTEST_PART:
-        whole = min((text for text in folded if wanted in text), key=lambda text: (len(text), text), default=None)
-        if whole is not None:
-            return whole
-    return nearest(wanted, folded, cutoff=cutoff)
-
-
-def _candidates(column: Column, given: str) -> Sequence[str]:
-    """Values of a field: all of a few; of many, those near the given text in the alphabet."""
-    if not column.has_more_than(_FEW):
-        return list(column.texts())
-    return column.texts_around(canonical(given.strip()), _FEW // 2)
-
-
 MOST_VALUES = 100
 """Distinct values of a field that can be chosen from."""
 _FIELD_SPELLINGS = 4
@@ -99,6 +38,54 @@ _MOST_NUMBERS = 12
 """Distinct values of a field of numbers: above this, they are measurements."""
 _NOT_OFFERED = frozenset({"id", "name", "path", "source", TENANT})
 """Fields that tell records, files or tenants apart."""
+
+
+def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
+    """Return the value of a field that is most like a given text in any case, in its own spelling."""
+    texts = _around(column, given)
+    near = _nearest(given, texts, cutoff)
+    return None if near is None else texts[near]
+
+
+def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
+    """Return the row of the record whose id or name is most like a given text in any case; of several records with this
+    name, the one whose id is the first."""
+    ids, names = columns.stored("id"), columns.stored("name")
+    by_id, by_name = _around(ids, given), _around(names, given)
+    near = _nearest(given, by_name | by_id, cutoff)
+    if near is None:
+        return None
+    rows = ids.rows_spelled(by_id[near]) if near in by_id else names.rows_spelled(by_name[near])
+    row: int = min(rows.tolist(), key=ids.values_of)
+    return row
+
+
+def _around(column: Column, given: str) -> dict[str, str]:
+    """Return the values of a field near a text in the alphabet, by their canonical form: of few values, all."""
+    return {canonical(text): text for text in column.texts_around(canonical(given.strip()), _AROUND)}
+
+
+def _nearest(given: str, forms: Collection[str], cutoff: float) -> str | None:
+    """Return the same text, else the shortest that it is part of, else the one that is most like it."""
+    wanted = canonical(given.strip())
+    if wanted in forms:
+        return wanted
+    wholes = [form for form in forms if wanted in form] if len(wanted) >= _SHORTEST_PART else []
+    if wholes:
+        return min(wholes, key=lambda form: (len(form), form))
+    return nearest(wanted, forms, cutoff=cutoff)
+
+
+def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
+    """Return the `most` frequent values with their numbers of records, and how many other values there are.
+
+    Equal values are one, in the most frequent spelling; a number is printed in its canonical form. Of very many values,
+    only those that are frequent in a segment are counted.
+    """
+    counts = column.counts(most=_COUNTED)
+    values = len(counts) if column.most_values <= _COUNTED else column.distinct
+    listed = list(islice(counts.items(), most))
+    return listed, values - len(listed)
 
 
 def offered(columns: Columns, *, most: int = 8) -> list[str]:
@@ -119,10 +106,10 @@ def offered(columns: Columns, *, most: int = 8) -> list[str]:
 
 def _shared(column: Column, total: int) -> dict[str, int] | None:
     """Return the values of a field with their numbers of records; None unless many records share few values."""
-    if column.has_more_than(_FIELD_SPELLINGS * MOST_VALUES):
+    if column.most_values > _FIELD_SPELLINGS * MOST_VALUES:
         return None
     counts, records = column.counts(), len(column.rows)
-    numbers = sum(number_of(column.name, text) is not None for text in column.texts())
+    numbers = len(np.unique(column.numbers))
     few = 2 <= len(counts) <= MOST_VALUES and not (numbers > _MOST_NUMBERS and 2 * numbers > len(counts))
     shared = records >= _LEAST_SHARED * len(counts) and records >= _LEAST_COVERED * total
     return counts if few and shared else None

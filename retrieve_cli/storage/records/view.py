@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.contracts.canonical import canonical
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.storage.generation import Generation
 
@@ -131,23 +132,29 @@ class RecordView:
         row = self.generation.exact_row(record_id, visible=self.rows)
         if row is not None:
             return row
-        rows = self.columns.stored("id").records_with(record_id)
-        return rows[0] if len(rows) == 1 else None
+        rows = self.columns.stored("id").rows_of(canonical(record_id))
+        return int(rows[0]) if len(rows) == 1 else None
 
     def rows_named(self, name: str) -> list[int]:
         """Return the rows of the records of a name."""
-        return self.columns.stored("name").records_with(name)
+        rows: list[int] = self.columns.stored("name").rows_of(canonical(name)).tolist()
+        return rows
 
     def find_chunk(self, name: str) -> int:
-        """Return the row of a chunk by its id.
-
-        Raises:
-            UsageError: no chunk has that id.
-        """
+        """Return the row of a chunk by its id: that of a record, as `find_record` takes it, and a number. Raises:
+        UsageError: no chunk has that id."""
         record, _, number = name.rpartition("#")
-        if record:
-            name = f"{self.generation.record_id(self.find_record(record))}#{number}"
-        return self.generation.find_chunk(name, visible=self.rows)
+        if not record or not number.isdecimal():
+            hint = "a chunk id is a record id, `#` and a number: scan.md#0"
+            raise UsageError(f"{quoted(name)} is not a chunk id", hint=hint)
+        row = self.find_record(record)
+        record_id = self.generation.record_id(row)
+        chunk = self.generation.chunk_row(f"{record_id}#{number}")
+        if chunk is None:
+            chunks = int(np.diff(self.generation.starts)[row])
+            message = f"{quoted(record_id)} has {chunks} chunks, from #0 on"
+            raise UsageError(message, hint=f"retrieve inspect record {record_id}")
+        return chunk
 
     def unknown_names(self, names: Sequence[str], what: str) -> str:
         """Return a sentence on names that no record has, with those that are nearest; `what` has {} for the names."""
