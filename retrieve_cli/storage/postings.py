@@ -162,7 +162,8 @@ class PostingFileWriter(ABC):
 
     def stored(self) -> dict[str, Json]:
         """Return the contents of the file. This consumes the collected rows."""
-        return pickles.fill(*self._contents())
+        stored: dict[str, Json] = pickles.in_memory(*self._contents())
+        return stored
 
     def write(self, path: Path) -> int:
         """Write the file block by block, and return the number of rows. This consumes the collected rows."""

@@ -75,8 +75,12 @@ class RecordIds(Vocabulary):
     def row(self, record_id: str) -> int | None:
         """Return the row of an id; None if it is missing."""
         if self._rows is None:
-            self._rows = np.empty_like(self._ranks)
-            self._rows[self._ranks] = np.arange(len(self), dtype=np.int32)
+            rows = np.zeros_like(self._ranks)
+            try:
+                rows[self._ranks] = np.arange(len(self), dtype=np.int32)
+            except IndexError as error:
+                raise _damaged(error) from error
+            self._rows = rows
         wanted = record_id.encode("utf-8", "surrogatepass")
         place = bisect_left(self._rows, wanted, key=self.raw)
         row = int(self._rows[place]) if place < len(self) else 0

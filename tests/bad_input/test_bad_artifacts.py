@@ -52,7 +52,7 @@ def signed(artifacts: Path, change: Callable[[Path, dict], None]) -> None:
 def framed(value: object) -> bytes:
     """A pickle with the footer of an artifact."""
     stream = pickle.dumps(value, protocol=5)
-    return stream + struct.pack("<QQQ8s", len(stream), len(stream), 0, b"RTRVPKL1")
+    return stream + struct.pack("<Q8s", 0, b"RTRVPKL2")
 
 
 class Hostile:

@@ -102,7 +102,7 @@ def test_when_and_where_an_index_was_built_is_outside_its_id() -> None:
         {"sources": ()},
         {"sources": (SourceEntry("catalog", "tools", "0" * 40, 3, 2),)},
         {"files": {"bm25.pkl": FileEntry("1" * 40, 98, 3), "notes": FileEntry("2" * 40, 1)}},
-        {"schema_version": 5},
+        {"schema_version": 6},
     ],
     ids=["encoder", "retriever", "no sources", "refusals", "size of a file", "schema"],
 )

@@ -72,7 +72,7 @@ def owner(array: Any) -> Any:
 
 def frame(stream: bytes) -> bytes:
     """A file of the right format around any pickle."""
-    return stream + struct.pack("<QQQ8s", len(stream), len(stream), 0, b"RTRVPKL1")
+    return stream + struct.pack("<Q8s", 0, b"RTRVPKL2")
 
 
 # ---------------------------------------------------------------------------------------------- round trips
@@ -255,7 +255,7 @@ def test_arrays_that_come_block_by_block_give_the_bytes_of_whole_ones(tmp_path: 
     value = {"n": 7, **later, "end": ids[:1]}
     pickles.dump(value, tmp_path / "parts.pkl", blocks)
     assert (tmp_path / "parts.pkl").read_bytes() == (tmp_path / "whole.pkl").read_bytes()
-    filled = pickles.fill(value, blocks)
+    filled = pickles.in_memory(value, blocks)
     np.testing.assert_array_equal(filled["codes"], codes)
     np.testing.assert_array_equal(filled["x"], empty)
 

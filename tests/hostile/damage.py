@@ -45,7 +45,7 @@ def pickles(dice: Random) -> Try:
     elif roll < 0.8:
         content = framed(pickle.dumps(_plain(dice), protocol=5))
     else:
-        content = framed(dice.choice(_STREAMS), dice.choice((None, (0, 2**63, 1), (2**63, 0, 2**60), (5, 5, 5))))
+        content = framed(dice.choice(_STREAMS), dice.choice((0, 5, 2**63)))
     forge = {"artifacts": FORGE} if dice.random() < 0.7 else {}
     return Try(
         "pickles",
@@ -65,10 +65,9 @@ _STREAMS = (b"", b".", b"\x80\x05.", b"\x80\xff.", b"]" * 100_000 + b".", b"(" *
             b"\x80\x05\x8e" + b"\xff" * 7 + b"\x7f.")  # fmt: skip
 
 
-def framed(stream: bytes, footer: tuple[int, int, int] | None = None) -> bytes:
+def framed(stream: bytes, start: int = 0) -> bytes:
     """Return a pickle with the footer of an artifact."""
-    length, start, count = footer or (len(stream), len(stream), 0)
-    return stream + struct.pack("<QQQ8s", length, start, count, b"RTRVPKL1")
+    return stream + struct.pack("<Q8s", start, b"RTRVPKL2")
 
 
 def _plain(dice: Random) -> object:
