@@ -280,10 +280,8 @@ def fields_of(
         view = of_tenant_or_none(generation, tenant)
         columns = view.columns
         if names:
-            for name in names:
-                columns.find(name)  # raises for an unknown field, with the nearest one
-            found = [columns.column(name) for name in names]
-            return [_field(view, column, examples) for column in found if column is not None]
+            columns_named = [columns.find(name) for name in names]
+            return [_field(view, column, examples) for column in columns_named if column.is_there]
         known = [
             column
             for name in columns.fields

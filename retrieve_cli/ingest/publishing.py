@@ -212,7 +212,7 @@ def kinds_in(generation: Generation | None, kept: Mask | None = None) -> set[str
     """Return the kinds of the records of a generation, of those that are kept."""
     if generation is None or (kept is not None and not kept.any()):
         return set()
-    return set(RecordView(generation, kept).columns.counts("kind"))
+    return set(RecordView(generation, kept).columns.stored("kind").texts())
 
 
 def _records(segment: Segment) -> slice:

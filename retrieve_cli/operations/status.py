@@ -85,7 +85,7 @@ def _columns(generation: Generation) -> dict[str, Json]:
     found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
     if generation.live is not None:
         found = found.within(generation.live)
-    counts = found.counts("kind")
+    counts = found.stored("kind").counts()
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
     filters = {"fields": found.fields, "omitted": found.omitted}
     return {"filters": filters, "formats": formats} if formats else {"filters": filters}

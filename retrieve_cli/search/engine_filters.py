@@ -50,7 +50,7 @@ def _filter(columns: Columns, condition: Condition) -> Filter | None:
     """Return a condition as a filter; None if there are too many values."""
     column = columns.find(condition.field)
     negated = condition.negated is not (condition.operator == "!=")
-    if column is None:  # no record has the field: nothing is equal to it
+    if not column.is_there:  # no record has the field: nothing is equal to it
         return Combined("none" if negated else "any", [])
     texts = list(column.matching(condition.operator.removeprefix("!"), in_all_spellings(condition), condition.globs))
     passing: Filter = Equal("keywords", sorted(set(map(canonical, texts))), column.name)

@@ -97,7 +97,7 @@ class FacetCounter(NamedTuple):
         if ranking.matches is not None:
             rows, starts = ranking.matches.rows(), generation.starts
             matched[rows if self.options.unit == "record" else np.searchsorted(starts, rows, side="right") - 1] = True
-        counts = {} if column is None else column.within(matched).counts()
+        counts = column.within(matched).counts()
         return Facet(tuple(islice(counts.items(), MOST_VALUES)), max(len(counts) - MOST_VALUES, 0))
 
 

@@ -101,7 +101,7 @@ def sorting(view: RecordView, opened: Opened, options: SearchOptions, first: Sta
     if direction.casefold() not in ("asc", "desc"):
         field, direction = written, "asc"
     descending = direction.casefold() == "desc"
-    places = view.columns.order(field, descending=descending)
+    places = view.columns.find(field).places(descending=descending)
     layout = ChunkLayout(view.generation.starts, view.generation.chunk_id)
     depth = _depth(opened, options)
     return Sort(first, after, written, places, layout, options.unit, depth, options.k)

@@ -115,7 +115,7 @@ def test_a_damaged_entry_is_noticed_when_its_field_is_asked_for(name: str, value
     with pytest.raises(IndexCorrupt):  # noqa: PT012  which field holds the middle is not the point
         opened = Columns([StoredColumns(content)])
         for field in opened.fields:
-            opened.counts(field)
+            opened.find(field).counts()
             opened.select(field, "=", ["1"])
             column = opened.stored(field)
             column.groups()
@@ -148,14 +148,11 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
     """Everything that columns tell about a field, of these rows in this order."""
 
     def groups() -> list[str | None]:
-        column = opened.find(field)
-        if column is None:
-            return [None] * len(rows)
-        places, names = column.groups()
+        places, names = opened.find(field).groups()
         return [names[place] if place >= 0 else None for place in places[rows]]
 
     def places(*, descending: bool) -> list[int]:
-        order = opened.order(field, descending=descending)[rows]
+        order = opened.find(field).places(descending=descending)[rows]
         return np.unique(order, return_inverse=True)[1].tolist()
 
     found: dict[str, object] = {
@@ -165,7 +162,7 @@ def answers(opened: Columns, field: str, rows: Any) -> dict[str, object]:
         for operator, values, globs in QUESTIONS
     }
     found |= {
-        "counts": answer(lambda: list(opened.counts(field).items())),
+        "counts": answer(lambda: list(opened.find(field).counts().items())),
         "values": answer(lambda: [row_values(opened, field, row) for row in rows]),
         "groups": answer(groups),
         "up": answer(lambda: places(descending=False)),

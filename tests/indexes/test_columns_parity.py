@@ -134,7 +134,7 @@ def test_values_and_counts_are_those_of_the_records(table: list[Row], field: str
     distinct = [list({canonical(text): None for text in held(row, field)}) for row in table]
 
     assert [[canonical(text) for text in row_values(opened, field, place)] for place in range(len(table))] == distinct
-    counts = opened.counts(field)
+    counts = opened.find(field).counts()
     assert {canonical(text): count for text, count in counts.items()} == Counter(
         text for row in distinct for text in row
     )

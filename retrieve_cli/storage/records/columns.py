@@ -20,8 +20,6 @@ from retrieve_cli.storage.records.stored_columns import HINT, StoredColumns, Sto
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.values import Unit
     from retrieve_cli.storage.segment import Segment
@@ -79,9 +77,7 @@ class Columns:
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
         column = self.find(field)
-        if column is None and operator == "=":
-            return np.zeros(self._length, np.bool_)
-        if column is None or (operator != "=" and not column.is_ordered):
+        if operator != "=" and not column.is_ordered:
             hint = f"compare its text: {field}=value"
             message = f"the field {quoted(field)} has no numbers or dates to compare by {operator}"
             raise UsageError(message, hint=hint)
@@ -89,10 +85,8 @@ class Columns:
 
     def having(self, field: str, value: str) -> Mask:
         """Return the rows that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
-        column = self.find(field)
         marked = np.zeros(self._length, np.bool_)
-        if column is not None:
-            marked[column.rows_spelled(value)] = True
+        marked[self.find(field).rows_spelled(value)] = True
         return marked
 
     def column(self, field: str) -> Column | None:
@@ -100,19 +94,18 @@ class Columns:
         row has it."""
         name = known_as(field)
         inner = name.removeprefix("metadata.")
-        if name in FIELDS:
-            return self.stored(name) if self._has(name) else None
-        for candidate in (name, inner) if known_as(inner) not in FIELDS else (name,):
-            if candidate not in HIDDEN and self._has(candidate):
-                return self.stored(candidate)
+        candidates = [name] if known_as(inner) in FIELDS else [name, inner]
+        named = [known for known in candidates if known not in HIDDEN and self._has(known)]
+        if named or name in FIELDS:
+            return self.stored(named[0]) if named else None
         folded = name.casefold()
         alike = [known for known in self._names if known.casefold() == folded and self._has(known)]
         ending = f".{folded}"
         alike = alike or [known for known in self._names if known.casefold().endswith(ending) and self._has(known)]
         return self.stored(alike[0]) if len(alike) == 1 else None
 
-    def find(self, field: str) -> Column | None:
-        """Return the column of a field as `column` does; None for one that records may have and none of these has.
+    def find(self, field: str) -> Column:
+        """Return a field as `column` does; without values if records may have it and none of these has.
 
         Raises:
             UsageError: no record has, or may have, such a field.
@@ -125,27 +118,12 @@ class Columns:
             listed = f"fields: {', '.join(names[:_LISTED])}{more}"
             hint = printable(f"did you mean `{near}`? {listed}" if near else listed)
             raise UsageError(f"no record has a field {quoted(field)}", hint=hint)
-        return column
-
-    def order(self, field: str, *, descending: bool) -> NDArray[np.float64]:
-        """Return the place of each row by its least value of a field, or if `descending` by its greatest,
-        (n,) float64: numbers before dates and texts, infinite without a value.
-
-        Raises:
-            UsageError: no record has the field.
-        """
-        column = self.find(field)
-        return np.full(self._length, np.inf) if column is None else column.places(descending=descending)
+        return self.stored(name) if column is None else column
 
     def of_record(self, row: int) -> dict[str, list[str]]:
         """Return the values of a row by the stored names of fields, in the order of the row."""
         values = {name: self.stored(name).values_of(row) for name in self._names}
         return {name: texts for name, texts in values.items() if texts}
-
-    def counts(self, field: str) -> dict[str, int]:
-        """Return the number of rows with each value, most frequent first. Raises: UsageError: unknown field."""
-        column = self.find(field)
-        return {} if column is None else column.counts()
 
     @property
     def omitted(self) -> dict[str, int]:

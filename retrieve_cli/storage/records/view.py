@@ -102,10 +102,9 @@ class RecordView:
         Raises:
             UsageError: no record has the field, and all records are visible.
         """
-        column = self.columns.column(field) if self.is_restricted else self.columns.find(field)
-        if column is None:
+        if self.is_restricted and self.columns.column(field) is None:
             return np.full(len(self.generation.records), -1, np.int32), []
-        return column.groups()
+        return self.columns.find(field).groups()
 
     def find_record(self, name: str) -> int:
         """Return the row of a record by its id, or by its name if no other has it.
