@@ -83,8 +83,7 @@ def _columns(generation: Generation) -> dict[str, Json]:
     """Return the fields to filter by, how many records have more values in one than are kept, and the number of
     documents in each format, with its parser, unless all records are of catalogs."""
     found, cards = columns.columns_of(generation), generation.manifest.recipe.documents or {}
-    if generation.live is not None:
-        found = found.within(generation.live)
+    found = found.within(generation.live)
     counts = found.stored("kind").counts()
     formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
     filters = {"fields": found.fields, "omitted": found.omitted}

@@ -150,7 +150,7 @@ OF_ALL = [
 
 def test_requests_read_columns_by_way_of_the_view_of_a_caller_alone() -> None:
     opening = re.compile(
-        r"records\.(columns|sections) import .*(columns_of|stored_columns|facet_columns|section_column)"
+        r"records\.(columns|sections) import .*(columns_of|stored_columns|facet_columns|section_columns)"
     )
     opened = {path for path, text in written(".") if opening.search(text)} - {"storage/records/sections.py"}
     assert "storage/records/view.py" in opened

@@ -104,7 +104,7 @@ class Graph:
             lowest=self._lowest,
         )
         view.names = self.names
-        view.columns = self.columns if visible is None else self.columns.within(visible)
+        view.columns = self.columns.within(visible)
         return view
 
     # ------------------------------------------------------------------------------------------------------ nodes

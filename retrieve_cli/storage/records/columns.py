@@ -42,11 +42,13 @@ class Columns:
         self.visible = visible
         self._columns: dict[str, Column] = {}
 
-    def within(self, visible: Mask) -> Columns:
-        """Return the columns of the `visible` rows, (n,) bool, as if no other rows existed.
+    def within(self, visible: Mask | None) -> Columns:
+        """Return the columns of the `visible` rows, (n,) bool, as if no other rows existed; None: of all.
 
         Fields and values of other rows only are not found, counted or suggested.
         """
+        if visible is None:
+            return self
         return Columns(self._segments, visible if self.visible is None else self.visible & visible)
 
     def __len__(self) -> int:

@@ -17,7 +17,6 @@ from retrieve_cli.contracts.canonical import folded
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.storage.records.column import Column
     from retrieve_cli.storage.records.columns import Columns
 
 FIELD = "section"
@@ -45,12 +44,12 @@ def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
     return tuple(path for path in named if isinstance(path, str) and path)
 
 
-def section_column(generation: Generation) -> Column:
-    """Return the sections of chunks, read once."""
+def section_columns(generation: Generation) -> Columns:
+    """Return the sections of chunks as a column, read once."""
     return generation.once(_read)
 
 
-def _read(generation: Generation) -> Column:
+def _read(generation: Generation) -> Columns:
     import orjson
 
     from retrieve_cli.storage.records.columns import Columns
@@ -63,7 +62,7 @@ def _read(generation: Generation) -> Column:
             for line in block.splitlines():
                 values = dict.fromkeys(value for path in paths_of(orjson.loads(line)) for value in values_of(path))
                 writer.add({FIELD: list(values)} if values else {})
-    return Columns([StoredColumns(writer.stored())]).stored(FIELD)
+    return Columns([StoredColumns(writer.stored())])
 
 
 def facet_values(facets: Mapping[str, str]) -> dict[str, list[str]]:

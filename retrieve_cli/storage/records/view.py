@@ -74,8 +74,7 @@ class RecordView:
         """Columns of its records, by which they can be filtered. Raises: IndexCorrupt: the file is damaged."""
         from retrieve_cli.storage.records.columns import columns_of  # a query without conditions does without it
 
-        columns = columns_of(self.generation)
-        return columns if self.rows is None else columns.within(self.rows)
+        return columns_of(self.generation).within(self.rows)
 
     @cached_property
     def facets(self) -> Columns | None:
@@ -83,16 +82,14 @@ class RecordView:
         from retrieve_cli.storage.records.sections import facet_columns
 
         columns = facet_columns(self.generation)
-        return columns if columns is None or self.rows is None else columns.within(self.chunks_of(self.rows))
+        return None if columns is None else columns.within(self.rows_by("chunk"))
 
     @property
     def sections(self) -> Column | None:
         """The sections of its chunks; None if none has one."""
-        from retrieve_cli.storage.records.sections import section_column
+        from retrieve_cli.storage.records.sections import FIELD, section_columns
 
-        sections = section_column(self.generation)
-        sections = sections if self.rows is None else sections.within(self.chunks_of(self.rows))
-        return sections if sections.is_there else None
+        return section_columns(self.generation).within(self.rows_by("chunk")).column(FIELD)
 
     def groups(self, field: str) -> tuple[Terms, list[str]]:
         """Return the groups of records by a field: (records,) int32 places among the names, -1 for none; and the names.
@@ -166,14 +163,10 @@ class RecordView:
 
     def _suggested(self, name: str, *, cutoff: float) -> str | None:
         """Return the record whose id or name is nearest as a sentence names it: `3` (Cellpose)."""
-        row = self._nearest(name, cutoff=cutoff)
+        from retrieve_cli.storage.records.suggestions import record_near
+
+        row = record_near(self.columns, name, cutoff=cutoff)
         if row is None:
             return None
         record_id, title = self.generation.record_id(row), shortened(str(self.generation.records[row]["name"]), 60)
         return f"`{record_id}`" if title.casefold() == record_id.casefold() else f"`{record_id}` ({title})"
-
-    def _nearest(self, name: str, *, cutoff: float) -> int | None:
-        """Return the row of the record whose id or name is nearest; None if none is alike."""
-        from retrieve_cli.storage.records.suggestions import record_near
-
-        return record_near(self.columns, name, cutoff=cutoff)
