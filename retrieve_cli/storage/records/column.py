@@ -121,7 +121,7 @@ class Column:
             for number in part.field.find(form):
                 rows = part.rows(part.field.rows_of(number))
                 if len(rows):
-                    spellings.setdefault(part.field.text(number), []).append(rows)
+                    spellings.setdefault(part.field[number], []).append(rows)
         return {text: np.concatenate(rows) for text, rows in spellings.items()}
 
     def rows_of(self, form: str) -> Rows:
@@ -186,7 +186,7 @@ class Column:
         before: set[tuple[str, str]] = set()
         behind: set[tuple[str, str]] = set()
         for part in self._parts:
-            place = int(np.searchsorted(part.values, part.field.place(form)))
+            place = int(np.searchsorted(part.values, part.field.start_of(form)))
             before.update(part.decoded(part.values[max(place - most, 0) : place]))
             behind.update(part.decoded(part.values[place : place + most]))
         return [text for _, text in (*sorted(before)[-most:], *sorted(behind)[:most])]

@@ -7,8 +7,7 @@ of the arrays; their parts for a field are checked when it is first read.
 
 from __future__ import annotations
 
-import sys
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -75,7 +74,6 @@ class StoredColumns:
             raise IndexCorrupt(f"columns.pkl is incomplete ({quoted(error)})", hint=HINT) from error
         if not is_sound:
             raise IndexCorrupt("the arrays of columns.pkl do not fit each other", hint=HINT)
-        self.vocabulary = Vocabulary(stored["text"], stored["ends"])
         self._fields: dict[str, StoredField] = {}
 
     def __len__(self) -> int:
@@ -89,8 +87,8 @@ class StoredColumns:
         return self._fields.get(name)
 
 
-class StoredField:
-    """A field of one segment: its values are numbered from 0, in order of canonical form and text."""
+class StoredField(Vocabulary):
+    """A field of one segment: its values as written, numbered from 0 in order of canonical form and text."""
 
     def __init__(self, stored: StoredColumns, name: str, number: int) -> None:
         """Raises: IndexCorrupt: the field is damaged."""
@@ -100,9 +98,8 @@ class StoredField:
         pairs = slice(int(starts[0]), int(starts[-1]))
         # Of another type than the array, a bound would have the whole array copied.
         low, high = np.searchsorted(arrays["numbered"], np.array([first, end], np.int32)).tolist()
+        super().__init__(arrays["text"], arrays["ends"][first : end + 1])
         self.name = name
-        self._vocabulary = stored.vocabulary
-        self._first = first
         self._forms: dict[int, str] = {}
         self.length = len(stored)
         """Number of rows of the segment."""
@@ -130,34 +127,26 @@ class StoredField:
         """(p,) the row of each value in `values`, ascending."""
         return np.sort(self.rows)
 
-    def __len__(self) -> int:
-        """Number of distinct values."""
-        return len(self.starts) - 1
-
-    def text(self, value: int) -> str:
-        """Return a value as written."""
-        return self._vocabulary[self._first + value]
-
     def texts(self, values: Iterable[int]) -> list[str]:
         """Return values as written."""
-        return [self._vocabulary[self._first + value] for value in values]
+        return [self[value] for value in values]
 
     def form(self, value: int) -> str:
         """Return the canonical form of a value."""
         form = self._forms.get(value)
         if form is None:
-            form = canonical(self.text(value))
+            form = canonical(self[value])
             if len(self._forms) < _REMEMBERED:
                 self._forms[value] = form
         return form
 
-    def place(self, form: str) -> int:
+    def start_of(self, form: str) -> int:
         """Return the first value of which the canonical form is not before `form`."""
         return bisect_left(range(len(self)), form, key=self.form)
 
     def find(self, form: str) -> range:
         """Return the values of a canonical form: its spellings."""
-        first = end = self.place(form)
+        first = end = self.start_of(form)
         while end < len(self) and self.form(end) == form:
             end += 1
         return range(first, end)
@@ -180,7 +169,7 @@ class StoredField:
         """Return the number of rows of each value, of the `visible` ones if given, (v,)."""
         if visible is None:
             return np.diff(self.starts)
-        return np.bincount(self.values[visible[self.owners]], minlength=len(self))
+        return np.add.reduceat(visible[self.rows], self.starts[:-1], dtype=np.int64)
 
     def match(self, operator: str, values: Sequence[str], globs: Collection[str] = ()) -> Mask:
         """Return the values that have a relation to any of `values`, or match it if it is in `globs`; (v,) bool.
@@ -223,7 +212,7 @@ class StoredField:
         """Mark the dates that have a relation to a date or a part of one."""
         bounds = dates_from(value, operator)
         if bounds is not None:
-            first, end = map(self.place, bounds)
+            first, end = map(self.start_of, bounds)
             wanted[first:end] |= np.array([is_date(text) for text in self.texts(range(first, end))], np.bool_)
 
     def _mark_glob(self, glob: str, wanted: Mask) -> None:
@@ -234,7 +223,8 @@ class StoredField:
             glob = glob.removeprefix("./")
         pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
         prefix = literal_prefix(glob)
-        first, end = self.place(prefix), self.place(prefix + chr(sys.maxunicode))
+        first = self.start_of(prefix)
+        end = bisect_right(range(len(self)), prefix, first, key=lambda value: self.form(value)[: len(prefix)])
         forms = map(canonical, self.texts(range(first, end)))
         wanted[first:end] |= np.array([pattern.fullmatch(form) is not None for form in forms], np.bool_)
 
