@@ -90,8 +90,8 @@ class _Field:
     def __init__(self) -> None:
         self._waiting: list[str] = []
         """Values of the last rows, which have no codes yet."""
-        self._known: dict[str, int] = defaultdict(count().__next__)
-        """The codes of the last texts."""
+        self._known: dict[str, int] | None = defaultdict(count().__next__)
+        """The codes of the last texts; None once so many values were all different."""
         self._text = bytearray()
         """The texts of all codes, one behind the other; `_lengths` has the bytes of each."""
         self._lengths = array("i")
@@ -111,12 +111,18 @@ class _Field:
         """Give codes to the values that wait."""
         if not self._waiting:
             return
+        waiting, self._waiting = self._waiting, []
+        if self._known is None:
+            first = len(self._lengths)
+            self._codes.extend(range(first, first + len(waiting)))
+            self._append(waiting)
+            return
         before = len(self._known)
-        self._codes.extend(map(self._known.__getitem__, self._waiting))
-        self._waiting = []
+        self._codes.extend(map(self._known.__getitem__, waiting))
         self._append(list(islice(self._known, before, None)))
         if len(self._known) > _MOST:
-            self._known = defaultdict(count(len(self._lengths)).__next__)
+            are_different = len(self._lengths) == len(self._codes)
+            self._known = None if are_different else defaultdict(count(len(self._lengths)).__next__)
 
     def take(self, texts: Sequence[str], codes: Rows, rows: Rows) -> None:
         """Add the values of rows, numbered within `texts`. It is not mixed with rows that are added."""
