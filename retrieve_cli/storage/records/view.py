@@ -137,8 +137,11 @@ class RecordView:
         return rows
 
     def find_chunk(self, name: str) -> int:
-        """Return the row of a chunk by its id: that of a record, as `find_record` takes it, and a number. Raises:
-        UsageError: no chunk has that id."""
+        """Return the row of a chunk by its id: a record as `find_record` takes it, `#` and a number.
+
+        Raises:
+            UsageError: no chunk has that id.
+        """
         record, _, number = name.rpartition("#")
         if not record or not number.isdecimal():
             hint = "a chunk id is a record id, `#` and a number: scan.md#0"
