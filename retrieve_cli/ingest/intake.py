@@ -301,7 +301,7 @@ class Intake:
 
 
 def _blocks(items: Iterable[Placed]) -> Iterator[list[tuple[Placed, Sequence[Piece]]]]:
-    """Yield items with their pieces, some at a time. An item that is read in the background is a block of its own."""
+    """Yield items with their pieces, some at a time. An item that is read in the background ends a block."""
     block: list[tuple[Placed, Sequence[Piece]]] = []
     size = 0
     for placed in items:

@@ -340,13 +340,13 @@ class TextAnalyzer:
 
 
 def is_cut_by_blanks(text: str) -> bool:
-    """Return True if the words of a text are those of its pieces, and it has no other forms."""
+    """Return True if no word of a text has a blank, so that its pieces can be analysed one by one."""
     return text.isascii() and END_OF_TEXT not in text and not _may_have_forms(text)
 
 
 def pieces_of(texts: Sequence[str]) -> list[str]:
-    """Return what stands between the blanks of such texts, with END_OF_TEXT after each text: words with their signs,
-    several that are joined, or signs alone. Few of many texts are different, so that each is analysed once."""
+    """Return the text between the blanks of such texts, with END_OF_TEXT after each text: a word with its signs, several
+    that are joined, or signs alone. Few pieces of many texts are different, so that each is analysed once."""
     text = f" {END_OF_TEXT} ".join([*texts, ""])
     return text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
 

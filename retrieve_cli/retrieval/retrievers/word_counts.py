@@ -1,6 +1,6 @@
 """Weighted frequencies of the terms of texts, read and counted for thousands of texts at a time.
 
-What stands between blanks, a word or several, is numbered, and analysed once in a batch. Frequencies are whole numbers
+The text between two blanks, a word or several, is numbered, and analysed once in a batch. Frequencies are whole numbers
 times the weights of fields, added in the order of the fields: they do not depend on the batch.
 """
 
