@@ -52,8 +52,7 @@ def check_inbox(store: Store, last: Manifest | None) -> None:
     if there < included:
         raise SourceFailed(
             f"the inbox is behind the index (change {there} of {included}); nothing was published",
-            hint=f"restore {inbox.path} and {inbox.folder}, or a snapshot: "
-            "retrieve snapshot restore FILE; "
+            hint=f"restore {inbox.path}, or a snapshot: retrieve snapshot restore FILE; "
             "to lose its documents: retrieve build with the other sources",
         )
 

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, unwritable
 from retrieve_cli.storage import durable
-from retrieve_cli.untrusted.files import LINE, UnreadableFile, expect_regular
+from retrieve_cli.untrusted.files import UnreadableFile, expect_regular
 
 if TYPE_CHECKING:
     import sqlite3
 
 FILE = "inbox.db"
-_COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, file, sha1"
+_COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, name, file, size, sha1"
+"""A document that was sent as a file has its name, SHA-1 and size; the last column is the SHA-1 of all others."""
 _SCHEMA = (
     f"CREATE TABLE documents ({_COLUMNS})",
+    "CREATE TABLE files (sha1 TEXT PRIMARY KEY, content BLOB NOT NULL)",
     "CREATE TABLE removed (id TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
     "CREATE TABLE state (name TEXT PRIMARY KEY, value)",
     "CREATE TABLE tasks (task TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -86,7 +88,6 @@ def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:
     database = sqlite3.connect(address, timeout=_WAIT_S, check_same_thread=False, uri=True)
     try:
         database.isolation_level = None
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * LINE)
         for statement in (*_SAFE, *begin):
             database.execute(statement)
         query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name LIMIT 9"
