@@ -84,15 +84,15 @@ def build(
     named = [*named_sources(sources or (), catalog or (), docs_dir or ()), *servers_of(mcp or ())]
     entries = excluding(_entries(shared, settings, named), exclude or ())
     ask_for_servers(entries, quiet=shared.talk.quiet or shared.talk.json)
+    before = shared.store.live()
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
     SyncLine(shared).report(report)
     report_findings(report, shared)
-    if report.replaced is not None:
-        replaced, names = report.replaced.id, ", ".join(source.name for source in report.replaced.sources)
-        stored = any(kept.manifest.id == replaced for kept in shared.store.kept())
-        back = f"; go back: retrieve sync --rollback {replaced}{flags_for(shared)}" if stored else ""
-        shared.talk.say(f"replaces generation {replaced} of {names}{back}")
+    changes = report.changes
+    if changes.removed and not (changes.kept or changes.changed) and before and shared.store.has(before):
+        back = f"retrieve sync --rollback {before}{flags_for(shared)}"
+        shared.talk.say(f"replaces all records of generation {before}; go back: {back}")
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
         shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
     if report.quarantined or report.failures:

@@ -61,7 +61,6 @@ class InboxSource:
         self._fields = fields
         self._id_prefix = id_prefix
         self._snapshot: InboxSnapshot | None = None
-        self._derived = False
         self._documents: bool | None = None
 
     @property
@@ -75,22 +74,19 @@ class InboxSource:
     @property
     def kinds(self) -> Sequence[SourceKind]:
         """Kinds of its records: `docs` only if one was sent as a file, or may have a text of several lines."""
-        self._derived = self._derived or self._snapshot is None
         if self._documents is None:
             self._documents = any(entry.file or _lines(entry.document) for entry in self._taken)
         return ("catalog", "docs") if self._documents else ("catalog",)
 
     def fetch(self) -> None:
-        """Take the state of the inbox that this run reads; later changes wait for the next one. A state from which
-        the chunkers of the run were derived stays."""
-        if not self._derived:
-            self._snapshot, self._documents = self._inbox.snapshot(), None
-        self._derived = False
+        """Take the state of the inbox that this run reads, unless it was needed before; later changes wait for the
+        next one."""
+        _ = self._taken
 
     def take_changes(self, after: int) -> Sequence[str]:
         """Take only the documents that changed after a number; return the ids of all records that changed, or went."""
         taken = self._inbox.changes(after)
-        self._snapshot, self._derived, self._documents = taken, False, None
+        self._snapshot, self._documents = taken, None
         return [self._id_prefix + name for name in (*taken.removed, *(entry.id for entry in taken))]
 
     def holds(self, number: int) -> bool:

@@ -35,13 +35,6 @@ KIND = "inbox"
 LARGEST_FILE = 900 << 20
 """Bytes of a file: SQLite stores values below 1,000,000,000 bytes."""
 Kind = Literal["added", "replaced", "unchanged", "removed", "missing", "taken"]
-_LAST = """
-    SELECT CAST(max(value) AS INTEGER) FROM (
-        SELECT value FROM state WHERE name = 'sequence'
-        UNION ALL SELECT max(sequence) FROM documents
-        UNION ALL SELECT max(sequence) FROM removed
-    )
-"""
 
 
 class StoredFile(Frozen, forbid_unknown_fields=True):
@@ -159,11 +152,13 @@ class InboxSnapshot:
     def __init__(self, path: Path, connection: Connection | None, *, after: int = 0) -> None:
         """Without a connection there are no documents."""
         self._path, self._connection, self._after = path, connection, after
-        self.sequence = next((int(last) for (last,) in self._rows(_LAST) if last is not None), 0)
+        last = self._rows("SELECT max(sequence) FROM documents")
+        self.sequence = next((int(number) for (number,) in last if number is not None), 0)
         """Number of the last change that is included."""
 
     def __len__(self) -> int:
-        counted = self._rows("SELECT count(*) FROM documents WHERE sequence > ?", self._after)
+        query = "SELECT count(*) FROM documents WHERE sequence > ? AND document NOT NULL"
+        counted = self._rows(query, self._after)
         return next((int(number) for (number,) in counted), 0)
 
     def __iter__(self) -> Iterator[InboxEntry]:
@@ -172,7 +167,7 @@ class InboxSnapshot:
     @property
     def removed(self) -> list[str]:
         """Ids of the documents that were removed after the number."""
-        query = "SELECT id FROM removed WHERE sequence > ? ORDER BY sequence"
+        query = "SELECT id FROM documents WHERE sequence > ? AND document IS NULL ORDER BY sequence"
         return [str(name) for (name,) in self._rows(query, self._after)]
 
     def entry(self, name: str) -> InboxEntry | None:
@@ -210,7 +205,7 @@ class InboxSnapshot:
 
     def holds(self, sequence: int) -> bool:
         """Return True if a document has this number."""
-        return any(self._rows("SELECT 1 FROM documents WHERE sequence = ?", sequence))
+        return any(True for _ in self._entries("sequence = ?", sequence))
 
     def expect_integrity(self) -> None:
         """Check the pages of the file."""
@@ -219,7 +214,7 @@ class InboxSnapshot:
                 raise database.damaged(self._path, str(state))
 
     def _entries(self, where: str, value: str | int) -> Iterator[InboxEntry]:
-        query = f"SELECT * FROM documents WHERE {where} ORDER BY sequence"  # noqa: S608  `where` is ours
+        query = f"SELECT * FROM documents WHERE {where} AND document NOT NULL ORDER BY sequence"  # noqa: S608  ours
         for row in self._rows(query, value):
             try:
                 yield InboxEntry.of(row)
@@ -287,8 +282,7 @@ class Inbox:
             return InboxOutcome("taken")
         sequence = before.sequence + 1
         if change.document is None:
-            connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
-            connection.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", (change.id, sequence))
+            _insert_removal(connection, change.id, sequence)
             return InboxOutcome("removed", sequence)
         owner = former.tenant if former else change.tenant  # a tenant's document stays its own
         document = _normalized(change.id, change.document)
@@ -332,30 +326,32 @@ class Inbox:
             _replace(connection, theirs)
 
     def tidy(self, oldest: int | None) -> None:
-        """Remove files that no document names, and the removals that every kept generation includes.
+        """Remove files that no document names, and the removals that every kept generation includes; the last number
+        stays.
 
         `oldest` is the lowest number that one of the generations includes, None if none includes
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
-        database.remove_unfinished(self.path)
         if not self.path.exists():
             return  # the documents of a lost inbox may come back
         named = "SELECT file FROM documents WHERE file NOT NULL"
         with database.writing(self.path) as connection:
             connection.execute(f"DELETE FROM files WHERE sha1 NOT IN ({named})")  # noqa: S608  `named` is ours
-            if oldest is not None:
-                _keep_sequence(connection, InboxSnapshot(self.path, connection).sequence)
-                connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
-
-
-def _keep_sequence(connection: Connection, sequence: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO state VALUES ('sequence', ?)", (sequence,))
+            connection.execute(
+                "DELETE FROM documents WHERE document IS NULL AND sequence <= ? "
+                "AND sequence < (SELECT max(sequence) FROM documents)",
+                (oldest or 0,),
+            )
 
 
 def _insert(connection: Connection, entry: InboxEntry) -> None:
     query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, entry.row)
-    connection.execute("DELETE FROM removed WHERE id = ?", (entry.id,))
+
+
+def _insert_removal(connection: Connection, name: str, sequence: int) -> None:
+    """Put a removal in the place of a document: its row without content."""
+    connection.execute("INSERT OR REPLACE INTO documents (sequence, id) VALUES (?, ?)", (sequence, name))
 
 
 def _insert_file(connection: Connection, upload: Upload) -> None:
@@ -383,7 +379,8 @@ def _replace(connection: Connection, documents: InboxSnapshot) -> None:
         if entry.file:
             with documents.file(entry.file) as content:
                 _insert_file(connection, Upload(content, entry.file.name))
-    _keep_sequence(connection, documents.sequence)
+    if not documents.holds(documents.sequence):  # the last change was a removal
+        _insert_removal(connection, "", documents.sequence)
 
 
 def _normalized(name: str, document: bytes) -> bytes:
