@@ -107,7 +107,7 @@ class Intake:
         return self._tables.contents
 
     def saved(self) -> str:
-        """Return a sentence on the work that an interruption does not lose; empty if there is none."""
+        """Return a sentence on the work that an interruption does not lose; empty without any."""
         numbers = {"summarised": self.facets.made if self.facets else 0, "encoded": self.encodings.done}
         kept = [f"{count(number, 'chunk')} {done} and kept" for done, number in numbers.items() if number]
         return "; ".join([*kept, "run the same command to continue"]) if kept else ""
