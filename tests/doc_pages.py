@@ -36,7 +36,7 @@ COMMAND_S = 2.5 * PATIENCE_S
 _FENCE = re.compile(r"```(\S*)$")
 _NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->$")
 _EXITS = re.compile(r"\s+# exits with (\d+)$")
-_PROGRESS = re.compile(r"[^:]+: [\d,]+ of [\d,]+ [a-z]+(, [\d.,]+/s(, \d+:\d\d left)?)?|embedding takes about .*")
+_PROGRESS = re.compile(r"[^:]+: [\d,]+ of [\d,]+ [a-z]+(, [\d.,]+/s(, \d+:\d\d left)?)?")
 _VARIABLE = [
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?"), "TIME"),
     (re.compile(r"\b\d{8}T\d{6}Z?-[0-9a-f]+\b"), "RUN"),

@@ -12,18 +12,17 @@ Files that are sent as documents: their names, formats and metadata.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from retrieve_cli.api import contents
 from retrieve_cli.api.live import Sequences
 from retrieve_cli.assemble.documents import reader_of
 from retrieve_cli.assemble.sources import inbox_entry, read_document
-from retrieve_cli.contracts import Json, Record
+from retrieve_cli.contracts import HEAD, Json, Record
 from retrieve_cli.contracts.terms import tenants
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, printable, quoted, shortened
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import open_sound, path_of
+from retrieve_cli.storage.inbox import LARGEST_FILE, Change, Inbox
 from retrieve_cli.untrusted.foreign_json import is_deeper
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentReader
-    from retrieve_cli.storage.inbox import InboxEntry
-    from retrieve_cli.storage.inbox_files import StoredFile, Upload
+    from retrieve_cli.storage.inbox import InboxEntry, StoredFile, Upload
     from retrieve_cli.storage.store import Store
 
 
@@ -100,9 +98,9 @@ class Documents:
         return self.store_all([self.change(document, tenant) for document in documents], tenant)
 
     def add_files(
-        self, uploads: Sequence[Upload], *, name: str | None, metadata: bytes | None, tenant: str | None
+        self, uploads: Sequence[Upload], *, name: str | None, metadata: str | None, tenant: str | None
     ) -> Receipt:
-        """Store files that are complete on the disk as documents. Their ids are their names; `name` names a single
+        """Store files as documents. Their ids are their names; `name` names a single
         file. `metadata`, a JSON object, applies to each file.
 
         A file in no known format is rejected with the reason, and the others are stored; one that turns out to be
@@ -190,7 +188,7 @@ class Documents:
         source = self.sequences.name() or inbox_entry(self._settings, None).name
         return {**status.to_json(), "source": source, **added, "record": record}
 
-    def original(self, record_id: str, *, tenant: str | None) -> tuple[StoredFile, BinaryIO]:
+    def original(self, record_id: str, *, tenant: str | None) -> tuple[StoredFile, IO[bytes]]:
         """Return the file that was sent as a document, open for reading.
 
         Raises:
@@ -200,10 +198,7 @@ class Documents:
         entry = self._entry(record_id, tenant)
         if entry is None or entry.file is None:
             raise no_file(record_id)
-        try:
-            return entry.file, open_sound(path_of(self.inbox.folder, entry.file.sha1), entry.file.name)
-        except OSError as error:
-            raise no_file(record_id) from error
+        return entry.file, self.inbox.changes().file(entry.file)
 
     def settled(self, statuses: Sequence[Status], *, tenant: str | None, processing: int = 0) -> list[Status]:
         """Return the current statuses; a sync of all changes up to `processing` is under way."""
@@ -328,18 +323,18 @@ def file_change(
         return f"its `id` must have 1 to {_LONGEST_ID} characters"
     if not upload.size:
         return "it is empty"
-    kind = reader.format_of(upload.name, upload.head)
+    kind = reader.format_of(upload.name, upload.head(HEAD))
     if kind is None:
         return f"{shortened(upload.name)} is not a document; formats: {', '.join(reader.formats)}"
     if reason := reader.lacks(kind):
         return reason
-    if upload.size > (most := reader.max_bytes(kind)):
+    if upload.size > (most := min(reader.max_bytes(kind), LARGEST_FILE)):
         return f"it has {upload.size / 2**20:,.1f} MB; the limit is {most / 2**20:,.0f} MB"
     document = orjson.dumps({"metadata": metadata} if metadata else {})
     return Change(own_id(printable(name or upload.name), tenant), tenant, document, upload)
 
 
-def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]:
+def read_metadata(given: str | None, *, tenant: str | None) -> dict[str, Json]:
     """Return the metadata that was sent with files.
 
     Raises:
@@ -349,7 +344,7 @@ def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]
 
     hint = 'metadata={"title": "…", "group": "…"}'
     try:
-        value = orjson.loads(given or b"{}")
+        value = orjson.loads(given or "{}")
     except ValueError as error:
         raise UsageError(f"`metadata` is not JSON: {error}", hint=hint) from None
     if not isinstance(value, dict):

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from retrieve_cli.storage.store import MANIFEST, Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 _PINNED = 4
@@ -216,8 +217,6 @@ class LiveIndex:
 
 PATIENCE_S = 10.0
 """Seconds to wait for a change if the request has no deadline."""
-_REMEMBERED = 8
-"""Generations whose manifests are remembered."""
 _LOOK_S = 0.02
 """Seconds between two looks."""
 
@@ -230,44 +229,43 @@ class Sequences:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = Lock()
-        self._read: dict[str, tuple[tuple[int, ...], int, str | None]] = {}
-        self._listed: tuple[tuple[int, ...], str | None, Mapping[int, str]] = ((), None, {})
 
     def included(self, generation: str | None = None) -> int:
         """Return the number of the last change that a generation includes, by default the current one; 0 if none."""
-        return self._of(generation)[1]
+        return self._of(generation)[0]
 
     def name(self) -> str | None:
         """Return the name of the inbox among the sources of the current generation."""
-        return self._of(None)[2]
+        return self._of(None)[1]
 
     def rejections(self) -> Mapping[int, str]:
         """Return the reasons for which the last sync rejected documents of the inbox, by their numbers."""
-        name = self.name()
         try:
-            marks = marks_of(self._store.quarantine.stat())
+            return _rejections(self._store.path, marks_of(self._store.quarantine.stat()), self.name())
         except OSError:
             return {}
-        if self._listed[:2] != (marks, name):
-            items = (item for item in self._store.rejected() if item.source == name)
-            self._listed = marks, name, {item.line: item.reason for item in items}
-        return self._listed[2]
 
-    def _of(self, generation: str | None) -> tuple[tuple[int, ...], int, str | None]:
+    def _of(self, generation: str | None) -> tuple[int, str | None]:
         name = generation or self._store.live()
-        if name is None:
-            return (), 0, None
-        path = self._store.generations / name / MANIFEST
-        with self._lock, suppress(OSError, IndexCorrupt):
-            marks = marks_of(path.stat())
-            known = self._read.get(name)
-            if known is None or known[0] != marks:
-                manifest = Manifest.read(path)
-                known = marks, sequence_of(manifest), name_of(manifest)
-                self._read = {**dict(list(self._read.items())[-_REMEMBERED:]), name: known}
-            return known
-        return (), 0, None
+        if name is not None:
+            path = self._store.generations / name / MANIFEST
+            with suppress(OSError, IndexCorrupt):
+                return _included(path, marks_of(path.stat()))
+        return 0, None
+
+
+@lru_cache(maxsize=8)
+def _included(path: Path, marks: tuple[int, ...]) -> tuple[int, str | None]:  # noqa: ARG001  of the file's state
+    """Return the number of the last change that a manifest includes, and the name of its inbox."""
+    manifest = Manifest.read(path)
+    return sequence_of(manifest), name_of(manifest)
+
+
+@lru_cache(maxsize=2)
+def _rejections(artifacts: Path, marks: tuple[int, ...], name: str | None) -> Mapping[int, str]:  # noqa: ARG001
+    """Return the reasons in the list of rejected items of a source, by line."""
+    items = (item for item in Store(artifacts).rejected() if item.source == name)
+    return {item.line: item.reason for item in items}
 
 
 def wait_until(live: LiveIndex, sequence: int, deadline: float | None = None) -> None:

@@ -175,7 +175,7 @@ def watched_of(
     *,
     fetched: Path,
     settings: Settings = Settings(),
-    inbox: Path | None = None,
+    inbox: Inbox | None = None,
 ) -> dict[str, Watched]:
     """Return the watched sources of a generation by their names; none if the manifest names none."""
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
@@ -201,7 +201,7 @@ def watched_of(
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
-                watched = WatchedInbox(inbox, settings.parsing.max_mb)
+                watched = WatchedInbox(inbox)
             elif entry.kind in _OF_LINES:
                 read_by = str(built.get("rules", ""))
                 reading = partial(_reading, spellings, built, forced=bool(origin.get("id")))

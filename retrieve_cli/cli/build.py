@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.api.named_sources import excluding, named_sources, servers_of
-from retrieve_cli.cli.agreement import ask_for_servers, of_servers, show
+from retrieve_cli.cli.agreement import ask_for_servers
 from retrieve_cli.cli.options import Shared, argument, option, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
@@ -68,9 +68,6 @@ def build(
     max_fail: MaxFail = None,
     workers: Workers = None,
     executor: Executor = None,
-    dry_run: Annotated[
-        bool, option("--dry-run", "Show how the first records would be read, without writing anything.")
-    ] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -86,29 +83,16 @@ def build(
     settings = shared.over(settings, "about", name=name, description=describe)
     named = [*named_sources(sources or (), catalog or (), docs_dir or ()), *servers_of(mcp or ())]
     entries = excluding(_entries(shared, settings, named), exclude or ())
-    if dry_run:
-        from retrieve_cli.assemble.sources import sources_of
-        from retrieve_cli.ingest.preview import preview
-
-        local = [entry for entry in entries if entry.kind != "mcp"]
-        previews = [preview(source) for source in sources_of(local, settings, fetched=shared.store.fetched)]
-        show(trust for trust in of_servers(entries) if not trust.agreed)
-        found = [found for found, _ in previews]
-        sentences = [sentence for _, sentences in previews for sentence in sentences]
-        SyncLine(shared).write({"status": "planned", "sources": found}, sentences)
-        if any(source["rejected"] for source in found):
-            raise typer.Exit(Exit.PARTIAL)
-        return
     ask_for_servers(entries, quiet=shared.talk.quiet or shared.talk.json)
+    before = shared.store.live()
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
     SyncLine(shared).report(report)
     report_findings(report, shared)
-    if report.replaced is not None:
-        replaced, names = report.replaced.id, ", ".join(source.name for source in report.replaced.sources)
-        stored = any(kept.manifest.id == replaced for kept in shared.store.kept())
-        back = f"; go back: retrieve sync --rollback {replaced}{flags_for(shared)}" if stored else ""
-        shared.talk.say(f"replaces generation {replaced} of {names}{back}")
+    changes = report.changes
+    if changes.removed and not (changes.kept or changes.changed) and before and shared.store.has(before):
+        back = f"retrieve sync --rollback {before}{flags_for(shared)}"
+        shared.talk.say(f"replaces all records of generation {before}; go back: {back}")
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
         shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
     if report.quarantined or report.failures:

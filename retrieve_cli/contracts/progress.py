@@ -54,8 +54,6 @@ class Task:
         self.began = time.monotonic()
         self._first: tuple[float, int] | None = None
         """Time of the first progress, and the work that was done then."""
-        self.watch: Callable[[Task], None] | None = None
-        """Called after each advance, from any thread."""
         self._display = display
         self._lock = Lock()
 
@@ -69,8 +67,6 @@ class Task:
                 self.total = self.done  # the total was an estimate
         if self._display is not None:
             self._display.changed(self)
-        if self.watch is not None:
-            self.watch(self)
 
     def reach(self, done: int) -> None:
         """Count as much work as done, if it was less until now."""

@@ -157,6 +157,8 @@ class DocumentFile(NamedTuple):
     """SHA-1 of its bytes; another content is not parsed."""
     sidecar: Path | None = None
     """File with the text of its pages, for pages without a text layer."""
+    held: object = None
+    """Keeps a temporary file as long as this value."""
 
 
 class Reading(Protocol):

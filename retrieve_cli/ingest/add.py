@@ -5,21 +5,19 @@ Other changes (of the configuration, of other sources) wait for a sync.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Item, Json, Notice, Refused, Source
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import push_for, report_of
-from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.items import mapping_of, marks_of
-from retrieve_cli.ingest.known_items import Comparison, Survey, records_of
-from retrieve_cli.ingest.publishing import Publication
+from retrieve_cli.ingest.build import apply
+from retrieve_cli.ingest.items import marks_of
+from retrieve_cli.ingest.known_items import Survey, records_of
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
-from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.inbox import sequence_of
 from retrieve_cli.storage.recipe import Recipe
@@ -66,47 +64,28 @@ def add(
 
     `parts` belong to the inbox alone. The lock must be held. Raises: RetrieveError: from the encoder and the store.
     """
-    begun, noted = time.monotonic(), before.manifest.built.get("sources")
+    built = before.manifest.built
     recipe = _recipe(before.manifest.recipe, parts.recipe)
-    if recipe is None or before.id != store.live() or not noted:
+    if recipe is None or before.id != store.live() or not built.get("sources"):
         return None
-    changed = inbox.take_changes(sequence_of(before.manifest))
+    changed = {before.exact_row(name) for name in inbox.take_changes(sequence_of(before.manifest))}
     sources = settled_sources(before, inbox)
-    surveys = [_survey(before, source) for source in sources]
-    compared = Comparison(before, surveys)
-    for row in map(before.exact_row, changed):
-        if row is not None and before.source_of(row) == inbox.name:
-            compared.mask[row] = False
-    parts, lenders = replace(parts, recipe=recipe), before.segments
-    with store.scratch() as scratch:
-        intake = Intake(scratch, parts, store.cache, progress, compared, lenders=lenders)
-        with closing(intake):
-            for source, survey in zip(sources, surveys, strict=True):
-                intake.take(source, survey.new, complete=False)
-            intake.flush()
-            intake.finish()
-            others = [item for item in store.rejected() if item.source != inbox.name or inbox.holds(item.line)]
-            rejected = [*others, *intake.rejected]
-            intake.refused.clear()
-            intake.refused.update(_refused(before, inbox, rejected))
-            publication = Publication(intake, sources, store, parts, before=before)
-            built = {key: value for key, value in before.manifest.built.items() if key not in ("at", "sequence")}
-            read = zip(surveys, sources, strict=True)
-            built |= {"sources": [{**survey.marks, **mapping_of(source)} for survey, source in read]}
-            report = report_of(publication, parts, store, kinds=frozenset([inbox.kind]))
-            reread = {*(built.get("reread") or ()), *intake.reread}
-            built |= {"changes": report.changes.counts, "reread": sorted(reread)}
-            name = publication.publish(scratch, built, push=push_for(parts, store, progress))
-            store.write_quarantine(rejected)
-            tidy(store, limits.keep, progress)
-            return replace(
-                report,
-                status="partial" if intake.rejected else "published",
-                generation=name,
-                embedded=intake.encodings.embedded,
-                facets=intake.facets,
-                seconds=round(time.monotonic() - begun, 3),
-            )
+    # What shapes the rest of the index is noted as before: a sync applies it.
+    noted = {key: built.get(key, {}) for key in ("settings", "prefixes", "about")}
+    listed = [item for item in store.rejected() if item.source != inbox.name or inbox.holds(item.line)]
+    before = copy(before)  # of whose folders another one stays open
+    before.holds = []
+    return apply(
+        sources,
+        replace(parts, recipe=recipe, **noted),
+        store,
+        limits=limits,
+        progress=progress,
+        before=before,
+        surveys=[_survey(before, source, changed) for source in sources],
+        last=before.manifest,
+        listed=listed,
+    )
 
 
 def _recipe(before: Recipe, inbox: Recipe) -> Recipe | None:
@@ -135,15 +114,14 @@ def settled_sources(before: Generation, inbox: ChangedDocuments) -> list[Source]
     return sources if inbox in sources else [*sources, inbox]
 
 
-def _survey(before: Generation, source: Source) -> Survey:
-    """Return a source as if it were compared: all of its records stay, and documents of the inbox are read."""
+def _survey(before: Generation, source: Source, changed: Collection[int | None]) -> Survey:
+    """Return a source as if it were compared: its records stay but for those `changed`, and documents of the inbox are
+    read."""
     rows = records_of(before, source.name)
-    marks = source.noted if isinstance(source, _Settled) else marks_of(source)
+    if isinstance(source, _Settled):
+        marks = source.noted
+    else:
+        marks = marks_of(source)
+        rows = np.setdiff1d(rows, [row for row in changed if row is not None])
     new = [(item.line if isinstance(item, Item) else 0, item) for item in source.scan()]
     return Survey(rows, before.lines[rows], before.lines[rows], new, marks)
-
-
-def _refused(before: Generation, inbox: ChangedDocuments, rejected: Sequence[Refused]) -> dict[str, int]:
-    """Return the number of rejected items of each source."""
-    others = {entry.name: entry.refused for entry in before.manifest.sources}
-    return {**others, inbox.name: sum(item.source == inbox.name for item in rejected)}

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.parts import Parts
@@ -26,7 +25,6 @@ from retrieve_cli.ingest.items import mapping_of, marks_of
 from retrieve_cli.ingest.known_items import Comparison
 from retrieve_cli.ingest.publishing import Publication
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, fetch_all
-from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.inbox import KIND
@@ -48,10 +46,8 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Loss
     """
     with store.writer(wait=limits.wait, say=progress.say):
         failures = fetch_all(sources, progress.say)
-        last = current_manifest(store)
         report = apply(sources, parts, store, limits=limits, progress=progress, before=current(store))
-        replaced = replaced_by(sources, report.generation, last)
-        return replace(report, failures=failures, replaced=replaced)
+        return replace(report, failures=failures)
 
 
 def current(store: Store) -> Generation | None:
@@ -93,26 +89,34 @@ def apply(
     surveys: Sequence[Survey] | None = None,
     last: Manifest | None = None,
     compact: bool = False,
+    listed: Sequence[Refused] | None = None,
     announced: Callable[[Report], Sequence[str]] = lambda _: (),
 ) -> Report:
     """Write a generation and make it current.
 
     `before` is the current one. With `surveys`, its records that they have stay, and only the others are read; with
-    `compact`, all are merged into one segment. A source that lost too much since `last` is an error; `announced` gives
-    sentences on the changes before texts are encoded. The lock must be held. Raises as `build` does.
+    `compact`, all are merged into one segment. A source that lost too much since `last` is an error. `listed` are
+    rejected items that are not read again, if only documents of the inbox are read; `announced` gives sentences on the
+    changes before texts are encoded. The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
     push = _checked_push(parts, store, before, progress)
+    lenders = stored_segments(store) if before is None or surveys is None else before.segments
+    compared = Comparison(before, surveys)
     with (
         store.scratch() as scratch,
-        closing(_intake(scratch, parts, store, progress, before=before, surveys=surveys)) as intake,
+        closing(Intake(scratch, parts, store.cache, progress, compared, lenders=lenders)) as intake,
         noting_interruption(intake.saved),
     ):
-        marks = _read(intake, sources, surveys)
+        if listed is not None and before is not None:
+            intake.refused.update(_still_refused(before, listed, _inboxes(sources)))
+            intake.reread.update(before.manifest.built.get("reread") or ())
+        marks = read_items(intake, sources, surveys)
         publication = Publication(intake, sources, store, parts, before=before)
         if last:
             limits.check_loss(last, publication.records_by_source)
-        _expect_some(publication, sources)
+        if listed is None:
+            _expect_some(publication, sources)
         report = report_of(publication, parts, store, kinds=frozenset(source.kind for source in sources))
         former = store.live()
         if limits.tolerates(_counted(intake, sources), publication.records):
@@ -126,7 +130,8 @@ def apply(
             name = publication.publish(scratch, built, push=push, compact=compact)
             status: Status = "partial" if intake.rejected else "unchanged" if name == former else "published"
             report = replace(report, status=status, generation=name, same=name == former)
-        store.write_quarantine(intake.rejected)  # not before: what is listed there counts as reported
+        # Not before: what is listed there counts as reported.
+        store.write_quarantine([*(listed or ()), *intake.rejected])
         if report.status != "failed":
             if before is not None:
                 before.holds.clear()  # or its folders would count as read
@@ -135,30 +140,25 @@ def apply(
         return replace(report, **counts, seconds=round(time.monotonic() - begun, 3))
 
 
-def _intake(
-    scratch: Path,
-    parts: Parts,
-    store: Store,
-    progress: Progress,
-    *,
-    before: Generation | None,
-    surveys: Sequence[Survey] | None,
-) -> Intake:
-    """Return the intake of a build, or with `surveys` of a sync."""
-    if surveys is None or before is None:
-        lenders = stored_segments(store)
-        return Intake(scratch, parts, store.cache, progress, Comparison(before), lenders=lenders)
-    return Intake(scratch, parts, store.cache, progress, Comparison(before, surveys), lenders=before.segments)
-
-
 def _counted(intake: Intake, sources: Sequence[Source]) -> int:
     """Return the rejected items that count against the limit: a document of the inbox, where anybody may put one, does
     not keep the others from being published."""
-    inbox = {source.name for source in sources if source.origin.get("kind") == KIND}
-    return sum(number for name, number in intake.refused.items() if name not in inbox)
+    inboxes = _inboxes(sources)
+    return sum(number for name, number in intake.refused.items() if name not in inboxes)
 
 
-def _read(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[Mapping[str, Json]]:
+def _inboxes(sources: Sequence[Source]) -> set[str]:
+    """Return the names of the inboxes among sources."""
+    return {source.name for source in sources if source.origin.get("kind") == KIND}
+
+
+def _still_refused(before: Generation, listed: Sequence[Refused], inboxes: Collection[str]) -> Counter[str]:
+    """Return the numbers of rejected items by source: of an inbox, those that are still listed."""
+    noted = {entry.name: entry.refused for entry in before.manifest.sources if entry.name not in inboxes}
+    return Counter(noted) + Counter(item.source for item in listed if item.source in inboxes)
+
+
+def read_items(intake: Intake, sources: Sequence[Source], surveys: Sequence[Survey] | None) -> list[Mapping[str, Json]]:
     """Read all items, or those that are new; return the marks that the sources had before."""
     marks: list[Mapping[str, Json]] = []
     for number, source in enumerate(sources):

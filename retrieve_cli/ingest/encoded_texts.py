@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,9 @@ from retrieve_cli.assemble.indexes import VECTORS, WEIGHTS
 from retrieve_cli.contracts import Json, Passages, TermWeights
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.storage import entries, pickles
-from retrieve_cli.storage.entries import Entries, EntryStore, Read
+from retrieve_cli.storage.entries import Entry, EntryStore, Read, entries_in
 from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.key_rows import DigestList, as_keys
+from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import faults
 from retrieve_cli.storage.recipe import of_passages
 from retrieve_cli.storage.segment import TOKENS
@@ -60,7 +59,7 @@ class EncodedTexts:
         for file, card in _cards(recipe).items():
             alike = [segment for segment in lenders if _cards(segment.manifest.recipe).get(file) == card]
             lent = [
-                (as_keys(segment.texts), _PARTS[file](segment))
+                (segment.texts, _PARTS[file](segment))
                 for segment in alike
                 if segment.has(file) and (verified or not faults(segment.folder, segment.manifest, [file]))
             ]
@@ -73,33 +72,37 @@ class EncodedTexts:
         """Return the encodings of chunks for the writers, given the SHA-1 of the text of each."""
 
         def vectors() -> Iterator[Vectors]:
-            for block in () if self.vectors is None else _read(self.vectors, texts, _BLOCK):
-                yield block.columns[0]
+            for block in _read(self.vectors, texts, _BLOCK):
+                yield np.concatenate([vectors for (vectors,) in block])
 
         def weights() -> Iterator[TermWeights]:
-            for block in () if self.weights is None else _read(self.weights, texts, _BLOCK):
-                yield from (TermWeights(*block.entry(row)) for row in range(len(block.starts) - 1))
+            for block in _read(self.weights, texts, _BLOCK):
+                yield from (TermWeights(*entry) for entry in block)
 
         return Passages(len(texts), vectors, weights)
 
     def stretches(self, texts: DigestList) -> Iterator[Stretch]:
         """Yield the packed tokens of chunks in their order, some at a time, if tokens are kept."""
-        for starts, (ids, codes) in () if self.tokens is None else _read(self.tokens, texts, _TOKEN_BLOCK):
-            yield Stretch(PackedTokens(ids, codes), np.diff(starts))
+        for block in _read(self.tokens, texts, _TOKEN_BLOCK):
+            ids, codes = map(np.concatenate, zip(*block, strict=True))
+            yield Stretch(PackedTokens(ids, codes), np.array([len(entry[0]) for entry in block]))
 
 
-def _read(store: EntryStore, texts: DigestList, count: int) -> Iterator[Entries]:
-    """Yield the entries of texts, so many at a time."""
-    rows = store.find(as_keys(texts))
+def _read(store: EntryStore | None, texts: DigestList, count: int) -> Iterator[list[Entry]]:
+    """Yield the entries of texts, so many at a time; none without a store."""
+    if store is None:
+        return
+    rows = store.find(texts.array)
     for start in range(0, len(rows), count):
         yield store.read(rows[start : start + count])
 
 
 def _vectors_of(segment: Segment) -> Read:
-    def read(rows: Rows) -> Entries:
+    def read(rows: Rows) -> list[Entry]:
         vectors = indexes.segment_vectors(segment, rows)
-        _release(segment, VECTORS, rows)
-        return Entries(np.arange(len(rows) + 1), (vectors,))
+        if len(rows) >= _BLOCK // 16:  # the whole file may be copied; after a few rows, searches still use its pages
+            segment.file(VECTORS).release()
+        return [(vector,) for vector in vectors[:, None]]
 
     return read
 
@@ -108,31 +111,18 @@ def _tokens_of(segment: Segment) -> Read:
     table = TokenTable(pickles.load(segment.file(TOKENS)))
     segment.expect(TOKENS, len(table))
 
-    def read(rows: Rows) -> Entries:
-        cuts = np.flatnonzero(np.diff(rows) != 1) + 1
-        runs = pairwise([0, *cuts.tolist(), len(rows)])
-        stretches = [table.stretch(int(rows[first]), int(rows[end - 1]) + 1) for first, end in runs]
-        ids = np.concatenate([stretch.tokens.ids for stretch in stretches])
-        codes = np.concatenate([stretch.tokens.codes for stretch in stretches])
-        sizes = np.concatenate([stretch.sizes for stretch in stretches])
-        _release(segment, TOKENS, rows)
-        return Entries(np.append(0, np.cumsum(sizes)), (ids, codes))
+    def read(rows: Rows) -> list[Entry]:
+        packed = [table.stretch(row, row + 1).tokens for row in rows.tolist()]
+        return [(tokens.ids, tokens.codes) for tokens in packed]
 
     return read
 
 
-def _release(segment: Segment, file: str, rows: Rows) -> None:
-    """Free the memory of the mapped pages after many rows: the whole file may be copied. After a few, searches of this
-    process still use it."""
-    if len(rows) >= _TOKEN_BLOCK:
-        segment.file(file).release()
-
-
 def _weights_of(segment: Segment) -> Read:
-    def read(rows: Rows) -> Entries:
+    def read(rows: Rows) -> list[Entry]:
         different, places = np.unique(rows, return_inverse=True)
         starts, terms, weights = indexes.segment_weights(segment, different)
-        return Entries(starts, (terms, weights)).take(places)
+        return entries_in(starts, (terms, weights), places)
 
     return read
 

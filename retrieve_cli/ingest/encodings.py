@@ -17,10 +17,10 @@ import numpy as np
 
 from retrieve_cli.assemble import encoders
 from retrieve_cli.contracts import GradualEncoder, GradualSparseEncoder, TermWeights, TokenEncoder, TokenVectors
-from retrieve_cli.contracts.progress import Task, counted, task
+from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.ingest.encoded_texts import EncodedTexts
 from retrieve_cli.storage.entries import Entry, EntryStore
-from retrieve_cli.storage.key_rows import DigestList, as_keys
+from retrieve_cli.storage.key_rows import DigestList, as_keys, heads
 from retrieve_cli.storage.token_table import pack, width_of
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
 BATCH = 2048
 """Texts that an encoder is given at a time: enough to sort by length, few enough to bound the memory."""
 KEPT = 256
-"""Texts whose encodings are written together; fewer only after `PAUSE_S`."""
+"""Texts whose encodings are written together; a few alone are not."""
 PAUSE_S = 2.0
 """Seconds between two writes: waiting for the disk costs a fast encoder more than encoding the texts again."""
 _MOST_TEXT = 16 << 20
 """Characters that wait: about 16,000 chunks."""
-_SLOW_S = 120.0
-"""Seconds of work that are reported in advance."""
 
 
 class _Form:
@@ -47,11 +45,7 @@ class _Form:
 
     def __init__(self, title: str, stores: Sequence[EntryStore], encode: Callable[[_Batch], None]) -> None:
         self.title, self.stores, self.encode = title, stores, encode
-        self.missing = 0
-        """Texts that no store had."""
         self.done = 0
-        self.kept = 0
-        """Encoded texts that an interruption does not lose."""
         self.task: Task | None = None
 
     def lacks(self, keys: Keys) -> Rows:
@@ -68,7 +62,7 @@ class _Batch:
         self._form, self._keys, self._task = form, keys, working
         self._left = set(range(len(texts)))
         self._results: dict[int, Sequence[Entry]] = {}
-        self._begun = self._written = time.monotonic()
+        self._written = time.monotonic()
         self._lock = Lock()
 
     def add(self, places: Sequence[int], results: Sequence[Sequence[Entry]]) -> None:
@@ -88,8 +82,7 @@ class _Batch:
             with self._lock, suppress(OSError):
                 self._write(stored=True)
             raise
-        few = len(self.texts) < KEPT and time.monotonic() - self._begun < PAUSE_S
-        self._write(stored=not few)
+        self._write(stored=len(self.texts) >= KEPT)
 
     def add_others(self, results: Callable[[int], Sequence[Entry]]) -> None:
         """Take the results of texts that did not come one by one."""
@@ -103,7 +96,6 @@ class _Batch:
         for store, results in zip(self._form.stores, zip(*self._results.values(), strict=True), strict=True):
             store.add(keys, results, stored=stored)
         self._form.done += len(keys)
-        self._form.kept += len(keys) if stored else 0
         self._results = {}
         self._written = time.monotonic()
 
@@ -119,15 +111,12 @@ class Encodings:
         *,
         lenders: Sequence[Segment] = (),
         verified: bool = True,
-        on_slow: Callable[[float], None] = lambda _: None,
     ) -> None:
         """`cache` is the folder of the cache. The bytes of the lenders' files are compared with their manifests, unless
-        they are `verified`. `on_slow` is called once, with the seconds that encoding will take, if these are more than
-        two minutes."""
+        they are `verified`."""
         self.encoded = encoded = EncodedTexts(parts.recipe, cache, lenders, say=say, verified=verified)
         self._encoder, self._sparse = parts.encoder, parts.sparse
         self._workers: EmbeddingWorkers | None = parts.workers(say)
-        self._on_slow: Callable[[float], None] | None = on_slow
         self._forms: list[_Form] = []
         if encoded.vectors is not None:
             stores = [store for store in (encoded.vectors, encoded.tokens) if store is not None]
@@ -138,13 +127,17 @@ class Encodings:
         self._waiting: dict[bytes, str] = {}
         self._characters = 0
         self._tasks = ExitStack()
-        self._texts = 0
         self._all_read = False
 
     @property
     def expected(self) -> bool:
         """True if texts are encoded: not in an index of words alone."""
         return bool(self._forms)
+
+    @property
+    def done(self) -> int:
+        """Texts that were encoded, in the form that most were."""
+        return max((form.done for form in self._forms), default=0)
 
     @property
     def embedded(self) -> int:
@@ -161,7 +154,7 @@ class Encodings:
         """Return a sentence on the texts whose terms were weighted, of all; empty without term weights."""
         if self.encoded.weights is None:
             return ""
-        distinct = len(np.unique(as_keys(texts)))
+        distinct = len(np.unique(heads(texts.array)))
         return f"{self._terms}: {self._forms[-1].done} of {distinct} texts encoded, the others were cached"
 
     def add(self, key: bytes, text: str) -> None:
@@ -187,19 +180,9 @@ class Encodings:
         if self._workers is not None:
             self._workers.close()
 
-    def kept(self) -> str:
-        """Return a sentence on what an interruption loses nothing of; empty if nothing was encoded."""
-        kept = self._texts - max((form.missing - form.kept for form in self._forms), default=0)
-        if kept <= 0:
-            return ""
-        of = f" of {self._texts:,}" if self._all_read else ""
-        are = f"{counted('chunks', self._texts if of else kept)} {'is' if kept == 1 else 'are'}"
-        return f"{kept:,}{of} {are} encoded and kept; run the same command to continue"
-
     def _encode(self) -> None:
         waiting, self._waiting, self._characters = self._waiting, {}, 0
         keys, texts = list(waiting), list(waiting.values())
-        self._texts += len(keys)
         for form in self._forms:
             if lacking := form.lacks(as_keys(keys)).tolist() if keys else []:
                 working = self._task_of(form, [len(texts[place]) for place in lacking])
@@ -210,22 +193,11 @@ class Encodings:
 
     def _task_of(self, form: _Form, lengths: Sequence[int]) -> Task:
         """Return the task of a form, which will encode texts of these lengths."""
-        form.missing += len(lengths)
         if form.task is None:
             form.task = self._tasks.enter_context(task(form.title, "chunks"))
-            form.task.watch = self._watch
         form.task.size = form.task.sized + sum(lengths)
         form.task.expect(form.task.done + len(lengths) if self._all_read else None)
         return form.task
-
-    def _watch(self, working: Task) -> None:
-        """Report work that will be slow at its present speed."""
-        if self._on_slow is None or (left := working.seconds_left) is None:
-            return
-        whole = time.monotonic() - working.began + left
-        if whole > _SLOW_S:
-            report, self._on_slow = self._on_slow, None
-            report(whole)
 
     def _encode_vectors(self, batch: _Batch) -> None:
         encoder, keeps_tokens = self._encoder, self.encoded.tokens is not None

@@ -81,7 +81,7 @@ class Faceting:
         self._required = facets.required and asks
         self._cache = EntryStore(cache, FACETS, dict(facets.maker.card), say=say)
         alike = [segment for segment in lenders if segment.manifest.recipe.facets == facets.maker.card]
-        self._lent = [(segment, KeyRows(as_keys(segment.texts))) for segment in alike]
+        self._lent = [(segment, KeyRows(segment.texts)) for segment in alike]
         self._say = say
         self._asks = asks
         self._announced = False
@@ -118,7 +118,7 @@ class Faceting:
         facets: dict[bytes, Made] = {}
         for key, row in zip(keys, self._cache.find(wanted).tolist(), strict=True):
             if row >= 0:
-                entry = self._cache.read(np.array([row])).columns[0]
+                ((entry,),) = self._cache.read(np.array([row]))
                 facets[key] = facets_of({"facets": orjson.loads(entry.tobytes())})
         for segment, texts in self._lent:
             for key, row in zip(keys, texts.find(wanted).tolist(), strict=True):

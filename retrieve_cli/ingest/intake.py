@@ -26,6 +26,8 @@ from retrieve_cli.ingest.notices import Notices
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.segment_writer import NewRecord, SegmentWriter
 from retrieve_cli.storage import token_table
+from retrieve_cli.storage.key_rows import KeyRows
+from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.records.rows import content_of
 from retrieve_cli.storage.segment import TOKENS
 
@@ -84,7 +86,6 @@ class Intake:
             progress.say,
             lenders=() if again else lenders,
             verified=compared.is_sync,
-            on_slow=lambda seconds: progress.say(f"embedding takes about {count(round(seconds / 60), 'minute')}"),
         )
         self.rejected: list[Refused] = []
         self.reread: set[str] = set()
@@ -117,10 +118,10 @@ class Intake:
         return self._tables.contents
 
     def saved(self) -> str:
-        """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
-        facets = self.facets.made if self.facets else 0
-        summarised = f"{count(facets, 'chunk')} summarised and kept; " if facets else ""
-        return summarised + (self.encodings.kept() or ("run the same command to continue" if facets else ""))
+        """Return a sentence on the work that an interruption does not lose; empty without any."""
+        numbers = {"summarised": self.facets.made if self.facets else 0, "encoded": self.encodings.done}
+        kept = [f"{count(number, 'chunk')} {done} and kept" for done, number in numbers.items() if number]
+        return "; ".join([*kept, "run the same command to continue"]) if kept else ""
 
     def take(self, source: Source, items: Iterable[Placed], *, complete: bool = True) -> None:
         """Read items of the next source; `complete` if these are all that it has."""
@@ -264,9 +265,7 @@ class Intake:
 
     def _blamed(self, failed: TextFailed) -> ModelFailed:
         """Return the error for a text that cannot be encoded, which names its record."""
-        from retrieve_cli.storage.manifest import text_key
-
-        chunk = self._tables.texts.index(text_key(failed.text))
+        chunk = KeyRows(self._tables.texts.array).row(text_key(failed.text))
         starts = self._tables.starts
         row = int(np.searchsorted(starts, chunk, side="right")) - 1
         number = chunk - int(starts[row]) + 1

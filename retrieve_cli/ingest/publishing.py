@@ -83,22 +83,20 @@ class Publication:
         if self.intake.new and not any(segment.has(GRAPH) for segment in self._older):
             edges = self._parts.write_graph(scratch / GRAPH)
             rows |= {} if edges is None else {GRAPH: edges}
-        remains = self._remains()
         before = self._before
-        if before is not None and self._is_same(remains) and (before.is_compact or not compact):
+        if before is not None and self._is_same(before) and (before.is_compact or not compact):
             noted = {key: built[key] for key in built if key != "changes"}
             manifest = before.manifest
             self._store.note(replace(manifest, built={**manifest.built, **noted}))
             return manifest.id
-        manifest = self._sealed(scratch, rows, self._older, remains, self.intake.own_sources)
+        manifest = self._sealed(scratch, rows, self._older, self._remains, self.intake.own_sources)
         opened = open_unpublished(scratch, manifest, self._older)
         for note in () if self._older else self._parts.graph_notes(opened):
             self.intake.progress.say(note)
         built = {**built, "chunks": self.chunks}
         order = self._order(opened) if compact else _live(opened)
         count = len(opened.segments) if compact else to_merge(*_sizes(opened))
-        plain = not self._older and _is_plain(opened, order)
-        if not count or (plain and count == len(opened.segments)):
+        if not count or (not self._older and opened.is_compact):
             return self._made_current(opened, built, push)
         with self._store.scratch() as folder, task("merging segments", "segments", count) as merging:
             merged = self._merged(opened, order, count, folder)
@@ -106,17 +104,18 @@ class Publication:
             older = opened.segments[: len(opened.segments) - count]
             return self._made_current(open_unpublished(folder, merged, older), built, push)
 
-    def _is_same(self, remains: Mapping[str, Remains]) -> bool:
-        """Return True if the current generation has exactly these records, in these places."""
-        before = self._before
+    @property
+    def has_same_records(self) -> bool:
+        """True if the current generation has exactly these records, in these places."""
+        before, remains = self._before, self._remains
         if before is None or self.intake.new or len(self._older) != len(before.segments):
             return False
-        manifest = before.manifest
-        return (
-            remains.keys() == before.remains.keys()
-            and all(remains[name].equals(before.remains[name]) for name in remains)
-            and (tuple(self._entries), self._recipe.to_json()) == (manifest.sources, manifest.recipe.to_json())
-        )
+        same = remains.keys() == before.remains.keys() and tuple(self._entries) == before.manifest.sources
+        return same and all(remains[name].equals(before.remains[name]) for name in remains)
+
+    def _is_same(self, before: Generation) -> bool:
+        """Return True if a generation is what would be published."""
+        return self.has_same_records and self._recipe.to_json() == before.manifest.recipe.to_json()
 
     def _made_current(self, opened: Generation, built: Mapping[str, Json], push: Push | None) -> str:
         if push is not None:
@@ -145,8 +144,9 @@ class Publication:
             own_sources=own_sources,
         )
 
+    @cached_property
     def _remains(self) -> dict[str, Remains]:
-        """Return by the name of an older segment its dead rows and moved lines, if there are any."""
+        """By the name of an older segment its dead rows and moved lines, if there are any."""
         found = {}
         kept = self.intake.compared
         for segment in self._older:
@@ -229,11 +229,6 @@ def _sizes(opened: Generation) -> tuple[list[int], list[int]]:
     total = [segment.record_count for segment in opened.segments]
     dead = [len(opened.remains[part.name].dead) if part.name in opened.remains else 0 for part in opened.segments]
     return [whole - gone for whole, gone in zip(total, dead, strict=True)], total
-
-
-def _is_plain(opened: Generation, order: Rows) -> bool:
-    """Return True if a build would write the same segment."""
-    return len(opened.segments) == 1 and not opened.remains and bool((np.diff(order) == 1).all())
 
 
 def _source_runs(opened: Generation, order: Rows) -> list[tuple[str, int]]:

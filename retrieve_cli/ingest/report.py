@@ -60,8 +60,6 @@ class Report(Frozen):
     """True if the generation was current already, though some items were rejected."""
     failures: Sequence[str] = ()
     """Sentences on parts of sources that could not be read, of which the index has the last state."""
-    replaced: Manifest | None = None
-    """The generation of other sources that a build replaced."""
 
     def __repr__(self) -> str:
         return printable(f"Report({self.sentence()})")
@@ -74,9 +72,6 @@ class Report(Frozen):
         }
         if self.facets is not None:
             optional["facets"] = self.facets.to_json()
-        if self.replaced is not None:
-            names = [source.name for source in self.replaced.sources]
-            optional["replaced"] = {"generation": self.replaced.id, "sources": names}
         if self.status == "failed":
             hint = "fix them, or allow more: --max-fail N" if self.records else "fix them"
             message = self.sentence()

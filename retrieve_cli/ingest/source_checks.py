@@ -1,14 +1,11 @@
-"""Checks of the sources of a build or sync: their files and folders are there, without which nothing is published; and
-whether they replace an index of other sources.
-"""
+"""Checks of the sources of a build or sync: their files and folders are there, without which nothing is published."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from retrieve_cli.config.settings import SourceSetting
-from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import SourceFailed
 from retrieve_cli.storage.inbox import KIND, Inbox, sequence_of
 from retrieve_cli.storage.manifest import Manifest
@@ -52,29 +49,11 @@ def check_inbox(store: Store, last: Manifest | None) -> None:
     if there < included:
         raise SourceFailed(
             f"the inbox is behind the index (change {there} of {included}); nothing was published",
-            hint=f"restore {inbox.path} and {inbox.folder}, or a snapshot: "
-            "retrieve snapshot restore FILE; "
+            hint=f"restore {inbox.path}, or a snapshot: retrieve snapshot restore FILE; "
             "to lose its documents: retrieve build with the other sources",
         )
-
-
-_PLACE = ("kind", "name", "path", "url", "endpoint", "command")
-"""Keys of an origin that identify its source."""
 
 
 def current_manifest(store: Store) -> Manifest | None:
     """Return the manifest of the current generation, though its files may be damaged; None without a generation."""
     return next((kept.manifest for kept in store.kept() if kept.live), None)
-
-
-def replaced_by(sources: Sequence[Source], generation: str | None, before: Manifest | None) -> Manifest | None:
-    """Return the generation that was current before, if this one replaced it and has other sources."""
-    if before is None or generation in (None, before.id):
-        return None
-    noted = [entry.get("origin", {}) for entry in before.built.get("sources", ())]
-    same = sorted(map(_place, noted)) == sorted(_place(source.origin) for source in sources)
-    return None if same else before
-
-
-def _place(origin: Mapping[str, Json]) -> list[str]:
-    return [str(origin.get(key)) for key in _PLACE]

@@ -22,7 +22,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.build import apply, current, noted, push_for, report_of
+from retrieve_cli.ingest.build import apply, current, noted, push_for, read_items, report_of
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.ingest.encoded_texts import stored_segments
 from retrieve_cli.ingest.intake import Intake
@@ -107,21 +107,17 @@ class Sync:
         surveys, before = self._surveyed(compact=False), self._current
         if surveys == [] and before is not None:
             return _report(before, Changes(kept=before.size), status="unchanged")
-        parts, compared = _without_models(self._new_parts()), Comparison(before, surveys)
+        parts = _without_models(self._new_parts())
         with TemporaryDirectory() as folder:
-            intake = Intake(Path(folder), parts, self._store.cache, _Silent(), compared)
+            intake = Intake(Path(folder), parts, self._store.cache, _Silent(), Comparison(before, surveys))
             with closing(intake):
-                self._take(intake, surveys)
+                read_items(intake, self._sources, surveys)
             publication = Publication(intake, self._sources, self._store, parts, before=before)
             kinds = frozenset(source.kind for source in self._sources)
             report = replace(report_of(publication, parts, self._store, kinds=kinds), recipe=self._recipe_changes)
-        needed = before is None or bool(report.recipe) or report.quarantined != _rejected(before)
-        if before is not None:
-            stay = compared.mask
-            moved = before.lines[stay] != compared.lines[stay]
-            needed = needed or bool(moved.any()) or report.changes.counts != Changes(kept=before.size).counts
+        same = publication.has_same_records and not report.recipe
         notices = [*report.notices, *self._other_mappings()]
-        return replace(report, status="planned" if needed else "unchanged", notices=notices)
+        return replace(report, status="unchanged" if same else "planned", notices=notices)
 
     def run(self, *, compact: bool = False) -> Report:
         """Bring the index up to date; with `compact`, as one segment. The lock must be held.
@@ -179,17 +175,10 @@ class Sync:
         parts, lenders = self._new_parts(), stored_segments(self._store)
         intake = Intake(folder, parts, cache, self._progress, Comparison(), lenders=lenders, again=True)
         with closing(intake):
-            self._take(intake, None)
+            read_items(intake, self._sources, None)
             intake.finish()
             intake.write()
             parts.write_graph(folder / GRAPH)
-
-    def _take(self, intake: Intake, surveys: Sequence[Survey] | None) -> None:
-        """Read the new items of all sources; without `surveys`, all items."""
-        for number, source in enumerate(self._sources):
-            items = enumerate(source.scan()) if surveys is None else surveys[number].new
-            intake.take(source, items, complete=surveys is None)
-        intake.flush()
 
     # ---------------------------------------------------------------------------------------- comparing
 

@@ -19,6 +19,7 @@ from retrieve_cli.search.deadline import Durations
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import Generation, open_generation
+from retrieve_cli.storage.inbox import Inbox
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
     watched = watched_of(
         generation.manifest,
         fetched=store.fetched,
-        inbox=store.inbox,
+        inbox=Inbox(store.path),
         settings=settings,
     )
     said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"

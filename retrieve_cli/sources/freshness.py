@@ -232,4 +232,4 @@ class WatchedCatalog(Unwatched):
                 ids.update(ids_of(row[1], reading))
             if table is not None and number >= _ROWS:
                 raise OSError(self.path)
-        return KeyRows(as_keys(digests)), None if reading is None else ids
+        return KeyRows(digests.array), None if reading is None else ids

@@ -5,9 +5,9 @@ Documents that were sent as files are parsed as the files of a folder are.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -25,16 +25,14 @@ from retrieve_cli.contracts import (
     SourceKind,
 )
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
-from retrieve_cli.errors import BadDocument, quoted
+from retrieve_cli.errors import BadDocument, IndexCorrupt, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.catalog import CatalogReading, read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
-from retrieve_cli.storage.inbox import KIND, Inbox, InboxEntry, InboxSnapshot
-from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
+from retrieve_cli.storage.inbox import KIND, Inbox, InboxEntry, InboxSnapshot, StoredFile
 from retrieve_cli.storage.manifest import canonical
-from retrieve_cli.untrusted import files
 
 _MARKDOWN, _PLAIN = "text/markdown", "text/plain"
 _EXCERPT = 200
@@ -63,7 +61,6 @@ class InboxSource:
         self._fields = fields
         self._id_prefix = id_prefix
         self._snapshot: InboxSnapshot | None = None
-        self._derived = False
         self._documents: bool | None = None
 
     @property
@@ -77,22 +74,19 @@ class InboxSource:
     @property
     def kinds(self) -> Sequence[SourceKind]:
         """Kinds of its records: `docs` only if one was sent as a file, or may have a text of several lines."""
-        self._derived = self._derived or self._snapshot is None
         if self._documents is None:
             self._documents = any(entry.file or _lines(entry.document) for entry in self._taken)
         return ("catalog", "docs") if self._documents else ("catalog",)
 
     def fetch(self) -> None:
-        """Take the state of the inbox that this run reads; later changes wait for the next one. A state from which
-        the chunkers of the run were derived stays."""
-        if not self._derived:
-            self._snapshot, self._documents = self._inbox.snapshot(), None
-        self._derived = False
+        """Take the state of the inbox that this run reads, unless it was needed before; later changes wait for the
+        next one."""
+        _ = self._taken
 
     def take_changes(self, after: int) -> Sequence[str]:
         """Take only the documents that changed after a number; return the ids of all records that changed, or went."""
         taken = self._inbox.changes(after)
-        self._snapshot, self._derived, self._documents = taken, False, None
+        self._snapshot, self._documents = taken, None
         return [self._id_prefix + name for name in (*taken.removed, *(entry.id for entry in taken))]
 
     def holds(self, number: int) -> bool:
@@ -117,7 +111,7 @@ class InboxSource:
             if entry.file is None:
                 yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
                 continue
-            document = _Document(entry, entry.file, path_of(self._inbox.folder, entry.file.sha1), self._parsing)
+            document = _Document(entry, entry.file, self._taken, self._parsing)
             digest.update(canonical(document.card))
             read = partial(self._read_file, document)
             yield Item(digest.digest(), self.name, entry.sequence, read, document.begin)
@@ -138,12 +132,10 @@ class InboxSource:
             record = f"{error.message}; {error.hint}" if error.hint else error.message
         for notice in document.notices:
             yield Notice(self.name, f"{document.file.name}: {notice}")
-        if not isinstance(record, str):
+        if isinstance(record, str):
+            yield Refused(self.name, entry.sequence, record, document.file.name)
+        else:
             yield record
-            return
-        with suppress(OSError):
-            expect_sound(document.path, document.file.name)
-        yield Refused(self.name, entry.sequence, record, document.file.name)
 
     @property
     def _taken(self) -> InboxSnapshot:
@@ -155,16 +147,13 @@ class InboxSource:
 class _Document:
     """A document that was sent as a file."""
 
-    def __init__(self, entry: InboxEntry, file: StoredFile, path: Path, parsing: Parsing) -> None:
+    def __init__(self, entry: InboxEntry, file: StoredFile, inbox: InboxSnapshot, parsing: Parsing) -> None:
+        """Raises: IndexCorrupt: its file is missing."""
         self.entry, self.file = entry, file
         self.notices: Sequence[str] = ()
-        self.path, self._parsing = path, parsing
-        self._reading: Reading | None = None
-        try:
-            with files.open_regular(path) as content:
-                self._kind = parsing.reader.format_of(file.name, content.read(HEAD)) or ""
-        except OSError:
-            self._kind = ""
+        self._inbox, self._parsing = inbox, parsing
+        self._reading: tuple[Reading, DocumentFile] | None = None
+        self._kind = parsing.reader.format_of(file.name, inbox.file_head(file, HEAD)) or ""
 
     @property
     def card(self) -> Json:
@@ -173,20 +162,18 @@ class _Document:
         return [FILE, self.file.name, self.file.sha1, self._kind, card, self._parsing.name_weight]
 
     def begin(self) -> None:
-        """Begin to parse it, perhaps in another process."""
+        """Begin to parse it, perhaps in another process. Raises: IndexCorrupt: its file is damaged."""
         if self._reading is None and self._kind and not self._parsing.reader.lacks(self._kind):
-            file = DocumentFile(self.path, bytes.fromhex(self.file.sha1))
-            self._reading = self._parsing.reader.begin(file, self._kind, name=self.file.name)
+            copy = _copy_of(self.file, self._inbox)
+            self._reading = self._parsing.reader.begin(copy, self._kind, name=self.file.name), copy
 
     def record(self, *, id_: str, source: str) -> Record | str:
         """Return its record, or the reason why it is rejected. Raises: BadDocument: it cannot be read."""
         self.begin()
-        reading, self._reading = self._reading, None
-        if reading is None:
-            if not self.path.is_file():
-                return "its file is missing: send it again"
+        begun, self._reading = self._reading, None
+        if begun is None:
             return self._parsing.reader.lacks(self._kind) if self._kind else "it is not a document of a known format"
-        parsed = reading.result()
+        parsed = begun[0].result()
         self.notices = parsed.notices
         value, tenant = _item(self.entry.document).get("metadata"), self.entry.tenant
         metadata = value if isinstance(value, dict) else {}
@@ -196,6 +183,12 @@ class _Document:
         whole = replace(parsed, metadata={**parsed.metadata, **metadata, **owner, FILE: self.file.to_json()})
         weight, number = self._parsing.name_weight, self.entry.sequence
         return parsed_record(whole, self.file.name, self._kind, id_=id_, name_weight=weight, source=source, line=number)
+
+
+def _copy_of(file: StoredFile, inbox: InboxSnapshot) -> DocumentFile:
+    """Return a file that was sent, which stays as long as this value. Raises: IndexCorrupt, OSError."""
+    copy = inbox.file(file)
+    return DocumentFile(Path(copy.name), bytes.fromhex(file.sha1), held=copy)
 
 
 def document_record(
@@ -245,16 +238,15 @@ def of_tenant(metadata: Mapping[str, Json], tenant: str | None) -> str:
 class WatchedInbox(Unwatched):
     """`contracts.Watched` of the inbox in a folder."""
 
-    def __init__(self, folder: Path, max_mb: float) -> None:
-        """`max_mb` is the size of the largest file that is read."""
-        self._folder = folder
-        self._max_bytes = int(max_mb * files.MB)
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
 
     def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:  # noqa: ARG002  its name is a digest
         """Return a file that was sent. Raises: OSError if it is gone."""
         file = StoredFile.of(record["metadata"].get("file"))
         if file is None:
             return None
-        place = path_of(self._folder, file.sha1)
-        sha1 = files.sha1_of(place, limit=self._max_bytes)
-        return DocumentFile(place, sha1) if sha1.hex() == file.sha1 else None
+        try:
+            return _copy_of(file, self._inbox.changes())
+        except IndexCorrupt as error:
+            raise FileNotFoundError(errno.ENOENT, error.message) from error

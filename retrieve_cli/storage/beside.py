@@ -1,17 +1,15 @@
-"""Files beside the generations with their own digests: files of the inbox, and the keys of callers."""
+"""Files beside the generations with their own digests: the inbox, and the keys of callers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
 from retrieve_cli.storage.inbox import Inbox
-from retrieve_cli.storage.inbox_files import expect_sound, sent_files
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, read_text
 
@@ -56,5 +54,4 @@ def beside(artifacts: Path) -> Mapping[str, Callable[[], object]]:
     inbox, keys = Inbox(artifacts), artifacts / KEYS
     reads: dict[Path, Callable[[], object]] = {}
     reads[inbox.path], reads[keys] = inbox.verify, lambda: read_keys(keys)
-    reads |= {path: partial(expect_sound, path) for path in sent_files(inbox.folder)}
     return {str(path.relative_to(artifacts)): read for path, read in reads.items() if path.exists()}

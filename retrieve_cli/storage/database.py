@@ -8,31 +8,30 @@ from anybody: it must have these tables and nothing else, and nothing in it is r
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, unwritable
 from retrieve_cli.storage import durable
-from retrieve_cli.untrusted.files import LINE, UnreadableFile, expect_regular
+from retrieve_cli.untrusted.files import UnreadableFile, expect_regular
 
 if TYPE_CHECKING:
     import sqlite3
 
 FILE = "inbox.db"
-_COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, file, sha1"
+_COLUMNS = "sequence INTEGER PRIMARY KEY, id UNIQUE, tenant, at, document, name, file, size, sha1"
+"""A document that was sent as a file has its name, SHA-1 and size; the last column is the SHA-1 of all others. A row
+without a document is a removal."""
 _SCHEMA = (
     f"CREATE TABLE documents ({_COLUMNS})",
-    "CREATE TABLE removed (id TEXT PRIMARY KEY, sequence INTEGER NOT NULL)",
+    "CREATE TABLE files (sha1 TEXT PRIMARY KEY, content BLOB NOT NULL)",
     "CREATE TABLE state (name TEXT PRIMARY KEY, value)",
     "CREATE TABLE tasks (task TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 _SAFE = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA synchronous = FULL")
-_WAL = bytes((2, 2))
-"""Versions of the format in WAL mode: SQLite can change the mode only without readers."""
 _WAIT_S = 10.0
 """Seconds to wait for another writer, which holds the file for the time of one change."""
 _ROOM = 1 << 16
@@ -48,16 +47,23 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
         IndexCorrupt: it is damaged, or another file is in its place.
         RetrieveError: the disk is full, or the folder cannot be written.
     """
+    import sqlite3
+
     with translated(path):
-        if not os.path.lexists(path):
-            _create(path)
-        with closing(_connected(path, "mode=rw", "BEGIN IMMEDIATE")) as database:
+        durable.make_folder(path.parent)
+        with closing(_connected(path, "mode=rwc")) as database:
+            with suppress(sqlite3.OperationalError):  # only at first, and not beside others
+                database.execute("PRAGMA journal_mode = WAL")
+            database.execute("BEGIN IMMEDIATE")
+            if not _tables(database):
+                for table in _SCHEMA:
+                    database.execute(table)
             yield database
             database.execute("COMMIT")
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """Return a connection to a snapshot of the file, which the caller closes; None if there is no file yet.
+    """Return a connection to a snapshot of the file, which the caller closes; None if nothing was written yet.
 
     Raises:
         IndexCorrupt: it is damaged, or another file is in its place.
@@ -69,28 +75,31 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
 
     with translated(path):
         try:
-            return _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
+            database = _connected(path, "mode=rw", "PRAGMA query_only = ON", "BEGIN")
         except sqlite3.OperationalError as error:
             log = path.with_name(f"{path.name}-wal")
             if _code(error) not in _UNABLE or (log.exists() and log.stat().st_size):
                 raise
             # There is no place for the two files of a reader, as on a full disk: then there is no writer either.
-            return _connected(path, "immutable=1", "BEGIN")
+            database = _connected(path, "immutable=1", "BEGIN")
+        if _tables(database):
+            return database
+        database.close()
+        return None
 
 
 def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:
     import sqlite3
 
-    expect_regular(path)
+    if os.path.lexists(path):
+        expect_regular(path)
     address = f"{path.absolute().as_uri()}?{access}"
     database = sqlite3.connect(address, timeout=_WAIT_S, check_same_thread=False, uri=True)
     try:
         database.isolation_level = None
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * LINE)
         for statement in (*_SAFE, *begin):
             database.execute(statement)
-        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name LIMIT 9"
-        if tuple(sql for (sql,) in database.execute(query)) != _SCHEMA:
+        if _tables(database) not in ((), _SCHEMA):
             raise damaged(path, "it has other tables")
     except BaseException:
         database.close()
@@ -98,37 +107,10 @@ def _connected(path: Path, access: str, *begin: str) -> sqlite3.Connection:
     return database
 
 
-def _create(path: Path) -> None:
-    """Put a file with empty tables in its place, complete, unless another process does."""
-    import sqlite3
-
-    with closing(sqlite3.connect(":memory:")) as database:
-        for table in _SCHEMA:
-            database.execute(table)
-        content = bytearray(database.serialize())
-    content[18:20] = _WAL
-    durable.make_folder(path.parent)
-    with _creating(path.parent):
-        if not os.path.lexists(path):
-            durable.replace(path, bytes(content))
-
-
-def remove_unfinished(path: Path) -> None:
-    """Remove the new file of a process that was killed while it created the database. Raises: OSError."""
-    if (new := durable.unfinished(path)).exists():
-        with _creating(path.parent):
-            new.unlink(missing_ok=True)
-
-
-@contextmanager
-def _creating(folder: Path) -> Iterator[None]:
-    """Hold a folder, in which no other process creates the database meanwhile."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _tables(database: sqlite3.Connection) -> tuple[str, ...]:
+    """Return what creates the tables and everything else of a file; nothing if it is new."""
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name LIMIT 9"
+    return tuple(sql for (sql,) in database.execute(query))
 
 
 def damaged(path: Path, why: str) -> IndexCorrupt:

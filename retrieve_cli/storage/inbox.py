@@ -1,45 +1,80 @@
-"""The inbox: documents that were added one at a time, kept beside the index until a sync.
-
-    artifacts/inbox.db        the documents, see database.py
-    artifacts/inbox/files/    documents that were sent as files, see inbox_files.py
+"""The inbox: documents that were added one at a time, or sent as files, in `inbox.db` beside the index.
 
 Each change has a number, one above the last: the sequence. A later document of an id replaces the
 earlier one. The state after the last change is the source that builds and syncs read. A document
 is stored with its SHA-1, because the inbox is its only copy. Any number of processes may write,
-one at a time.
+one at a time. A file that no document names any more is removed by the next publication: until
+then, the current generation shows pages of it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError
-from retrieve_cli.storage import database, durable, inbox_files
-from retrieve_cli.storage.inbox_files import StoredFile, Upload
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen, asdict
+from retrieve_cli.storage import database
 from retrieve_cli.storage.lock import now
-from retrieve_cli.storage.manifest import Manifest, canonical
+from retrieve_cli.storage.manifest import Count, Manifest, Sha1, canonical
 from retrieve_cli.untrusted.files import LINE
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection
+    from sqlite3 import Blob, Connection
 
 KIND = "inbox"
-FOLDER = "inbox"
+LARGEST_FILE = 900 << 20
+"""Bytes of a file: SQLite stores values below 1,000,000,000 bytes."""
 Kind = Literal["added", "replaced", "unchanged", "removed", "missing", "taken"]
-_LAST = """
-    SELECT CAST(max(value) AS INTEGER) FROM (
-        SELECT value FROM state WHERE name = 'sequence'
-        UNION ALL SELECT max(sequence) FROM documents
-        UNION ALL SELECT max(sequence) FROM removed
-    )
-"""
+
+
+class StoredFile(Frozen, forbid_unknown_fields=True):
+    """The file of a document in the inbox, as its entry names it."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=1000)]
+    """Name that its sender gave it, without folders."""
+    sha1: Sha1
+    size: Count
+
+    def to_json(self) -> dict[str, Json]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, value: Json) -> StoredFile | None:
+        """Return the file that the metadata of a record describe; None if they describe none."""
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError:
+            return None
+
+
+class Upload:
+    """A file that was received, open for reading."""
+
+    def __init__(self, content: IO[bytes], name: str) -> None:
+        self.content, self.name = content, name
+        content.seek(0)
+        self._sha1 = _sha1_of(content)
+        self.size = content.tell()
+
+    def head(self, length: int) -> bytes:
+        """Return the first bytes."""
+        self.content.seek(0)
+        return self.content.read(length)
+
+    @property
+    def stored(self) -> StoredFile:
+        """The file as an entry names it."""
+        return StoredFile(self.name, self._sha1, self.size)
 
 
 class Change(NamedTuple):
@@ -51,7 +86,7 @@ class Change(NamedTuple):
     document: bytes | None
     """The document as JSON; None removes it."""
     upload: Upload | None = None
-    """The file that is the document, complete on the disk; `document` then describes it."""
+    """The file that is the document; `document` then describes it."""
 
 
 class InboxOutcome(NamedTuple):
@@ -79,9 +114,9 @@ class InboxEntry(NamedTuple):
     @classmethod
     def of(cls, row: Sequence[Any]) -> InboxEntry:
         """Return the document of a row, which may come from anybody. Raises: ValueError: it is damaged."""
-        *values, file, sha1 = row
+        *values, name, file, size, sha1 = row
+        stored = None if file is None else {"name": name, "sha1": file, "size": size}
         try:
-            stored = msgspec.json.decode(file, type=StoredFile) if file is not None else None
             entry = msgspec.convert([*values, stored], cls)
             msgspec.json.decode(entry.document, type=dict)
         except (msgspec.MsgspecError, TypeError, RecursionError) as error:
@@ -93,8 +128,8 @@ class InboxEntry(NamedTuple):
     @property
     def row(self) -> tuple[object, ...]:
         """The values of the table's columns."""
-        file = msgspec.json.encode(self.file).decode() if self.file else None
-        return *self[:5], file, self.sha1
+        file = (self.file.name, self.file.sha1, self.file.size) if self.file else (None, None, None)
+        return *self[:5], *file, self.sha1
 
     @property
     def sha1(self) -> str:
@@ -117,11 +152,13 @@ class InboxSnapshot:
     def __init__(self, path: Path, connection: Connection | None, *, after: int = 0) -> None:
         """Without a connection there are no documents."""
         self._path, self._connection, self._after = path, connection, after
-        self.sequence = next((int(last) for (last,) in self._rows(_LAST) if last is not None), 0)
+        last = self._rows("SELECT max(sequence) FROM documents")
+        self.sequence = next((int(number) for (number,) in last if number is not None), 0)
         """Number of the last change that is included."""
 
     def __len__(self) -> int:
-        counted = self._rows("SELECT count(*) FROM documents WHERE sequence > ?", self._after)
+        query = "SELECT count(*) FROM documents WHERE sequence > ? AND document NOT NULL"
+        counted = self._rows(query, self._after)
         return next((int(number) for (number,) in counted), 0)
 
     def __iter__(self) -> Iterator[InboxEntry]:
@@ -130,16 +167,45 @@ class InboxSnapshot:
     @property
     def removed(self) -> list[str]:
         """Ids of the documents that were removed after the number."""
-        query = "SELECT id FROM removed WHERE sequence > ? ORDER BY sequence"
+        query = "SELECT id FROM documents WHERE sequence > ? AND document IS NULL ORDER BY sequence"
         return [str(name) for (name,) in self._rows(query, self._after)]
 
     def entry(self, name: str) -> InboxEntry | None:
         """Return the document of an id, None without one."""
         return next(self._entries("id = ?", name), None)
 
+    def file_head(self, file: StoredFile, length: int) -> bytes:
+        """Return the first bytes of the file of a document."""
+        with self._blob(file) as blob:
+            return blob.read(length)
+
+    def file(self, file: StoredFile) -> IO[bytes]:
+        """Return a copy of the file of a document, open for reading, which is removed when it is closed. Raises:
+        IndexCorrupt: its bytes are not those that were sent."""
+        from tempfile import NamedTemporaryFile  # a query does without it
+
+        copy = NamedTemporaryFile(prefix="retrieve-")  # noqa: SIM115  the caller closes it
+        with self._blob(file) as blob:
+            shutil.copyfileobj(blob, copy)
+        copy.seek(0)
+        if _sha1_of(copy) != file.sha1:
+            copy.close()
+            raise database.damaged(self._path, f"{file.sha1} ({quoted(file.name)}) differs from the sent file")
+        copy.seek(0)
+        return copy
+
+    def _blob(self, file: StoredFile) -> Blob:
+        """Return the content of a file. Raises: IndexCorrupt: it is missing."""
+        rows = self._rows("SELECT rowid FROM files WHERE sha1 = ?", file.sha1)
+        row = next((number for (number,) in rows), None)
+        if row is None or self._connection is None:
+            raise database.damaged(self._path, f"the file {file.sha1} ({quoted(file.name)}) is missing")
+        with database.translated(self._path):
+            return self._connection.blobopen("files", "content", row, readonly=True)
+
     def holds(self, sequence: int) -> bool:
         """Return True if a document has this number."""
-        return any(self._rows("SELECT 1 FROM documents WHERE sequence = ?", sequence))
+        return any(True for _ in self._entries("sequence = ?", sequence))
 
     def expect_integrity(self) -> None:
         """Check the pages of the file."""
@@ -148,7 +214,7 @@ class InboxSnapshot:
                 raise database.damaged(self._path, str(state))
 
     def _entries(self, where: str, value: str | int) -> Iterator[InboxEntry]:
-        query = f"SELECT * FROM documents WHERE {where} ORDER BY sequence"  # noqa: S608  `where` is ours
+        query = f"SELECT * FROM documents WHERE {where} AND document NOT NULL ORDER BY sequence"  # noqa: S608  ours
         for row in self._rows(query, value):
             try:
                 yield InboxEntry.of(row)
@@ -166,8 +232,6 @@ class Inbox:
 
     def __init__(self, artifacts: Path) -> None:
         self.path = artifacts / database.FILE
-        self.folder = artifacts / FOLDER
-        """The folder of documents that were sent as files."""
 
     @property
     def sequence(self) -> int:
@@ -189,8 +253,12 @@ class Inbox:
         return snapshot
 
     def verify(self) -> int:
-        """Read every document, and return their number. Raises: IndexCorrupt: one is damaged."""
-        return sum(1 for _ in self.snapshot())
+        """Read every document and file, and return the number of documents. Raises: IndexCorrupt: one is damaged."""
+        snapshot = self.snapshot()
+        for entry in snapshot:
+            if entry.file:
+                snapshot.file(entry.file).close()
+        return len(snapshot)
 
     def write(self, changes: Sequence[Change]) -> list[InboxOutcome]:
         """Apply changes in order, and return their effects once they are on the disk.
@@ -213,32 +281,29 @@ class Inbox:
         if foreign:
             return InboxOutcome("taken")
         sequence = before.sequence + 1
-        if former and former.file:
-            inbox_files.renew(self.folder, former.file)
         if change.document is None:
-            connection.execute("DELETE FROM documents WHERE id = ?", (change.id,))
-            connection.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", (change.id, sequence))
+            _insert_removal(connection, change.id, sequence)
             return InboxOutcome("removed", sequence)
         owner = former.tenant if former else change.tenant  # a tenant's document stays its own
         document = _normalized(change.id, change.document)
         entry = InboxEntry(sequence, change.id, owner, now(), document)
         if change.upload is not None:
-            change.upload.keep()  # a file has its name before a document names it
             entry = entry._replace(file=change.upload.stored)
+            _insert_file(connection, change.upload)
         if former and entry.content == former.content:
             return InboxOutcome("unchanged", former.sequence)
         _insert(connection, entry)
         return InboxOutcome("replaced" if former else "added", sequence)
 
     def copy_to(self, artifacts: Path) -> Inbox:
-        """Return a copy in another folder, without the files. Raises: IndexCorrupt."""
+        """Return a copy in another folder. Raises: IndexCorrupt."""
         copy = Inbox(artifacts)
         with database.writing(copy.path) as connection:
             _replace(connection, self.snapshot())
         return copy
 
     def take_over(self, other: Inbox, *, same: bool) -> None:
-        """Take the documents of an inbox that a snapshot had, in place of all, and its files.
+        """Take the documents of an inbox that a snapshot had, in place of all.
 
         Nothing happens if the other one is empty, or if this one is the `same` at a later moment.
 
@@ -258,40 +323,52 @@ class Inbox:
                 message = f"the snapshot lacks {them} of the inbox {self.path}; nothing was restored"
                 away = f"or move the inbox away first: mv {self.path} DIR"
                 raise UsageError(message, hint=f"restore into another folder: --artifacts DIR; {away}")
-            for path in inbox_files.sent_files(other.folder):
-                durable.make_folder(self.folder / inbox_files.FOLDER)
-                path.replace(self.folder / inbox_files.FOLDER / path.name)
-                durable.sync(self.folder / inbox_files.FOLDER)
             _replace(connection, theirs)
 
     def tidy(self, oldest: int | None) -> None:
-        """Remove files that no document names, and the removals that every kept generation includes.
+        """Remove files that no document names, and the removals that every kept generation includes; the last number
+        stays.
 
         `oldest` is the lowest number that one of the generations includes, None if none includes
         an inbox. Raises: OSError, RetrieveError: a file cannot be removed.
         """
-        database.remove_unfinished(self.path)
         if not self.path.exists():
             return  # the documents of a lost inbox may come back
-        # No other process writes meanwhile: no file has its name and waits for its document.
+        named = "SELECT file FROM documents WHERE file NOT NULL"
         with database.writing(self.path) as connection:
-            snapshot = InboxSnapshot(self.path, connection)
-            if oldest is not None:
-                _keep_sequence(connection, snapshot.sequence)
-                connection.execute("DELETE FROM removed WHERE sequence <= ?", (oldest,))
-            if self.folder.is_dir():
-                named = {entry.file.sha1 for entry in snapshot if entry.file}
-                inbox_files.remove_unnamed(self.folder, named)
-
-
-def _keep_sequence(connection: Connection, sequence: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO state VALUES ('sequence', ?)", (sequence,))
+            connection.execute(f"DELETE FROM files WHERE sha1 NOT IN ({named})")  # noqa: S608  `named` is ours
+            connection.execute(
+                "DELETE FROM documents WHERE document IS NULL AND sequence <= ? "
+                "AND sequence < (SELECT max(sequence) FROM documents)",
+                (oldest or 0,),
+            )
 
 
 def _insert(connection: Connection, entry: InboxEntry) -> None:
-    query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)"
+    query = "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, entry.row)
-    connection.execute("DELETE FROM removed WHERE id = ?", (entry.id,))
+
+
+def _insert_removal(connection: Connection, name: str, sequence: int) -> None:
+    """Put a removal in the place of a document: its row without content."""
+    connection.execute("INSERT OR REPLACE INTO documents (sequence, id) VALUES (?, ?)", (sequence, name))
+
+
+def _insert_file(connection: Connection, upload: Upload) -> None:
+    """Store the file of a document, piece by piece."""
+    query = "INSERT OR REPLACE INTO files VALUES (?, zeroblob(?))"
+    row = connection.execute(query, (upload.stored.sha1, upload.size)).lastrowid
+    upload.content.seek(0)
+    with connection.blobopen("files", "content", row or 0) as blob:
+        shutil.copyfileobj(upload.content, blob)
+
+
+def _sha1_of(content: IO[bytes]) -> str:
+    """Return the SHA-1 of the rest of a file, 40 hex digits."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for piece in iter(partial(content.read, 1 << 18), b""):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _replace(connection: Connection, documents: InboxSnapshot) -> None:
@@ -299,7 +376,11 @@ def _replace(connection: Connection, documents: InboxSnapshot) -> None:
     connection.execute("DELETE FROM documents")
     for entry in documents:
         _insert(connection, entry)
-    _keep_sequence(connection, documents.sequence)
+        if entry.file:
+            with documents.file(entry.file) as content:
+                _insert_file(connection, Upload(content, entry.file.name))
+    if not documents.holds(documents.sequence):  # the last change was a removal
+        _insert_removal(connection, "", documents.sequence)
 
 
 def _normalized(name: str, document: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Rows
 
-    Keys: TypeAlias = NDArray[np.bytes_]
-    """(n,) 20-byte strings."""
+    Keys: TypeAlias = NDArray[np.uint8]
+    """(n, 20) digests."""
 
 KEY = 20
-_FEW = 16
-"""Number of look-ups that compare a key with all others, before these are sorted: a sync needs few."""
 
 
-class DigestList(Sequence[bytes]):
+class DigestList:
     """Contiguous digests, twenty bytes each."""
 
     def __init__(self) -> None:
@@ -30,37 +28,23 @@ class DigestList(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._bytes) // KEY
 
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[bytes]: ...
-    def __getitem__(self, place: int | slice) -> bytes | list[bytes]:
-        if isinstance(place, slice):
-            return [self[index] for index in range(len(self))[place]]
-        start = KEY * range(len(self))[place]
-        return bytes(self._bytes[start : start + KEY])
-
     def extend(self, digests: Iterable[bytes]) -> None:
         """Add digests."""
         self._bytes += b"".join(digests)
 
-    def extend_array(self, digests: NDArray[np.uint8]) -> None:
+    def extend_array(self, digests: Keys) -> None:
         """Add (n, 20) digests."""
         self._bytes += digests.tobytes()
 
     @property
-    def array(self) -> NDArray[np.uint8]:
+    def array(self) -> Keys:
         """A copy of the digests, (n, 20)."""
         return np.frombuffer(bytes(self._bytes), np.uint8).reshape(-1, KEY)
 
 
-def as_keys(digests: Sequence[bytes] | NDArray[np.uint8]) -> Keys:
-    """Return digests, or their (n, 20) bytes, as an array that can be sorted and searched."""
-    if isinstance(digests, DigestList):
-        digests = digests.array
-    if not isinstance(digests, np.ndarray):
-        return np.frombuffer(b"".join(digests), f"S{KEY}")
-    return np.ascontiguousarray(digests).view(f"S{KEY}").reshape(-1)
+def as_keys(digests: Sequence[bytes]) -> Keys:
+    """Return digests as an array, (n, 20)."""
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, KEY)
 
 
 class KeyRows:
@@ -68,7 +52,6 @@ class KeyRows:
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        self._looked_up = 0
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -79,17 +62,18 @@ class KeyRows:
 
     def find(self, keys: Keys) -> Rows:
         """Return the row of each key, -1 for missing keys."""
-        self._looked_up += len(keys)
-        if self._looked_up <= _FEW:
-            rows = [np.flatnonzero(self.keys == key) for key in keys]
-            return np.array([row[0] if len(row) else -1 for row in rows], np.int64)
         if not len(self):
             return np.full(len(keys), -1, np.int64)
         order, ordered = self._ordered
-        places = np.minimum(np.searchsorted(ordered, keys), len(self) - 1)
-        return np.where(ordered[places] == keys, order[places], -1)
+        rows = order[np.minimum(np.searchsorted(ordered, heads(keys)), len(self) - 1)]
+        return np.where((self.keys[rows] == keys).all(axis=1), rows, -1)
 
     @cached_property
-    def _ordered(self) -> tuple[Rows, Keys]:
-        order = np.argsort(self.keys, kind="stable")
-        return order, self.keys[order]
+    def _ordered(self) -> tuple[Rows, NDArray[np.uint64]]:
+        order = np.argsort(heads(self.keys), kind="stable")
+        return order, heads(self.keys)[order]
+
+
+def heads(keys: Keys) -> NDArray[np.uint64]:
+    """Return the first eight bytes of each key as a number; a key that shares it with another one counts as missing."""
+    return np.ascontiguousarray(keys[:, :8]).view(np.uint64).ravel()

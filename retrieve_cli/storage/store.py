@@ -6,7 +6,6 @@
     artifacts/cache/                      work of a build that was interrupted, see entries.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox.db                    documents that were added one at a time, and tasks of servers
-    artifacts/inbox/files/                documents that were sent as files, see inbox_files.py
     artifacts/web.sqlite                  answers of web and literature providers, see websearch/cache.py
     artifacts/tasks/                      locks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
@@ -91,7 +90,6 @@ class Store:
         self.quarantine = path / "quarantine.jsonl"
         self.cache = path / "cache"
         self.fetched = path / "sources"
-        self.inbox = path / "inbox"
         self.runs = path / "runs"
         self.calibration = path / "calibration.json"
         self.lock = path / "lock"

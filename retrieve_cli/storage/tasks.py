@@ -1,8 +1,7 @@
 """Tasks and syncs of servers: every worker process can tell the state of each.
 
-    artifacts/inbox.db                   request, caller and outcome of a task; the state of syncs
-    artifacts/tasks/<worker>.worker      held by a worker process as long as it lives
-    artifacts/tasks/syncing              held by the worker whose sync is running
+    artifacts/inbox.db          request, caller and outcome of a task; the state of syncs
+    artifacts/tasks/syncing     held by the worker whose sync is running
 
 Of a damaged file, no task is known.
 """
@@ -10,7 +9,6 @@ Of a damaged file, no task is known.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ from retrieve_cli.storage import database, lock
 FOLDER = "tasks"
 MOST = 1000
 """Tasks that are kept: the latest."""
-_WORKER = re.compile(r"[0-9a-f]{16}")
+_SYNCING = "syncing"
 
 
 class Tasks:
@@ -54,32 +52,23 @@ class Tasks:
         """Yield the tasks, the latest first."""
         return self._objects("SELECT value FROM tasks ORDER BY task DESC")
 
-    # ------------------------------------------------------------------------------------------ workers
-
-    def enter(self, worker: str) -> AbstractContextManager[None]:
-        """Hold the file of a worker, and remove the files of ended ones. Raises: OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.glob("*.worker"):
-            if not lock.is_held(path):
-                path.unlink(missing_ok=True)
-        return lock.hold_for_writing(self.folder / f"{worker}.worker", wait=0.0)
-
-    def alive(self, worker: Json) -> bool:
-        """Return True if a worker still runs."""
-        named = isinstance(worker, str) and _WORKER.fullmatch(worker)
-        return bool(named) and lock.is_held(self.folder / f"{worker}.worker")
-
     def elected(self, wait: float) -> AbstractContextManager[None]:
         """Hold the right to sync. Raises: Locked if another worker has it for that long; OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return lock.hold_for_writing(self.folder / "syncing", wait=wait)
+        return lock.hold_for_writing(self.folder / _SYNCING, wait=wait)
 
-    # -------------------------------------------------------------------------------------------- syncs
+    def fail_lost(self, error: Mapping[str, Json]) -> None:
+        """Let tasks fail whose process was killed, if none is at work; documents wait for the next sync. Raises:
+        RetrieveError."""
+        if not lock.is_held(self.folder / _SYNCING):
+            for task in list(self.latest()):
+                if task.get("status") == "queued" and task.get("action") != "documents":
+                    self.save({**task, "status": "failed", "ended": lock.now(), "error": error})
 
     def running(self) -> dict[str, Json] | None:
         """Return the state of the running sync; None if no sync is running."""
         value = next(self._objects("SELECT value FROM state WHERE name = 'running'"), None)
-        return value if value is not None and self.alive(value.get("worker")) else None
+        return value if lock.is_held(self.folder / _SYNCING) else None
 
     def set_running(self, value: Mapping[str, Json] | None) -> None:
         """Write the state of the sync that is running; None at its end. Only for the worker that was elected."""
@@ -113,8 +102,3 @@ class Tasks:
                     value = json.loads(text)
                     if isinstance(value, dict):
                         yield value
-
-
-def new_worker() -> str:
-    """Return the name of a new worker."""
-    return secrets.token_hex(8)

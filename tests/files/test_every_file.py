@@ -6,6 +6,7 @@ Files outside of generations have their own sums: there, answers are the same to
 import json
 import shutil
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,8 +15,7 @@ import pytest
 from hostile import prepared
 from samples import Program
 
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import Upload
+from retrieve_cli.storage.inbox import Change, Inbox, Upload
 
 COMMANDS = (
     ("query", "segment lungs in CT", "--json", "-k", "8", "--no-timing"),
@@ -43,9 +43,7 @@ def folder(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -
         Inbox(Path("artifacts")).write([Change(name, "acme" if name == "ear" else None, document.encode())])
     assert retrieve("sync").code == 0
     own = Inbox(Path("artifacts"))
-    eye = Upload(own.folder, "eye.md")
-    eye.write(b"# Eye\n\nSegments eyes.\n")
-    eye.settle()
+    eye = Upload(BytesIO(b"# Eye\n\nSegments eyes.\n"), "eye.md")
     own.write([Change("eye", None, b'{"title": "eye"}', eye)])  # the next sync reads it
     assert retrieve("keys", "create", "--tenant", "acme", "--name", "web").code == 0
     assert retrieve("query", "lungs", "--save-run").code == 0

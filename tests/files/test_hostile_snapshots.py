@@ -13,6 +13,7 @@ import zstandard
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.frozen import replace
+from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 
 Members = list[tuple[bytes, bytes]]
@@ -269,3 +270,15 @@ def test_a_calibration_or_an_inbox_that_is_damaged_is_not_taken_over(parts: Memb
         assert "calibration.json" in rejected(bad, verified=True)
     for content in (b"{}\n", b"\xff\n", b"SQLite format 3\0" * 500):
         rejected(packed(signed(changed(parts, "inbox.db", content))), verified=True)
+
+
+def test_a_snapshot_of_any_size_is_sound(tmp_path: Path) -> None:
+    """tarfile fills its last record of 10,240 bytes with zeros, up to 10,752 of them."""
+    member, file = tmp_path / "manifest", tmp_path / "s.tar.zst"
+    for blocks in range(20):
+        member.write_bytes(b"x" * 512 * blocks)
+        members = {archive.MANIFEST: entry_of(member.read_bytes())}
+        header = archive.SnapshotHeader(archive.FORMAT, "0" * 12, "", "", 0, 0, members)
+        with file.open("wb") as stream:
+            archive.write(stream, header, {archive.MANIFEST: member})
+        assert archive.read(file) == header

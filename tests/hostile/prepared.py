@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha1
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.server.auth.keys import KeyFile
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import Upload
+from retrieve_cli.storage.inbox import Change, Inbox, Upload
 
 CONTROL = ("query", "segment lungs in CT", "--json", "-k", "8", "--config", "control.yaml")
 """The query whose answer tells whether the index is what it was."""
@@ -21,7 +20,6 @@ graph: {files: [edges.jsonl], entities: [keywords]}
 """
 SENT = b"# A guide that was sent\n\nHow to segment lungs.\n"
 """A document that came as a file."""
-SENT_PATH = f"artifacts/inbox/files/{sha1(SENT, usedforsecurity=False).hexdigest()}"
 _TOPICS = ("lungs in chest CT", "cells in microscopy", "brains in MRI", "vessels in angiography", "tiles of a mosaic")
 _VERBS = ("Segments", "Counts", "Registers", "Stitches", "Denoises", "Converts")
 
@@ -77,10 +75,7 @@ def add_own(artifacts: Path) -> None:
         document = json.dumps({"id": f"own{number}", "title": f"Own {number}", "text": f"Segments noses, {number}."})
         Inbox(artifacts).write([Change(f"own{number}", ("acme", None)[number % 2], document.encode())])
     own = Inbox(artifacts)
-    sent = Upload(own.folder, "sent.md")
-    sent.write(SENT)
-    sent.settle()
-    own.write([Change("sent", None, b"{}", sent)])
+    own.write([Change("sent", None, b"{}", Upload(BytesIO(SENT), "sent.md"))])
     file = KeyFile(artifacts)
     for name, scope in (("web", "search"), ("writer", "documents:write")):
         file.create([scope], name=name, tenant="acme")

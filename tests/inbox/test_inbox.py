@@ -108,9 +108,8 @@ def other_database(path: Path) -> None:
         lambda path: path.symlink_to(path.with_name("elsewhere")),
         os.mkfifo,
         Path.mkdir,
-        Path.touch,
     ],
-    ids=["text", "another database", "link", "pipe", "folder", "empty"],
+    ids=["text", "another database", "link", "pipe", "folder"],
 )
 def test_what_is_not_an_inbox_is_left_alone(inbox: Inbox, make: object) -> None:
     assert callable(make)

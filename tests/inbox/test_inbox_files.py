@@ -1,8 +1,7 @@
-"""Files of the inbox: complete before an entry names them, and removed once nobody needs them."""
+"""Files of the inbox: stored with their documents, and removed once nobody needs them."""
 
 import hashlib
-import os
-import time
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import StoredFile, Upload, open_sound, path_of
+from retrieve_cli.storage import database
+from retrieve_cli.storage.inbox import Change, Inbox, StoredFile, Upload
 
 
 @pytest.fixture
@@ -19,94 +18,65 @@ def inbox(tmp_path: Path) -> Inbox:
     return Inbox(tmp_path)
 
 
-def upload(inbox: Inbox, content: bytes, name: str = "a.pdf") -> Upload:
-    received = Upload(inbox.folder, name)
-    received.write(content)
-    received.settle()
-    return received
+def upload(content: bytes, name: str = "a.pdf") -> Upload:
+    return Upload(BytesIO(content), name)
 
 
-def put(inbox: Inbox, name: str, content: bytes) -> str:
-    """Store a file as a document, and return its SHA-1."""
-    received = upload(inbox, content)
-    inbox.write([Change(name, None, b"{}", received)])
-    received.close()
-    return received.stored.sha1
-
-
-def names(inbox: Inbox) -> list[str]:
-    return sorted(path.name for path in (inbox.folder / "files").iterdir())
-
-
-def test_a_stored_file_has_the_name_of_its_content_and_its_entry_names_it(inbox: Inbox) -> None:
-    sha1 = put(inbox, "a", b"content")
-    assert sha1 == hashlib.sha1(b"content", usedforsecurity=False).hexdigest()
-    entry = inbox.changes().entry("a")
+def put(inbox: Inbox, name: str, content: bytes) -> StoredFile:
+    """Store a file as a document."""
+    inbox.write([Change(name, None, b"{}", upload(content))])
+    entry = inbox.changes().entry(name)
     assert entry is not None
-    assert entry.file == StoredFile("a.pdf", sha1, 7)
-    assert path_of(inbox.folder, sha1).read_bytes() == b"content"
-    assert names(inbox) == [sha1]
+    assert entry.file is not None
+    return entry.file
 
 
-def test_the_same_file_again_is_no_change_and_a_lost_file_comes_back(inbox: Inbox) -> None:
-    sha1 = put(inbox, "a", b"content")
-    path_of(inbox.folder, sha1).unlink()
-    received = upload(inbox, b"content")
-    assert inbox.write([Change("a", None, b"{}", received)]) == [("unchanged", 1)]
-    received.close()
-    assert names(inbox) == [sha1]
+def content_of(inbox: Inbox, file: StoredFile) -> bytes:
+    with inbox.changes().file(file) as content:
+        return content.read()
+
+
+def names(inbox: Inbox) -> set[str]:
+    with database.writing(inbox.path) as connection:
+        return {name for (name,) in connection.execute("SELECT sha1 FROM files")}
+
+
+def damage(inbox: Inbox, content: bytes) -> None:
+    with database.writing(inbox.path) as connection:
+        connection.execute("UPDATE files SET content = ?", (content,))
+
+
+def test_a_file_is_stored_with_its_document(inbox: Inbox) -> None:
+    file = put(inbox, "a", b"content")
+    assert file == StoredFile("a.pdf", hashlib.sha1(b"content", usedforsecurity=False).hexdigest(), 7)
+    assert content_of(inbox, file) == b"content"
+    assert inbox.changes().file_head(file, 3) == b"con"
+
+
+def test_the_same_file_again_is_no_change_and_a_damaged_file_comes_back(inbox: Inbox) -> None:
+    file = put(inbox, "a", b"content")
+    damage(inbox, b"CONTENT")
+    with pytest.raises(IndexCorrupt, match="differs from the sent file"):
+        content_of(inbox, file)
+    assert inbox.write([Change("a", None, b"{}", upload(b"content"))]) == [("unchanged", 1)]
+    assert content_of(inbox, file) == b"content"
 
 
 def test_an_upload_that_is_not_stored_leaves_nothing(inbox: Inbox) -> None:
     inbox.write([Change("a", "one", b"{}")])
-    received = upload(inbox, b"content")
-    assert inbox.write([Change("a", "two", b"{}", received)]) == [("taken", 0)]
-    received.close()
-    assert names(inbox) == []
+    assert inbox.write([Change("a", "two", b"{}", upload(b"content"))]) == [("taken", 0)]
+    assert names(inbox) == set()
 
 
-def make_old(inbox: Inbox) -> None:
-    """Let a day pass."""
-    for path in (inbox.folder / "files").iterdir():
-        os.utime(path, (time.time() - 90_000,) * 2)
-
-
-def test_a_file_is_removed_a_day_after_the_last_document_that_names_it(inbox: Inbox) -> None:
+def test_a_file_is_removed_by_the_publication_after_the_last_document_that_names_it(inbox: Inbox) -> None:
     first, second = put(inbox, "a", b"first"), put(inbox, "b", b"second")
-    make_old(inbox)
+    put(inbox, "c", b"second")
     inbox.tidy(oldest=2)
-    assert set(names(inbox)) == {first, second}
-    inbox.write([Change("a", None, None)])
+    assert names(inbox) == {first.sha1, second.sha1}
+    inbox.write([Change("a", None, None), Change("b", None, None)])
+    assert content_of(inbox, first) == b"first", "the current generation may still show it"
     inbox.tidy(oldest=2)
-    assert set(names(inbox)) == {first, second}, "its index and a snapshot may still read it"
-    make_old(inbox)
-    inbox.tidy(oldest=2)
-    assert names(inbox) == [second]
-    inbox.path.unlink()
-    inbox.tidy(oldest=None)
-    assert names(inbox) == [second], "a lost inbox may be put back"
-
-
-def test_a_file_that_is_being_received_stays_and_that_of_a_killed_writer_goes(inbox: Inbox) -> None:
-    inbox.write([])
-    received = upload(inbox, b"half")
-    inbox.tidy(oldest=None)
-    assert len(names(inbox)) == 1
-    make_old(inbox)
-    inbox.tidy(oldest=None)
-    assert names(inbox) == []
-    received.close()
-
-
-def test_a_file_whose_writer_was_killed_before_the_entry_goes(inbox: Inbox) -> None:
-    inbox.write([])
-    received = upload(inbox, b"content")
-    received.keep()
-    received.close()
-    assert len(names(inbox)) == 1
-    make_old(inbox)
-    inbox.tidy(oldest=None)
-    assert names(inbox) == []
+    assert names(inbox) == {second.sha1}
 
 
 @pytest.mark.parametrize(
@@ -129,23 +99,16 @@ def test_a_damaged_file_stops_a_sync_until_it_is_sent_again(
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
     own = Inbox(Path("artifacts"))
     content = b"# Noses\n\nOn noses of whales.\n"
-    received = upload(own, content, "noses.md")
-    own.write([Change("noses", None, b"{}", received)])
-    path = path_of(own.folder, received.stored.sha1)
+    own.write([Change("noses", None, b"{}", upload(content, "noses.md"))])
+    name = upload(content).stored.sha1
     before = Path("artifacts/current").read_text()
-    for bit in (0, 8 * 12 + 3, 8 * len(content) - 1):
-        damaged = bytearray(content)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        with pytest.raises(IndexCorrupt, match="differs from the sent file"):
-            open_sound(path)
-        for words in (("sync",), ("inspect", "verify")):
-            done = retrieve(*words)
-            assert (done.code, path.name in done.out + done.err) == (5, True)
-        assert any(check["name"] == "inbox" and path.name in check["message"] for check in failing(retrieve))
+    damage(own, content.replace(b"whales", b"wwales"))
+    for words in (("sync",), ("inspect", "verify")):
+        done = retrieve(*words)
+        assert (done.code, name in done.out + done.err) == (5, True)
+    assert any(check["name"] == "inbox" and name in check["message"] for check in failing(retrieve))
     assert Path("artifacts/current").read_text() == before
-    again = upload(own, content, "noses.md")
-    assert own.write([Change("noses", None, b"{}", again)])[0].kind == "unchanged"
+    assert own.write([Change("noses", None, b"{}", upload(content, "noses.md"))])[0].kind == "unchanged"
     assert not any(check["name"] == "inbox" for check in failing(retrieve))
     assert retrieve("sync").code == 0
     assert "noses" in retrieve("query", "whales").out

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tarfile
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,7 @@ from program.asking import answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import Upload
+from retrieve_cli.storage.inbox import Change, Inbox, Upload
 
 QUERIES = ("segment lungs", "brain [INCLUDE:align]", "count cells in microscopy", "format:DICOM tools")
 
@@ -98,9 +98,7 @@ def test_a_calibration_comes_along(retrieve: Program, tmp_path: Path) -> None:
 def posted(artifacts: Path, count: int, *, first: int = 0) -> None:
     """Add documents one at a time, as a server does, one of them as a file."""
     inbox = Inbox(artifacts)
-    upload = Upload(inbox.folder, "nose.md")
-    upload.write(b"# Nose\n\nSegments noses.\n")
-    upload.settle()
+    upload = Upload(BytesIO(b"# Nose\n\nSegments noses.\n"), "nose.md")
     for number in range(first, first + count):
         text = {"id": f"post{number}", "title": f"nose {number}", "text": "Segments the nose."}
         inbox.write(
@@ -113,7 +111,6 @@ def posted(artifacts: Path, count: int, *, first: int = 0) -> None:
                 )
             ]
         )
-    upload.close()
 
 
 def test_posted_documents_survive_a_restore_elsewhere_under_a_configuration_that_lists_sources(

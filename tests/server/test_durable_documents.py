@@ -36,7 +36,7 @@ def test_a_document_that_was_acknowledged_outlives_kill_9_and_is_synced_by_the_n
         assert Door(server, "").search("outlines ears", at_least=told["sequence"])[0] == "ears"
 
 
-def test_the_task_of_a_killed_server_has_failed_and_its_documents_wait_for_the_next_sync(
+def test_documents_of_a_killed_server_wait_for_the_next_sync_and_its_other_tasks_have_failed(
     index: Path, retrieve: Program
 ) -> None:
     with started(index, cwd=index.parent) as server:
@@ -48,14 +48,17 @@ def test_the_task_of_a_killed_server_has_failed_and_its_documents_wait_for_the_n
             late = server.post("/search", {"query": "ears", "at_least": told["sequence"], "deadline_ms": 100})
             assert (late.status, late.json()["error"]["kind"]) == (503, "not_yet")
             assert (late.headers["Retry-After"], late.json()["error"]["retryable"]) == ("1", True)
+            synced = server.post("/index", {"action": "sync"}).json()["task"]
             kill_all(server.process.pid)
             server.process.wait(PATIENCE_S)
         task = jobs(index).one(told["task"], tenant=None)
-        assert task["status"] == "failed"
-        assert "its documents stay queued" in task["error"]["message"]
+        assert task["status"] == "queued"
         assert task["documents"] == [{"id": "ears", "status": "queued", "sequence": 1}]
     assert retrieve("sync").code == 0
     assert jobs(index).one(told["task"], tenant=None)["status"] == "succeeded"
+    with started(index, cwd=index.parent) as server:
+        failed = server.get(f"/tasks/{synced}").json()
+        assert (failed["status"], failed["error"]["message"]) == ("failed", "the process that ran it has ended")
 
 
 def test_every_worker_knows_every_task_and_one_of_them_syncs_by_the_clock(catalog: Path, index: Path) -> None:

@@ -81,9 +81,6 @@ def test_a_sync_of_an_edited_table_changes_its_record_and_of_an_added_column_no_
     write(TOOLS)
     built = succeeds(retrieve("build", "t.jsonl"))
     assert "t.jsonl: key: sku\nt.jsonl: title: name, body: description\n" in built.err
-    assert (
-        "t.jsonl: key: sku\nt.jsonl: title: name, body: description\n" in retrieve("build", "t.jsonl", "--dry-run").out
-    )
     write([{**TOOLS[0], "description": "Boils water now.", "name": "Kettle"}, *TOOLS[1:]])
     (hit,) = retrieve("query", "tool 1", "-k", "1", "--json").json["results"]
     assert (hit["doc_id"], hit["freshness"]) == ("s-1", "changed")

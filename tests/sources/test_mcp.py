@@ -304,7 +304,7 @@ def test_a_typed_server_is_agreed_to_and_a_cloned_index_starts_nothing(
     marker.unlink()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
     fails(retrieve("sync"), 2, "which you did not agree to read", "retrieve trust")
-    for words in (["inspect", "status"], ["doctor"], ["query", "one"], ["build", "--dry-run", "--mcp", command]):
+    for words in (["inspect", "status"], ["doctor"], ["query", "one"]):
         retrieve(*words)
     assert not marker.exists()
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ from sync.forks import Fault, Forks
 from sync.state import Publish, live
 from sync.test_kills import chosen, killed_before_each_step, small_disk, steps_in_parts
 
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import Upload
+from retrieve_cli.storage.inbox import Change, Inbox, Upload
 
 __all__ = ["small_disk"]
 
@@ -25,10 +25,9 @@ def posted(artifacts: Path, names: Sequence[str], *, file: bool = False) -> None
     """Add documents one at a time, as a server does; the last one as a file."""
     inbox = Inbox(artifacts)
     for name in names:
-        upload = Upload(inbox.folder, f"{name}.md") if file and name == names[-1] else None
-        if upload:
-            upload.write(f"# {name}\n\nSegments it.\n".encode())
-            upload.settle()
+        upload = None
+        if file and name == names[-1]:
+            upload = Upload(BytesIO(f"# {name}\n\nSegments it.\n".encode()), f"{name}.md")
         inbox.write([Change(name, None, json.dumps({"title": name, "text": "segment it"}).encode(), upload)])
 
 
@@ -60,7 +59,6 @@ def test_a_restore_of_a_lost_inbox_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     (artifacts / "inbox.db").unlink()
-    shutil.rmtree(artifacts / "inbox")
     assert "the inbox is behind the index" in retrieve("sync").err
     command, former = ("snapshot", "restore", snapshot), artifacts.rename(tmp_path / "former")
     assert killed_before_each_step(command, artifacts, former, retrieve, forks, part, posted=POSTED) > 40

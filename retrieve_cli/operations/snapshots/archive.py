@@ -3,8 +3,7 @@
     snapshot.json               first: a description, with SHA-1 and size of the others, in order
     generation/<file>           a generation: its manifest, and the files that the manifest lists
     segments/<id>/<file>        its older segments, in the same way
-    inbox.db                    the documents that were added one at a time, and
-    inbox/files/<sha1>          documents that were sent as files
+    inbox.db                    the documents that were added one at a time, or sent as files
     calibration.json            if scores were calibrated
 
 Members are plain files with the described names, sizes and SHA-1; anything else is an error.
@@ -40,7 +39,7 @@ MANIFEST = FOLDER + "manifest.json"
 FORMAT: Literal["retrieve snapshot 1"] = "retrieve snapshot 1"
 _MEMBER = re.compile(
     r"(?:generation|segments/[0-9a-f]{12})/[A-Za-z0-9_][A-Za-z0-9_.-]*"
-    r"|calibration\.json|inbox\.db|inbox/files/[0-9a-f]{40}"
+    r"|calibration\.json|inbox\.db"
 )
 DAMAGED = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 _WINDOW = 1 << 23
@@ -150,7 +149,7 @@ def read(path: Path, folder: Path | None = None) -> SnapshotHeader:
                     raise BadSnapshot(f"{name} has SHA-1 {digest}, not {entry.sha1}")
                 progress.advance(size)
         rest = _exactly(stream, 2 * tarfile.BLOCKSIZE) + stream.read(tarfile.RECORDSIZE + 1)
-        if len(rest) > tarfile.RECORDSIZE or any(rest):
+        if len(rest) > tarfile.RECORDSIZE + tarfile.BLOCKSIZE or any(rest):
             raise BadSnapshot("there is data after its end")
         return header
 

@@ -20,7 +20,6 @@ from retrieve_cli.operations.snapshots import archive
 from retrieve_cli.operations.snapshots.archive import DAMAGED, FOLDER, SnapshotHeader
 from retrieve_cli.storage import database, durable, lock
 from retrieve_cli.storage.inbox import Inbox
-from retrieve_cli.storage.inbox_files import path_of
 from retrieve_cli.storage.manifest import FileEntry, sha1, sha1_file
 from retrieve_cli.storage.store import MANIFEST, OpenFolders
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, read_bytes
@@ -114,8 +113,6 @@ def _members(store: Store, stored: OpenFolders, scratch: Path) -> dict[str, Memb
         if inbox.sequence:
             documents = inbox.copy_to(scratch)
             add(database.FILE, documents.path)
-            for name in sorted({entry.file.sha1 for entry in documents.snapshot() if entry.file}):
-                add(f"inbox/files/{name}", path_of(inbox.folder, name), name)
         if store.calibration.exists():
             copy.write_bytes(read_bytes(store.calibration, limit=LARGE))
             add(archive.CALIBRATION, copy)

@@ -345,8 +345,8 @@ def is_cut_by_blanks(text: str) -> bool:
 
 
 def pieces_of(texts: Sequence[str]) -> list[str]:
-    """Return the pieces of such texts, with END_OF_TEXT after each text: a word with its signs, several that are joined,
-    or signs alone. Few pieces of many texts are different, so each is analysed once."""
+    """Return the pieces of such texts, with END_OF_TEXT after each: a word with its signs, several that are joined, or
+    signs alone. Few pieces of many texts are different, so each is analysed once."""
     text = f" {END_OF_TEXT} ".join([*texts, ""])
     return text.translate(_BLANKS).replace(". ", " ").replace(", ", " ").split()
 

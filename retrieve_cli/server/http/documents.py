@@ -49,9 +49,8 @@ def router(state: State) -> APIRouter:
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
             most = int(state.settings.parsing.max_mb * MB)
-            async with uploads.received(request, documents.inbox.folder, most=most) as form:
-                id_, metadata = form.fields.get("id"), form.fields.get("metadata")
-                name = None if id_ is None else id_.decode("utf-8", "replace")
+            async with uploads.received(request, most=most) as form:
+                name, metadata = form.fields.get("id"), form.fields.get("metadata")
                 stored = partial(documents.add_files, form.files, name=name, metadata=metadata, tenant=tenant)
                 receipt = await state.pool.run(request, stored)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import BinaryIO
+from typing import IO
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -72,7 +72,7 @@ def router(state: State) -> APIRouter:
     return routes
 
 
-def _pieces(content: BinaryIO) -> Iterator[bytes]:
+def _pieces(content: IO[bytes]) -> Iterator[bytes]:
     with content:
         while piece := content.read(_PIECE):
             yield piece

@@ -17,7 +17,6 @@ from retrieve_cli.storage.tasks import Tasks
 Action = Literal["documents", "sync", "rollback", "verify"]
 ACTIONS: tuple[Action, ...] = ("sync", "rollback", "verify")
 """Actions on the index; a job of documents follows from changes of documents."""
-_LOST = "the process that ran it has ended"
 _OF_A_TENANT = ("status", "generation")
 """Keys of a report that a tenant may see: the others count the records of all."""
 
@@ -28,7 +27,6 @@ class Job:
 
     task: str
     action: Action
-    worker: str
     tenant: str | None = None
     sequence: int = 0
     """Number of the change that the index includes afterwards; 0: none in particular."""
@@ -44,7 +42,7 @@ class Job:
 
     def to_json(self) -> dict[str, Json]:
         """Return the stored form."""
-        names = ("task", "action", "worker", "tenant", "sequence", "status", "created", "ended", "report", "error")
+        names = ("task", "action", "tenant", "sequence", "status", "created", "ended", "report", "error")
         documents = [list(status) for status in self.documents]
         return {**{name: getattr(self, name) for name in names}, "documents": documents}
 
@@ -105,9 +103,6 @@ class Jobs:
             return value["status"], value.get("error")
         if value["action"] == "documents" and self._documents.sequences.included() >= sequence:
             return "succeeded", None
-        if not self._tasks.alive(value["worker"]):
-            queued = "; its documents stay queued, and the next sync includes them" if sequence else ""
-            return "failed", error_json(RetrieveError(_LOST + queued, hint='POST /index {"action": "sync"}'))
         if running is not None and (running.get("task") == value["task"] or 0 < sequence <= running["sequence"]):
             return "processing", None
         return "queued", None

@@ -27,11 +27,12 @@ from retrieve_cli.server.http.jobs import Action, Job, error_json
 from retrieve_cli.server.http.sync_command import STOPPED, Command, Outcome
 from retrieve_cli.storage.lock import now
 from retrieve_cli.storage.store import Store
-from retrieve_cli.storage.tasks import Tasks, new_worker
+from retrieve_cli.storage.tasks import Tasks
 
 _STOP_S = 5.0
 """Seconds that a sync has to end at shutdown."""
 _LOOK_S = 1.0
+_LOST = "the process that ran it has ended"
 
 
 class SyncOptions(NamedTuple):
@@ -71,8 +72,6 @@ class Syncing:
         self._failure: Json = None
         self._late_s = random.uniform(0, options.jitter_s)  # noqa: S311  not a secret
         self._publish, self._on_sync, self._count = publish, on_sync, count
-        self._worker = new_worker()
-        self._held, self._entered = ExitStack(), False
         self._queue: deque[Job] = deque()
         self._lock = Lock()
         self._wake, self._stopping = Event(), Event()
@@ -80,12 +79,14 @@ class Syncing:
 
     def start(self) -> None:
         """Begin to work: build the index if it does not exist, or sync documents that wait since an earlier server."""
+        with suppress(RetrieveError):
+            self.tasks.fail_lost(error_json(RetrieveError(_LOST)))
         self._before = self.tasks.syncs()[:1]
         if self._store.live() is None:
             self._building = {"started": now()} if self._first else None
             if self._every_s and not self._first:
                 with suppress(OSError):  # the first scheduled sync is one period away
-                    self._enter()
+                    self._store.path.mkdir(parents=True, exist_ok=True)
                     schedule.mark(self._store)
         self._begin()
         with suppress(RetrieveError):
@@ -101,7 +102,6 @@ class Syncing:
         if self._thread is not None:
             self._thread.join(_STOP_S)
         self._command.stop(kill=True)
-        self._held.close()
 
     def state(self) -> dict[str, Json]:
         """Return the state of the first build: `building`, `build_failed` with the reason, or `ok`: no attempt yet."""
@@ -135,14 +135,10 @@ class Syncing:
         Raises:
             RetrieveError: the artifacts folder cannot be written.
         """
-        try:
-            self._enter()
-            job = Job(self.tasks.new_id(), action, self._worker, tenant, generation=generation)
-            if receipt is not None:
-                job.sequence, job.documents = receipt.sequence, receipt.documents
-            self.tasks.save(job.to_json())
-        except OSError as error:
-            raise unwritable(self.tasks.folder, error) from error
+        job = Job(self.tasks.new_id(), action, tenant, generation=generation)
+        if receipt is not None:
+            job.sequence, job.documents = receipt.sequence, receipt.documents
+        self.tasks.save(job.to_json())
         with self._lock:
             self._queue.append(job)
         self._begin()
@@ -154,12 +150,6 @@ class Syncing:
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="sync", daemon=True)
                 self._thread.start()
-
-    def _enter(self) -> None:
-        with self._lock:
-            if not self._entered:
-                self._held.enter_context(self.tasks.enter(self._worker))
-                self._entered = True
 
     def _work(self) -> None:
         if self._building:
@@ -223,7 +213,6 @@ class Syncing:
 
     def _sync_if(self, due: Callable[[], bool]) -> None:
         """Sync when no other worker does, if it is due then. Raises: RetrieveError, OSError."""
-        self._enter()
         with self._elected():
             if due():
                 schedule.mark(self._store)
@@ -248,7 +237,6 @@ class Syncing:
         alone are published in this process, if that is possible."""
         begun, self._failure = time.monotonic(), None
         state: dict[str, Json] = {
-            "worker": self._worker,
             "task": job.task if job else None,
             "action": action,
             "sequence": self._documents.inbox.sequence if action in ("documents", "sync") else 0,

@@ -1,21 +1,21 @@
-"""Bodies of the type multipart/form-data: files are written to the disk as they arrive, and fields are small."""
+"""Bodies of the type multipart/form-data: files go to temporary files as they arrive, and fields are small."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import NamedTuple
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
 
 from retrieve_cli.errors import quoted, unwritable
 from retrieve_cli.server.http.requests import RejectedRequest
-from retrieve_cli.storage.inbox_files import Upload
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from retrieve_cli.storage.inbox import Upload
 
 TYPE = "multipart/form-data"
 FIELDS = ("id", "metadata")
@@ -27,150 +27,87 @@ _LONGEST_HEADER = 4096
 _LONGEST_NAME = 1000
 
 
-class Form:
-    """The parts of a body, read piece by piece."""
+class Form(NamedTuple):
+    """The parts of a body."""
 
-    def __init__(self, inbox: Path, boundary: bytes, most: int) -> None:
-        """`most` is the number of bytes of all files together."""
-        from python_multipart.multipart import MultipartParser
+    files: list[Upload]
+    fields: dict[str, str]
 
-        self.files: list[Upload] = []
-        self.fields: dict[str, bytes] = {}
-        self._inbox, self._most = inbox, most
-        self._received = self._size = 0
-        self._field, self._header, self._disposition = "", [b"", b""], b""
-        self._upload: Upload | None = None
-        self._ended = False
-        callbacks: dict[str, Callable[..., None]] = {
-            "on_part_begin": self._begin,
-            "on_header_field": partial(self._read_header, 0),
-            "on_header_value": partial(self._read_header, 1),
-            "on_header_end": self._end_header,
-            "on_headers_finished": self._begin_data,
-            "on_part_data": self._add,
-            "on_end": self._end,
-        }
-        self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
-        self._writing = Lock()
 
-    def write(self, piece: bytes) -> None:
-        """Read a piece of the body.
+class _Parser(MultiPartParser):
+    """Parser that rejects long headers, and knows if the last boundary came."""
 
-        Raises:
-            RejectedRequest: it is not of the type, too large, or has other parts.
-            RetrieveError: the disk is full, or the folder cannot be written.
-        """
-        from python_multipart.exceptions import FormParserError
+    ended = False
 
-        self._received += len(piece)
-        if self._received > self._most + _FIELD:
-            raise _too_large(self._most)
-        try:
-            with self._writing:
-                self._parser.write(piece)
-        except FormParserError as error:
-            raise RejectedRequest(400, f"the body is not {TYPE}: {error}", code="usage") from error
-        except OSError as error:
-            raise unwritable(self._inbox, error) from error
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
+        super().on_header_field(data, start, end)
+        self._check_header()
 
-    def finish(self) -> None:
-        """Wait until all files are on the disk. Raises: RejectedRequest if the body is incomplete, RetrieveError."""
-        if not self._ended:
-            raise RejectedRequest(400, "the body is incomplete: its last boundary is missing", code="usage")
-        try:
-            for upload in self.files:
-                upload.settle()
-        except OSError as error:
-            raise unwritable(self._inbox, error) from error
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
+        super().on_header_value(data, start, end)
+        self._check_header()
 
-    def close(self) -> None:
-        """Remove the files that were not kept, once nothing is written to them any more."""
-        with self._writing:
-            for upload in self.files:
-                upload.close()
+    def on_end(self) -> None:
+        self.ended = True
 
-    def _begin(self) -> None:
-        self._upload, self._field, self._header, self._disposition = None, "", [b"", b""], b""
-
-    def _read_header(self, side: int, data: bytes, start: int, end: int) -> None:
-        """Add to the name (0) or the value (1) of a header."""
-        self._header[side] += data[start:end]
-        if sum(map(len, self._header)) > _LONGEST_HEADER:
-            raise RejectedRequest(400, "a header of a part is too long", code="usage")
-
-    def _end_header(self) -> None:
-        name, value = self._header
-        if name.lower() == b"content-disposition":
-            self._disposition = value
-        self._header = [b"", b""]
-
-    def _begin_data(self) -> None:
-        from python_multipart.multipart import parse_options_header
-
-        _, options = parse_options_header(self._disposition)
-        name = _text(options.get(b"name", b""))
-        if b"filename" in options:
-            if len(self.files) >= MOST_FILES:
-                raise RejectedRequest(413, f"the body has more than {MOST_FILES} files", code="too_large")
-            self._upload = Upload(self._inbox, _text(options[b"filename"])[-_LONGEST_NAME:])
-            self.files.append(self._upload)
-            return
-        if name not in FIELDS or name in self.fields:
-            again = "given twice" if name in self.fields else "unknown"
-            hint = "files have the name `file`; fields: " + ", ".join(FIELDS)
-            raise RejectedRequest(422, f"the field {quoted(name)} is {again}", code="usage", hint=hint)
-        self._field = name
-        self.fields[name] = b""
-
-    def _add(self, data: bytes, start: int, end: int) -> None:
-        piece = data[start:end]
-        if self._upload is not None:
-            self._size += len(piece)
-            if self._size > self._most:
-                raise _too_large(self._most)
-            self._upload.write(piece)
-        else:
-            self.fields[self._field] += piece
-            if len(self.fields[self._field]) > _FIELD:
-                raise RejectedRequest(413, f"the field `{self._field}` has more than {_FIELD} bytes", code="too_large")
-
-    def _end(self) -> None:
-        self._ended = True
+    def _check_header(self) -> None:
+        if len(self._current_partial_header_name) + len(self._current_partial_header_value) > _LONGEST_HEADER:
+            raise MultiPartException("a header of a part is too long")
 
 
 @asynccontextmanager
-async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator[Form]:
-    """Yield the parts of a request's body, whose files are on the disk; afterwards, those that were not kept are
-    removed. `most` is the number of bytes of all files together.
+async def received(request: Request, *, most: int) -> AsyncIterator[Form]:
+    """Yield the parts of a request's body; its files are closed afterwards. `most` is the number of bytes of all files
+    together.
 
     Raises:
         RejectedRequest: the body is too large (413), or it is not such a body (400, 422).
         RetrieveError: the files cannot be written.
     """
-    from python_multipart.multipart import parse_options_header
-
-    boundary = parse_options_header(request.headers.get("Content-Type", ""))[1].get(b"boundary", b"")
-    if not 0 < len(boundary) <= 200:
-        said, hint = f"Content-Type: {TYPE} has no boundary", "let the library of HTTP set this header"
-        raise RejectedRequest(400, said, code="usage", hint=hint)
-    form = Form(inbox, boundary, most)
-    length = request.headers.get("Content-Length", "0")
-    if length.isascii() and length.isdigit() and int(length[:20]) > most + _FIELD:
-        raise _too_large(most)
+    parser = _Parser(request.headers, _limited(request, most), max_files=MOST_FILES, max_part_size=_FIELD)
     try:
-        async for piece in request.stream():
-            await asyncio.to_thread(form.write, piece)
-        await asyncio.to_thread(form.finish)
+        parts = await parser.parse()
+    except MultiPartException as error:
+        raise RejectedRequest(400, f"the body is not {TYPE}: {error.message}", code="usage") from error
+    except OSError as error:
+        raise unwritable(Path(tempfile.gettempdir()), error) from error
+    try:
+        if not parser.ended:
+            raise RejectedRequest(400, "the body is incomplete: its last boundary is missing", code="usage")
+        form = await asyncio.to_thread(_form, parts)
+        if sum(upload.size for upload in form.files) > most:
+            raise _too_large(most)
         yield form
     finally:
-        await asyncio.to_thread(form.close)
+        await parts.close()
+
+
+async def _limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    """Yield the body. Raises: RejectedRequest: it is too large."""
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > most + _FIELD:
+            raise _too_large(most)
+        yield piece
+
+
+def _form(parts: FormData) -> Form:
+    """Return the files and fields of a body. Raises: RejectedRequest: a field is unknown, or given twice."""
+    form = Form([], {})
+    for name, value in parts.multi_items():
+        if isinstance(value, UploadFile):
+            form.files.append(Upload(value.file, (value.filename or "")[-_LONGEST_NAME:]))
+        elif name not in FIELDS or name in form.fields:
+            again = "given twice" if name in form.fields else "unknown"
+            hint = "files have the name `file`; fields: " + ", ".join(FIELDS)
+            raise RejectedRequest(422, f"the field {quoted(name)} is {again}", code="usage", hint=hint)
+        else:
+            form.fields[name] = value
+    return form
 
 
 def _too_large(most: int) -> RejectedRequest:
     limit = f"{most / 2**20:,.0f} MB"
     hint = "send fewer or smaller files, or raise parsing.max_mb"
     return RejectedRequest(413, f"the files have more than {limit} together", code="too_large", hint=hint)
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
