@@ -62,7 +62,7 @@ class WordCounts:
             self._read()
 
     def _read(self) -> None:
-        """Number the words of the texts that wait, those of plain texts of one language together."""
+        """Number the words of the texts that wait; plain texts of one language are cut together."""
         plain: list[str] = []
         language = ""
         for text, text_language in self._waiting:

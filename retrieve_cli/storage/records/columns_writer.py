@@ -166,7 +166,7 @@ class _Field:
 
 
 def _numbers(name: str, texts: list[str]) -> dict[str, NDArray[Any]]:
-    """Return those of the values of a field, in order, that are numbers, and these."""
+    """Return the places of the numbers among the values of a field, and the numbers."""
     first, end = (bisect_left(texts, sign, key=canonical) for sign in "+:")  # a number begins with one of +-.0-9
     amounts = {value: number_of(name, texts[value]) for value in range(first, end)}
     numbers = {value: number for value, number in amounts.items() if number is not None}
