@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 EngineQuery: TypeAlias = "tuple[str, Vectors | TermWeights | str | None]"
 """A query for a retriever; ("", None) lists rows in any order."""
-BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 256, 4 << 20, 32, 10_000
-"""Limits of a call: rows of an upsert and bytes of their texts, queries of a search, and hits of each query."""
+BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 256, 8 << 20, 32, 10_000
+"""Limits of a call: rows of an upsert and their bytes as JSON, queries of a search, and hits of each query."""
 
 
 class Schema(NamedTuple):
@@ -83,7 +83,7 @@ class RowHit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Hits of each query, best first, and the marker of the collection at that time."""
+    """Hits of each query, best first, and the marker of the collection at that time; empty before the first one."""
 
     hits: Sequence[Sequence[RowHit]]
     marker: str
@@ -111,7 +111,6 @@ class Engine(Protocol):
     def count(self, collection: str, where: Filter | None = None) -> int: ...  # exact
     def drop(self, collection: str) -> None: ...  # a missing one is no error
     def snapshot(self, collection: str) -> str: ...  # name of a copy that the server keeps; UsageError: not its task
-    def collections(self) -> Mapping[str, str]: ...  # markers by collection; "" before the first one
     def published(self) -> str | None: ...  # the collection that the alias names
     def publish(self, collection: str) -> None: ...  # in one step
     def describe(self) -> Mapping[str, str]: ...  # facts for people: version, address without secrets

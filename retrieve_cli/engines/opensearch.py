@@ -23,7 +23,7 @@ from retrieve_cli.http.secrets import Secret, hide
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import EngineQuery, Row, Schema
-    from retrieve_cli.contracts.values import Card, Json, Vectors
+    from retrieve_cli.contracts.values import Json, Vectors
 
 try:
     from opensearchpy import OpenSearch, exceptions as failures
@@ -68,6 +68,7 @@ class OpensearchEngine:
     name = "opensearch"
     words: ClassVar[Literal["text", "terms", ""]] = "text"
     sparse = True
+    card: ClassVar[Mapping[str, object]] = {"engine": name, "m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
 
     def __init__(self, settings: OpensearchSettings, *, user: str | None = None, password: str | None = None) -> None:
         """Prepare a connection.
@@ -84,18 +85,6 @@ class OpensearchEngine:
         self._client: Any = None
         self._lock = Lock()
 
-    @property
-    def card(self) -> Card:
-        """Parameters of the indexes."""
-        return {
-            "engine": self.name,
-            "analyzer": "english",
-            "vectors": "lucene hnsw",
-            "hnsw_m": HNSW_M,
-            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
-            "hnsw_ef_search": HNSW_EF_SEARCH,
-        }
-
     def create(self, collection: str, schema: Schema) -> None:
         """Create an empty index, after dropping one of this name.
 
@@ -111,9 +100,7 @@ class OpensearchEngine:
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows as documents."""
         self._map_numbers(collection, stored.number_fields(rows))
-        for part in stored.requests(rows):
-            lines = [({"index": {"_id": _document_id(row.id)}}, _document(row)) for row in part]
-            self._change(collection, lines)
+        self._change(collection, [({"index": {"_id": _document_id(row.id)}}, _document(row)) for row in rows])
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids."""
@@ -164,26 +151,18 @@ class OpensearchEngine:
         self._ask("PUT", f"/_snapshot/{name}", {"indices": index, "include_global_state": False})
         return name
 
-    def collections(self) -> Mapping[str, str]:
-        """Return the markers of indexes by name."""
-        names = list(self._aliases())
-        if not names:
-            return {}
-        wanted = [{"_index": self._index(name)[1:], "_id": _MARKER} for name in names]
-        documents = self._ask("POST", "/_mget", {"docs": wanted})["docs"]
-        markers = [str(document["_source"]["marker"]) if document.get("found") else "" for document in documents]
-        return dict(zip(names, markers, strict=True))
-
     def published(self) -> str | None:
         """Return the collection that the alias names."""
-        return next((name for name, aliases in self._aliases().items() if self._settings.index in aliases), None)
+        indexes = self._ask("GET", f"/_alias/{self._settings.index}", missing={})
+        return next(iter(indexes), "").removeprefix(self._index("")[1:]) or None
 
     def publish(self, collection: str) -> None:
         """Let the alias name an index."""
-        alias, index = self._settings.index, self._index(collection)[1:]
-        older = [self._index(name)[1:] for name, aliases in self._aliases().items() if alias in aliases]
-        actions: list[Json] = [{"remove": {"index": name, "alias": alias}} for name in older if name != index]
-        self._ask("POST", "/_aliases", {"actions": [*actions, {"add": {"index": index, "alias": alias}}]})
+        alias, older = self._settings.index, self.published()
+        actions: list[Json] = [{"add": {"index": self._index(collection)[1:], "alias": alias}}]
+        if older not in (None, collection):
+            actions.insert(0, {"remove": {"index": self._index(str(older))[1:], "alias": alias}})
+        self._ask("POST", "/_aliases", {"actions": actions})
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
@@ -191,11 +170,8 @@ class OpensearchEngine:
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
-        try:
-            problems = list(self._outdated())
-            plugins = self._ask("GET", "/_cat/plugins", format="json")
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        problems = self._outdated()
+        plugins = self._ask("GET", "/_cat/plugins", format="json")
         if _PLUGIN not in {str(plugin["component"]) for plugin in plugins}:
             hint = f"install it on every node: bin/opensearch-plugin install {_PLUGIN}; or set engines.dense to local"
             problems.append((f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint))
@@ -222,12 +198,6 @@ class OpensearchEngine:
             return []
         message = f"the server at {self.address} is {distribution} {number}, not OpenSearch 2.16 or later"
         return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
-
-    def _aliases(self) -> dict[str, list[str]]:
-        """Return the aliases of each collection."""
-        indexes = self._ask("GET", f"{self._index('*')}/_alias", missing={})
-        names = servers.collections(f"{self._settings.index}-", indexes)
-        return {name: list(indexes[f"{self._settings.index}-{name}"]["aliases"]) for name in names}
 
     def _refresh(self, collection: str) -> None:
         self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)

@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from uuid import UUID
 
 import numpy as np
@@ -60,16 +60,6 @@ _NOBODY = str(UUID(int=1))
 """Id of no point."""
 
 
-class _Limits(NamedTuple):
-    """Limits of strict mode, and the keys of the payload that have an index."""
-
-    indexed: frozenset[str]
-    ef: int
-    oversampling: float
-    points: int
-    values: int
-
-
 @servers.reading("Qdrant")
 class QdrantEngine:
     """Qdrant 1.15 or later, by its REST interface.
@@ -96,20 +86,13 @@ class QdrantEngine:
         self._key = Secret(api_key or "")
         self._lock = threading.Lock()
         self._client: QdrantClient | None = None
-        self._limits: dict[str, _Limits] = {}
+        self._infos: dict[str, models.CollectionInfo] = {}
 
     @property
     def card(self) -> Card:
         """Parameters of the indexes."""
-        int8 = {"quantile": _QUANTILE, "oversampling": _OVERSAMPLING}
-        return {
-            "engine": self.name,
-            "quantize": self._settings.quantize,
-            "hnsw_m": HNSW_M,
-            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
-            "hnsw_ef_search": HNSW_EF_SEARCH,
-            **(int8 if self._settings.quantize == "int8" else {}),
-        }
+        quantile = _QUANTILE if self._settings.quantize == "int8" else None
+        return {"engine": self.name, "m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION, "quantile": quantile}
 
     def create(self, collection: str, schema: Schema) -> None:
         """Create an empty collection, after dropping one of this name.
@@ -117,7 +100,7 @@ class QdrantEngine:
         Raises:
             Unavailable: the server is too old, or has a collection with the name of the alias.
         """
-        for message, hint in self._faults():
+        for message, hint in self.problems():
             raise Unavailable(message, hint=hint)
         self.drop(collection)
         int8 = self._settings.quantize == "int8"
@@ -144,15 +127,17 @@ class QdrantEngine:
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows, and wait until they are visible."""
-        self._index_numbers(collection, stored.number_fields(rows))
-        most = self._limits_of(collection).points
-        for part in stored.requests(rows):
-            points = [
-                models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=stored.document(row))
-                for row in part
-            ]
-            for start in range(0, len(points), most):
-                self._ask(collection, "upsert", points=points[start : start + most], wait=True)
+        missing = set(stored.number_fields(rows)) - self._info(collection).payload_schema.keys()
+        for key in sorted(missing):
+            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
+        if missing:
+            self._infos.pop(collection, None)
+        points = [
+            models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=stored.document(row)) for row in rows
+        ]
+        most = self._strict(collection).upsert_max_batchsize or len(points)
+        for start in range(0, len(points), most):
+            self._ask(collection, "upsert", points=points[start : start + most], wait=True)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows, and wait until they are invisible."""
@@ -168,13 +153,13 @@ class QdrantEngine:
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
         """Return the best rows for each query, and the marker, by one batch of queries."""
-        limits = self._limits_of(collection)
+        strict = self._strict(collection)
+        oversampling = min(_OVERSAMPLING, strict.search_max_oversampling or _OVERSAMPLING)
+        ef = max(HNSW_EF_SEARCH, k)
         shown = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
         params = models.SearchParams(
-            hnsw_ef=min(max(HNSW_EF_SEARCH, k), limits.ef),
-            quantization=models.QuantizationSearchParams(
-                rescore=True, oversampling=min(_OVERSAMPLING, limits.oversampling)
-            ),
+            hnsw_ef=min(ef, strict.search_max_hnsw_ef or ef),
+            quantization=models.QuantizationSearchParams(rescore=True, oversampling=oversampling),
         )
         allowed = {listed: self._allowed(collection, where, listed=listed) for listed in (False, True)}
         batch = [
@@ -205,45 +190,45 @@ class QdrantEngine:
 
     def drop(self, collection: str) -> None:
         """Remove a collection, and an alias of it with it; a missing one is no error."""
-        self._limits.pop(collection, None)
+        self._infos.pop(collection, None)
         self._ask(collection, "delete_collection")
 
     def snapshot(self, collection: str) -> str:
         """Let the server make a snapshot, and return its name."""
         return str(self._ask(collection, "create_snapshot", wait=True).name)
 
-    def collections(self) -> Mapping[str, str]:
-        """Return the markers of collections by name."""
-        listed = (each.name for each in self._ask(None, "get_collections").collections)
-        names = servers.collections(self._full_name(""), listed)
-        return {name: _marker(self._ask(name, "retrieve", ids=[MARKER], with_payload=True)) for name in names}
-
     def published(self) -> str | None:
         """Return the collection that the alias names."""
         aliases = self._ask(None, "get_aliases").aliases
-        named = [each.collection_name for each in aliases if each.alias_name == self._settings.collection]
-        return next(iter(servers.collections(self._full_name(""), named)), None)
+        named = [one.collection_name for one in aliases if one.alias_name == self._settings.collection]
+        return named[0].removeprefix(self._full_name("")) if named else None
 
     def publish(self, collection: str) -> None:
         """Let the alias name a collection."""
         alias, name = self._settings.collection, self._full_name(collection)
         create = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
         delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-        aliases = self._ask(None, "get_aliases").aliases
-        named = any(each.alias_name == alias for each in aliases)
-        operations = [delete, create] if named else [create]
+        operations = [create] if self.published() is None else [delete, create]
         self._ask(None, "update_collection_aliases", name=name, change_aliases_operations=operations)
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
-        return {"server": f"Qdrant {self._version()}", "address": self.address, "alias": self._settings.collection}
+        return {
+            "server": f"Qdrant {self._ask(None, 'info').version}",
+            "address": self.address,
+            "alias": self._settings.collection,
+        }
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
-        try:
-            return self._faults()
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        version, alias = str(self._ask(None, "info").version), self._settings.collection
+        if servers.version_numbers(version) < _OLDEST:
+            message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
+            return [(message, "install Qdrant 1.15 or later, or set engines to local")]
+        if any(one.name == alias for one in self._ask(None, "get_collections").collections):
+            message = f"Qdrant at {self.address} has a collection {alias}, so that no alias can have this name"
+            return [(message, "change qdrant.collection, or remove that collection")]
+        return []
 
     def close(self) -> None:
         """Close the connection; a later call opens it again."""
@@ -255,43 +240,16 @@ class QdrantEngine:
     def _full_name(self, collection: str) -> str:
         return f"{self._settings.collection}_{collection}"
 
-    def _version(self) -> str:
-        return str(self._ask(None, "info").version)
+    def _info(self, collection: str) -> models.CollectionInfo:
+        """Return the facts of a collection, which are read once: the keys that have an index, and strict mode."""
+        if collection not in self._infos:
+            self._infos[collection] = self._ask(collection, "get_collection")
+        return self._infos[collection]
 
-    def _faults(self) -> list[tuple[str, str]]:
-        """Return what keeps the server from holding a published collection."""
-        version, alias = self._version(), self._settings.collection
-        if servers.version_numbers(version) < _OLDEST:
-            message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
-            return [(message, "install Qdrant 1.15 or later, or set engines to local")]
-        if any(each.name == alias for each in self._ask(None, "get_collections").collections):
-            message = f"Qdrant at {self.address} has a collection {alias}, so that no alias can have this name"
-            return [(message, "change qdrant.collection, or remove that collection")]
-        return []
-
-    def _limits_of(self, collection: str) -> _Limits:
-        """Return the limits of a collection, which are read once."""
-        if collection not in self._limits:
-            info = self._ask(collection, "get_collection")
-            strict = info.config.strict_mode_config
-            limits = strict if strict is not None and strict.enabled else None
-            self._limits[collection] = _Limits(
-                indexed=frozenset(info.payload_schema),
-                ef=getattr(limits, "search_max_hnsw_ef", None) or sys.maxsize,
-                oversampling=getattr(limits, "search_max_oversampling", None) or _OVERSAMPLING,
-                points=getattr(limits, "upsert_max_batchsize", None) or sys.maxsize,
-                values=getattr(limits, "condition_max_size", None) or sys.maxsize,
-            )
-        return self._limits[collection]
-
-    def _index_numbers(self, collection: str, keys: Sequence[str]) -> None:
-        """Create the indexes of numbers that the collection does not have."""
-        limits = self._limits_of(collection)
-        missing = [key for key in keys if key not in limits.indexed]
-        for key in missing:
-            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
-        if missing:
-            self._limits[collection] = limits._replace(indexed=limits.indexed.union(missing))
+    def _strict(self, collection: str) -> models.StrictModeConfigOutput:
+        """Return the limits of strict mode; those that are not set are None."""
+        strict = self._info(collection).config.strict_mode_config
+        return strict if strict is not None and strict.enabled else models.StrictModeConfigOutput()
 
     def _allowed(self, collection: str, given: Filter | None, *, listed: bool) -> models.Filter | None:
         """Return the rows that pass a filter. Only if rows are listed there is a marker among them."""
@@ -313,16 +271,16 @@ class QdrantEngine:
                 return models.Filter(must_not=inner or [nobody])
             case Range(group, field, low, high):
                 key = f"{group}.{stored.number_key(field)}"
-                if key not in self._limits_of(collection).indexed:
-                    self._limits.pop(collection, None)  # another process may have added the first row with it
-                if key not in self._limits_of(collection).indexed:
+                if key not in self._info(collection).payload_schema:
+                    self._infos.pop(collection, None)  # another process may have added the first row with it
+                if key not in self._info(collection).payload_schema:
                     return nobody
                 # An end beyond all numbers keeps the rows that have one.
                 ends = models.Range(gte=max(-_LARGEST, -_LARGEST if low is None else low), lte=high)
                 return models.FieldCondition(key=key, range=ends)
             case Equal(key):
                 keys, values = stored.keywords_of(given) if key != "id" else ("", [*map(point_id, set(given.values))])
-                most = self._limits_of(collection).values
+                most = self._strict(collection).condition_max_size or max(len(values), 1)
                 parts = [_any_of(keys, values[start : start + most]) for start in range(0, len(values), most)]
                 if len(parts) == 1:
                     return parts[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 LONGEST = 8_000
 """Bytes of the longest keyword that is stored verbatim; Lucene takes 32,766."""
-REQUEST_BYTES = 8 << 20
-"""Size of a request with rows; servers of some providers accept 10 MB at most."""
-_NUMBER_BYTES, _TERM_BYTES = 13, 24
-"""Sizes in JSON of a number of a vector, and of a term with its weight."""
 _SIMPLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
 
@@ -73,26 +69,6 @@ def number_fields(rows: Sequence[Row]) -> list[str]:
     """Return the paths of all numbers and dates of some rows, such as `numbers.year`, in order."""
     numbers = {f"numbers.{number_key(field)}" for row in rows for field in row.numbers}
     return sorted(numbers | {f"dates.{number_key(field)}" for row in rows for field in row.dates})
-
-
-def requests(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Yield the rows in slices that fit into a request."""
-    start, size = 0, 0
-    for index, row in enumerate(rows):
-        bytes_of_row = _size(row)
-        if index > start and size + bytes_of_row > REQUEST_BYTES:
-            yield rows[start:index]
-            start, size = index, 0
-        size += bytes_of_row
-    if start < len(rows):
-        yield rows[start:]
-
-
-def _size(row: Row) -> int:
-    texts = len(row.text) + len(row.title) + len(row.stored)
-    numbers = sum(len(vector) for vector in row.vectors.values())
-    terms = sum(len(weights.terms) for weights in row.weights.values())
-    return texts + numbers * _NUMBER_BYTES + terms * _TERM_BYTES
 
 
 def _digest(text: str) -> str:

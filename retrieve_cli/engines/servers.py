@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from retrieve_cli.errors import Unavailable, UsageError
 
-_COLLECTION = re.compile(r"[0-9a-f]{12}")
 _Kind = TypeVar("_Kind", bound=type)
 _MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of the reading of an answer that has another form than the server's."""
@@ -33,12 +31,6 @@ def address(url: str, key: str, port: int) -> str:
         hint = "let the configuration name environment variables with them (docs/engines.md)"
         raise UsageError(f"{key} has a user name or a password in it", hint=hint)
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{given_port or port}"
-
-
-def collections(prefix: str, names: Iterable[str]) -> list[str]:
-    """Return the collections, of 12 hex digits, among names with a prefix; in order."""
-    rests = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return sorted(rest for rest in rests if _COLLECTION.fullmatch(rest))
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

@@ -99,6 +99,11 @@ class Servers:
         """Return an engine over a database, whose calls are not listed."""
         return SqliteEngine(self.path(name), words=WORDS[name])
 
+    def collections(self, name: str) -> dict[str, str]:
+        """Return the markers of the collections in a database."""
+        with self.engine(name)._opened() as state:
+            return {collection: stored["marker"] for collection, stored in state["collections"].items()}
+
     def environment(self, **places: str) -> Mapping[str, str]:
         """Return the variables that configure the engines, by default vectors in one and words in another."""
         chosen = places or {"dense": "qdrant", "lexical": "opensearch"}

@@ -79,10 +79,6 @@ class SqliteEngine(Engine):
     def snapshot(self, collection: str) -> str:
         raise UsageError(f"the engine keeps no copies of {collection}", hint=f"copy {self._path.name}")
 
-    def collections(self) -> dict[str, str]:
-        with self._opened() as state:
-            return {name: stored["marker"] for name, stored in state["collections"].items()}
-
     def published(self) -> str | None:
         with self._opened() as state:
             return state["alias"] if state["alias"] in state["collections"] else None

@@ -64,7 +64,7 @@ def test_rows_that_are_lost_or_of_another_generation_have_to_be_pushed(
     servers: Servers, built: str, look: Look
 ) -> None:
     engine = servers.engine("opensearch")
-    (collection,) = engine.collections()
+    (collection,) = servers.collections("opensearch")
     engine.mark(collection, "ffffffffffff")
     assert_finding(look(), "fail", PUSH, f"it holds generation ffffffffffff of {collection}: {built} is current")
     engine.mark(collection, built)

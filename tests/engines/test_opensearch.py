@@ -31,7 +31,7 @@ class OpensearchSuite(EngineSuite):
         self.server = server
         server.start()
         engine = OpensearchEngine(OpensearchSettings(url=server.url))
-        for collection in engine.collections():
+        for collection in NAMES:
             engine.drop(collection)
         engine.close()
         return lambda: OpensearchEngine(OpensearchSettings(url=server.url))

@@ -94,7 +94,7 @@ def test_a_missing_right_and_a_wrong_password_are_explained_without_it(
     new_engine: Callable[..., PgvectorEngine],
 ) -> None:
     with pytest.raises(Unavailable) as caught:
-        new_engine("locked", PASSWORD).collections()
+        new_engine("locked", PASSWORD).published()
     assert PASSWORD not in str(caught.value)
     assert "password_env" in str(caught.value.hint)
 

@@ -35,7 +35,6 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "count": lambda engine: engine.count(NAME, Equal("tenants", ["a"])),
     "drop": lambda engine: engine.drop(NAME),
     "snapshot": lambda engine: engine.snapshot(NAME),
-    "collections": lambda engine: engine.collections(),
     "published": lambda engine: engine.published(),
     "publish": lambda engine: engine.publish(NAME),
     "describe": lambda engine: engine.describe(),
@@ -154,9 +153,3 @@ def test_different_values_have_different_keywords(pairs: list[tuple[str, str]]) 
     assert max(len(each.encode()) for each in (first, second)) <= rows.LONGEST
     fields = [pair[0] for pair in pairs]
     assert (rows.number_key(fields[0]) == rows.number_key(fields[1])) == (fields[0] == fields[1])
-
-
-def test_rows_are_sent_in_requests_of_bounded_size() -> None:
-    large = [row(number, SCHEMA)._replace(text="x" * 3_000_000) for number in range(7)]
-    assert [len(part) for part in rows.requests(large)] == [2, 2, 2, 1]
-    assert list(rows.requests([])) == []
