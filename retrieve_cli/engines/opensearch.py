@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -38,8 +36,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _PUSH = "run: retrieve engines push"
 _MARKER = "_marker"
 """Id of the document with the marker."""
-_ID_BYTES = 512
-"""Longest id of a document."""
 _VALUES = 65_536
 """Values of a `terms` query: the default of `index.max_terms_count`."""
 _CLAUSES, _WORDS = 900, 450
@@ -81,9 +77,16 @@ class OpensearchEngine:
             raise UsageError(f"opensearch.index is {quoted(settings.index)}, which cannot name an index", hint=hint)
         self.address = servers.address(settings.url, "opensearch.url", 9200)
         self._settings = settings
-        self._user, self._password = user, Secret(password or "")
-        self._client: Any = None
-        self._lock = Lock()
+        self._password = Secret(password or "")
+        # Its warnings repeat the errors, and would be printed among the output.
+        logging.getLogger("opensearch").addHandler(logging.NullHandler())
+        headers = {}
+        if user is not None or password is not None:
+            # The client encodes credentials as Latin-1, which rejects some passwords.
+            credential = base64.b64encode(f"{user or ''}:{password or ''}".encode()).decode()
+            headers["authorization"] = f"Basic {credential}"
+        options: dict[str, Any] = {"pool_maxsize": _CONNECTIONS, "max_retries": 1, "retry_on_status": ()}
+        self._client: Any = OpenSearch([self.address], headers=headers, **options)
 
     def create(self, collection: str, schema: Schema) -> None:
         """Create an empty index, after dropping one of this name.
@@ -100,18 +103,12 @@ class OpensearchEngine:
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows as documents."""
         self._map_numbers(collection, stored.number_fields(rows))
-        self._change(collection, [({"index": {"_id": _document_id(row.id)}}, _document(row)) for row in rows])
+        self._change(collection, [({"index": {"_id": stored.digest(row.id)}}, _document(row)) for row in rows])
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids."""
         if ids:
-            self._change(collection, [({"delete": {"_id": _document_id(row_id)}}, None) for row_id in ids])
-
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker, and make it and all changes before it visible."""
-        self._map_numbers(collection, ())
-        self._change(collection, [({"index": {"_id": _MARKER}}, {"marker": generation})])
-        self._refresh(collection)
+            self._change(collection, [({"delete": {"_id": stored.digest(row_id)}}, None) for row_id in ids])
 
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -130,7 +127,7 @@ class OpensearchEngine:
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Make all changes visible, and return the exact number of rows that pass a filter."""
-        self._refresh(collection)
+        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
         return int(self._ask("POST", f"{self._index(collection)}/_count", {"query": _rows(where)})["count"])
 
     def drop(self, collection: str) -> None:
@@ -145,10 +142,10 @@ class OpensearchEngine:
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
-        if not self._ask("GET", f"/_snapshot/{repository}", missing={}):
+        body = {"indices": index, "include_global_state": False}
+        if not self._ask("PUT", f"/_snapshot/{name}", body, missing={}):
             message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
             raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
-        self._ask("PUT", f"/_snapshot/{name}", {"indices": index, "include_global_state": False})
         return name
 
     def published(self) -> str | None:
@@ -156,12 +153,17 @@ class OpensearchEngine:
         indexes = self._ask("GET", f"/_alias/{self._settings.index}", missing={})
         return next(iter(indexes), "").removeprefix(self._index("")[1:]) or None
 
-    def publish(self, collection: str) -> None:
-        """Let the alias name an index."""
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, make it and all changes before it visible, and let the alias name the index."""
+        self._map_numbers(collection, ())
+        self._change(collection, [({"index": {"_id": _MARKER}}, {"marker": generation})])
+        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
         alias, older = self._settings.index, self.published()
+        if older == collection:
+            return
         actions: list[Json] = [{"add": {"index": self._index(collection)[1:], "alias": alias}}]
-        if older not in (None, collection):
-            actions.insert(0, {"remove": {"index": self._index(str(older))[1:], "alias": alias}})
+        if older is not None:
+            actions.append({"remove": {"index": self._index(older)[1:], "alias": alias}})
         self._ask("POST", "/_aliases", {"actions": actions})
 
     def describe(self) -> Mapping[str, str]:
@@ -177,13 +179,6 @@ class OpensearchEngine:
             problems.append((f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint))
         return problems
 
-    def close(self) -> None:
-        """Close the connections; a later call opens them again."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-            self._client = None
-
     def _index(self, collection: str) -> str:
         return f"/{self._settings.index}-{collection}"
 
@@ -198,9 +193,6 @@ class OpensearchEngine:
             return []
         message = f"the server at {self.address} is {distribution} {number}, not OpenSearch 2.16 or later"
         return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
-
-    def _refresh(self, collection: str) -> None:
-        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
 
     def _map_numbers(self, collection: str, paths: Sequence[str]) -> None:
         """Map the numbers that the index does not have yet.
@@ -260,14 +252,13 @@ class OpensearchEngine:
             IndexCorrupt: the server does not have the index.
             Unavailable: it cannot be reached, does not answer in time, or rejects the request.
         """
-        client = self._connected()
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
         timeout_s = max(timeout_s, self._settings.timeout_s)
         options = {"params": params, "body": body, "timeout": timeout_s}
         place, request = f"OpenSearch at {self.address}", f"{method} {path}"
         try:
-            return client.transport.perform_request(method, path, **options)
+            return self._client.transport.perform_request(method, path, **options)
         except failures.NotFoundError as error:
             if missing is not None:
                 return missing
@@ -302,21 +293,6 @@ class OpensearchEngine:
     def _safe(self, text: str) -> str:
         return shortened(printable(hide(text, [self._password])), 300)
 
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                # Its warnings repeat the errors, and would be printed among the output.
-                logging.getLogger("opensearch").addHandler(logging.NullHandler())
-                headers = {}
-                if self._user is not None or self._password.reveal():
-                    # The client encodes credentials as Latin-1, which rejects some passwords.
-                    credential = f"{self._user or ''}:{self._password.reveal()}"
-                    headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
-                self._client = OpenSearch(
-                    [self.address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=()
-                )
-            return self._client
-
 
 def _mapping(schema: Schema) -> Json:
     """Return the mapping of an index. Documents are kept without their numbers, which are in the index."""
@@ -329,14 +305,6 @@ def _mapping(schema: Schema) -> Json:
         properties[f"{name}_vector"] = {"type": "knn_vector", "dimension": size, "method": method}
     numbers = [f"{name}_features" for name in schema.weights] + [f"{name}_vector" for name in schema.vectors]
     return {"dynamic": False, "_source": {"excludes": numbers}, "properties": properties}
-
-
-def _document_id(row_id: str) -> str:
-    """Return the id of a document: the id of its row if the server takes it, else a digest."""
-    data = row_id.encode("utf-8", "surrogatepass")
-    if stored.clean(row_id) == row_id and 0 < len(data) <= _ID_BYTES and row_id[0] not in "_#":
-        return row_id
-    return f"#{hashlib.sha1(data, usedforsecurity=False).hexdigest()}"
 
 
 def _document(row: Row) -> dict[str, Json]:
@@ -393,7 +361,7 @@ def _condition(given: Filter) -> Json:
             ends = {name: end for name, end in (("gte", low), ("lte", high)) if end is not None}
             return {"range": {path: ends}} if ends else {"exists": {"field": path}}
         case Equal("id", values):
-            return {"ids": {"values": [_document_id(value) for value in values]}}
+            return {"ids": {"values": [stored.digest(value) for value in values]}}
         case Equal():
             key, values = stored.keywords_of(given)
             parts = [{"terms": {key: values[start : start + _VALUES]}} for start in range(0, len(values), _VALUES)]

@@ -57,7 +57,7 @@ class PgvectorEngine:
         self._pool = _Pool(settings, password)
 
     def create(self, collection: str, schema: Schema) -> None:
-        """Create tables. `mark` builds the index over vectors, in one pass when all rows are there."""
+        """Create tables. `publish` builds the index over vectors, in one pass when all rows are there."""
         own, dim = self._own(collection), next(iter(schema.vectors.values()), 1)
         about = "name text PRIMARY KEY, dim int NOT NULL, marker text NOT NULL, published boolean NOT NULL"
         key = f"chunk_id text PRIMARY KEY REFERENCES {own}.chunks ON DELETE CASCADE, document_id text NOT NULL"
@@ -90,23 +90,6 @@ class PgvectorEngine:
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids, with their vectors."""
         self._pool.run(lambda connection: self._delete(connection, collection, ids))
-
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker; the first one builds the indexes."""
-        own = self._own(collection)
-
-        def work(connection: Connection) -> None:
-            if not _value(self._about(connection, "marker", collection), collection):
-                _index(
-                    connection, f"{own}.embeddings", int(_value(self._about(connection, "dim", collection), collection))
-                )
-                for index in ("(document_id)", "USING gin (facts)", "USING gin (tenants)"):
-                    _run(connection, f"CREATE INDEX ON {own}.chunks {index}")
-                _run(connection, f"ANALYZE {own}.chunks")
-            statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
-            _run(connection, statement, [generation, collection])
-
-        self._pool.run(work, limited=False)
 
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -161,17 +144,27 @@ class PgvectorEngine:
             return None  # none was created yet
         return str(names[0][0]) if names else None
 
-    def publish(self, collection: str) -> None:
-        """Let the views show a collection, in one transaction."""
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, and let the views show a collection, in one transaction. The first marker builds the
+        indexes."""
+        own, published = self._own(collection), self.published() == collection
 
         def work(connection: Connection) -> None:
-            for view in ("chunks", "embeddings"):
+            if not _value(self._about(connection, "marker", collection), collection):
+                dim = int(_value(self._about(connection, "dim", collection), collection))
+                _index(connection, f"{own}.embeddings", dim)
+                for index in ("(document_id)", "USING gin (facts)", "USING gin (tenants)"):
+                    _run(connection, f"CREATE INDEX ON {own}.chunks {index}")
+                _run(connection, f"ANALYZE {own}.chunks")
+            for view in () if published else ("chunks", "embeddings"):
                 _run(connection, f"DROP VIEW IF EXISTS {self._prefix}.{view}")
-                selected = f"SELECT * FROM {self._own(collection)}.{view}"
-                _run(connection, f"CREATE VIEW {self._prefix}.{view} AS {selected}")
-            _run(connection, f"UPDATE {self._prefix}.collections SET published = name = %s", [collection])
+                _run(connection, f"CREATE VIEW {self._prefix}.{view} AS SELECT * FROM {own}.{view}")
+            statement = f"UPDATE {self._prefix}.collections SET published = name = %s"
+            _run(connection, statement, [collection])
+            statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
+            _run(connection, statement, [generation, collection])
 
-        self._pool.run(work)
+        self._pool.run(work, limited=False)
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
@@ -187,10 +180,6 @@ class PgvectorEngine:
         if version == "not created" or version_numbers(version) >= (0, 8):
             return []
         return [(f"pgvector {version} is older than 0.8", "ALTER EXTENSION vector UPDATE;")]
-
-    def close(self) -> None:
-        """Close connections."""
-        self._pool.close()
 
     def _own(self, collection: str) -> str:
         return _checked(f"{self._prefix}_{collection}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from uuid import UUID
@@ -50,8 +48,7 @@ _LARGEST = sys.float_info.max
 
 def point_id(row_id: str) -> str:
     """Return the id of a point, a UUID made from the id of a row."""
-    digest = hashlib.sha1(row_id.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return str(UUID(bytes=digest[:16], version=5))
+    return str(UUID(stored.digest(row_id)[:32], version=5))
 
 
 MARKER = str(UUID(int=0))
@@ -84,8 +81,10 @@ class QdrantEngine:
         self.address = servers.address(settings.url, "qdrant.url", 6333)
         self._settings = settings
         self._key = Secret(api_key or "")
-        self._lock = threading.Lock()
-        self._client: QdrantClient | None = None
+        # The key travels as a header: as a parameter the client prints a warning if the address is not encrypted,
+        # which `retrieve doctor` reports.
+        options: dict[str, Any] = {"timeout": settings.timeout_s, "metadata": {"api-key": api_key} if api_key else {}}
+        self._client = QdrantClient(url=settings.url, check_compatibility=False, **options)
         self._infos: dict[str, models.CollectionInfo] = {}
 
     @property
@@ -144,11 +143,6 @@ class QdrantEngine:
         if ids:
             self._ask(collection, "delete", points_selector=[point_id(row_id) for row_id in ids], wait=True)
 
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker."""
-        point = models.PointStruct(id=MARKER, vector={}, payload={"marker": generation})
-        self._ask(collection, "upsert", points=[point], wait=True)
-
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
@@ -203,12 +197,17 @@ class QdrantEngine:
         named = [one.collection_name for one in aliases if one.alias_name == self._settings.collection]
         return named[0].removeprefix(self._full_name("")) if named else None
 
-    def publish(self, collection: str) -> None:
-        """Let the alias name a collection."""
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, and let the alias name a collection."""
+        point = models.PointStruct(id=MARKER, vector={}, payload={"marker": generation})
+        self._ask(collection, "upsert", points=[point], wait=True)
+        published = self.published()
+        if published == collection:
+            return
         alias, name = self._settings.collection, self._full_name(collection)
         create = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
         delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-        operations = [create] if self.published() is None else [delete, create]
+        operations = [create] if published is None else [delete, create]
         self._ask(None, "update_collection_aliases", name=name, change_aliases_operations=operations)
 
     def describe(self) -> Mapping[str, str]:
@@ -229,13 +228,6 @@ class QdrantEngine:
             message = f"Qdrant at {self.address} has a collection {alias}, so that no alias can have this name"
             return [(message, "change qdrant.collection, or remove that collection")]
         return []
-
-    def close(self) -> None:
-        """Close the connection; a later call opens it again."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
 
     def _full_name(self, collection: str) -> str:
         return f"{self._settings.collection}_{collection}"
@@ -295,7 +287,7 @@ class QdrantEngine:
         """
         if collection is not None:
             name = options["collection_name"] = self._full_name(collection)
-        call: Callable[..., Any] = getattr(self._connected(), method)
+        call: Callable[..., Any] = getattr(self._client, method)
         for attempt in (1, 2):
             try:
                 return call(**options)
@@ -338,16 +330,6 @@ class QdrantEngine:
 
     def _safe(self, text: str) -> str:
         return shortened(printable(hide(text, [self._key])), 300)
-
-    def _connected(self) -> QdrantClient:
-        with self._lock:
-            if self._client is None:
-                # The key travels as a header: as a parameter the client prints a warning if the address is not
-                # encrypted, which `retrieve doctor` reports.
-                key, timeout = self._key.reveal(), self._settings.timeout_s
-                options: dict[str, Any] = {"timeout": timeout, "metadata": {"api-key": key} if key else {}}
-                self._client = QdrantClient(url=self._settings.url, check_compatibility=False, **options)
-            return self._client
 
 
 def _vectors(row: Row) -> dict[str, Any]:

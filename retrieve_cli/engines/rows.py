@@ -29,12 +29,12 @@ def keyword(field: str, value: str) -> str:
     text = f"{field}={value}"
     if clean(text) == text and len(text.encode()) <= LONGEST and "=" not in field and field[:1] not in ("", "#"):
         return text
-    return f"#{_digest(json.dumps([field, value]))}"
+    return f"#{digest(json.dumps([field, value]))}"
 
 
 def number_key(field: str) -> str:
     """Return the key of a field with numbers or dates: its name if any server takes it, else a digest."""
-    return field if _SIMPLE.fullmatch(field) else f"x-{_digest(json.dumps(field))}"
+    return field if _SIMPLE.fullmatch(field) else f"x-{digest(json.dumps(field))}"
 
 
 def document(row: Row) -> dict[str, Any]:
@@ -71,5 +71,6 @@ def number_fields(rows: Sequence[Row]) -> list[str]:
     return sorted(numbers | {f"dates.{number_key(field)}" for row in rows for field in row.dates})
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+def digest(text: str) -> str:
+    """Return a name of any text that every server takes: 40 hex digits."""
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -1,6 +1,6 @@
 """Rows of a generation on their way into engines: the difference from the rows that are there.
 
-    the push is noted in `engines.json` -> upserts, deletes -> count -> marker -> alias -> `current` is replaced
+    the push is noted in `engines.json` -> upserts, deletes -> count -> marker and alias -> `current` is replaced
 
 An engine holds a collection for each recipe. A change is sent into it: a reader sees old or new rows meanwhile, and an
 interrupted push is completed by the next one, which knows the rows that were noted. Another recipe, and rows that were
@@ -92,8 +92,7 @@ class Push:
         shares = self._shares(generation)
         held = [self._sent(share, generation, whole=whole) for share in shares]
         for share, collection in zip(shares, held, strict=True):
-            if share.engine.published() != collection.name:
-                share.engine.publish(collection.name)
+            share.engine.publish(collection.name, generation.id)
             self._tidy(share, collection)
         return {collection.engine: collection.name for collection in held}
 
@@ -184,8 +183,7 @@ class Push:
         return Changes(former, changed, tuple(sorted({*gone, *lost})))
 
     def _holds_all(self, share: Share, held: Collection, generation: Generation, changes: Changes) -> bool:
-        """Send new rows, then remove those that are gone: a reader never misses one. Return True if all rows are
-        there, and say so in the collection."""
+        """Send new rows, then remove those that are gone: a reader never misses one. Return True if all are there."""
         engine, records = share.engine, changes.records
         size = int((generation.starts[records + 1] - generation.starts[records]).sum())
         if size or changes.gone:
@@ -197,10 +195,7 @@ class Push:
                 progress.advance(len(batch))
         for first in range(0, len(changes.gone), MOST_HITS):
             engine.delete(held.name, changes.gone[first : first + MOST_HITS])
-        if engine.count(held.name) != generation.chunk_size:
-            return False
-        engine.mark(held.name, generation.id)
-        return True
+        return engine.count(held.name) == generation.chunk_size
 
     def _mean_length(self, share: Share, generation: Generation) -> float:
         """Return the mean number of words of a row, if the engine takes term weights of BM25."""

@@ -52,10 +52,6 @@ class SqliteEngine(Engine):
         with self._opened(collection) as stored:
             stored["rows"] = {name: row for name, row in stored["rows"].items() if name not in ids}
 
-    def mark(self, collection: str, generation: str) -> None:
-        with self._opened(collection) as stored:
-            stored["marker"] = generation
-
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
@@ -83,7 +79,9 @@ class SqliteEngine(Engine):
         with self._opened() as state:
             return state["alias"] if state["alias"] in state["collections"] else None
 
-    def publish(self, collection: str) -> None:
+    def publish(self, collection: str, generation: str) -> None:
+        with self._opened(collection) as stored:
+            stored["marker"] = generation
         with self._opened() as state:
             state["alias"] = collection
 

@@ -6,7 +6,7 @@ empty at the beginning of a test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from threading import Event, Thread
 from typing import ClassVar
 
@@ -64,10 +64,8 @@ class EngineSuite:
     """Method that returns an engine whose address nobody listens at."""
 
     @pytest.fixture
-    def engine(self, new_engine: Callable[[], Engine]) -> Iterator[Engine]:
-        engine = new_engine()
-        yield engine
-        engine.close()
+    def engine(self, new_engine: Callable[[], Engine]) -> Engine:
+        return new_engine()
 
     def schema(self, engine: Engine) -> Schema:
         sparse = {"splade": False} if engine.sparse else {}
@@ -116,7 +114,7 @@ class EngineSuite:
 
     def test_a_collection_that_is_created_again_is_empty(self, engine: Engine) -> None:
         self.filled(engine)
-        engine.mark(NAME, OLD)
+        engine.publish(NAME, OLD)
         engine.create(NAME, self.schema(engine))
         assert (engine.count(NAME), markers(engine)) == (0, {NAME: ""})
 
@@ -124,7 +122,7 @@ class EngineSuite:
         rows = self.filled(engine)
         self.filled(engine, 4, OTHER)
         engine.delete(OTHER, [one.id for one in rows])
-        engine.mark(OTHER, NEW)
+        engine.publish(OTHER, NEW)
         assert engine.count(NAME) == len(rows)
         assert markers(engine) == {NAME: "", OTHER: NEW}
 
@@ -139,7 +137,7 @@ class EngineSuite:
         one = row(1, self.schema(engine))
         for call in (
             lambda: engine.upsert(NAME, [one]),
-            lambda: engine.mark(NAME, OLD),
+            lambda: engine.publish(NAME, OLD),
             lambda: engine.search(NAME, queries(self.schema(engine)), None, 10),
             lambda: engine.count(NAME),
         ):
@@ -150,27 +148,26 @@ class EngineSuite:
     def test_the_alias_names_one_collection_and_moves(self, engine: Engine) -> None:
         self.filled(engine, 4)
         self.filled(engine, 4, OTHER)
-        engine.publish(NAME)
+        engine.publish(NAME, OLD)
         assert engine.published() == NAME
-        engine.publish(OTHER)
-        engine.publish(OTHER)
+        engine.publish(OTHER, NEW)
+        engine.publish(OTHER, NEW)
         assert engine.published() == OTHER
 
     def test_an_alias_does_not_outlive_its_collection(self, engine: Engine) -> None:
         self.filled(engine, 4)
-        engine.publish(NAME)
+        engine.publish(NAME, OLD)
         engine.drop(NAME)
         assert engine.published() is None
         self.filled(engine, 4, OTHER)
-        engine.publish(OTHER)
+        engine.publish(OTHER, NEW)
         assert engine.published() == OTHER
 
     def test_another_engine_over_the_server_sees_the_same(
         self, engine: Engine, new_engine: Callable[[], Engine]
     ) -> None:
         rows = self.filled(engine)
-        engine.mark(NAME, OLD)
-        engine.publish(NAME)
+        engine.publish(NAME, OLD)
         other = new_engine() if self.kill_server is None else engine
         assert (markers(other), other.published(), other.count(NAME)) == ({NAME: OLD}, NAME, len(rows))
 
@@ -192,7 +189,7 @@ class EngineSuite:
     def test_the_marker_comes_with_a_search_and_is_no_row(self, engine: Engine) -> None:
         rows = self.filled(engine)
         for generation in (OLD, NEW):
-            engine.mark(NAME, generation)
+            engine.publish(NAME, generation)
             assert markers(engine) == {NAME: generation}
             assert engine.search(NAME, queries(self.schema(engine)), None, 5).marker == generation
             assert engine.search(NAME, [("", None)], Equal("id", ["nothing"]), 5).marker == generation
@@ -494,13 +491,12 @@ class EngineSuite:
             engine.published,
             lambda: engine.search(NAME, [("", None)], None, 1),
             lambda: engine.create(NAME, Schema()),
-            lambda: engine.publish(NAME),
+            lambda: engine.publish(NAME, OLD),
             engine.describe,
         ):
             with pytest.raises(Unavailable) as caught:
                 call()
             assert caught.value.hint
-        engine.close()
 
     def test_a_server_that_dies_in_the_middle_of_a_search_is_unavailable(self, engine: Engine) -> None:
         if self.kill_server is None:

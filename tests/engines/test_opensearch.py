@@ -33,7 +33,6 @@ class OpensearchSuite(EngineSuite):
         engine = OpensearchEngine(OpensearchSettings(url=server.url))
         for collection in NAMES:
             engine.drop(collection)
-        engine.close()
         return lambda: OpensearchEngine(OpensearchSettings(url=server.url))
 
     def kill_server(self) -> None:
@@ -83,7 +82,6 @@ def answered(*answers: object) -> Iterator[tuple[OpensearchEngine, list[Asked]]]
     with serving(answer) as url:
         engine = OpensearchEngine(OpensearchSettings(url=url))
         yield engine, asked
-        engine.close()
 
 
 def bulk(*statuses: int) -> object:
@@ -166,11 +164,10 @@ def test_a_snapshot_needs_a_repository_with_the_name_of_the_alias(noida_process:
     engine._ask("PUT", "/_snapshot/copied", {"type": "fs", "settings": {"location": str(tmp_path)}})
     name = engine.snapshot(NAME)
     assert name.startswith(f"copied/copied-{NAME}-")
-    for change in (lambda: engine.mark(NAMES[1], "b" * 12), lambda: engine.delete(NAMES[1], ["a"])):
+    for change in (lambda: engine.publish(NAMES[1], "b" * 12), lambda: engine.delete(NAMES[1], ["a"])):
         with pytest.raises(IndexCorrupt):
             change()
     engine.drop(NAME)
-    engine.close()
 
 
 def test_a_name_that_no_index_can_have_is_an_error() -> None:

@@ -59,8 +59,8 @@ def test_one_edited_record_is_one_row_and_few_bytes(servers: Servers, catalog: P
     edited(catalog, 7, "counts nuclei in histology")
     succeeds(retrieve("sync"))
     for name in ("qdrant", "opensearch"):
-        calls = servers.calls(name, "create", "upsert", "delete", "mark", "publish")
-        assert [call[0] for call in calls] == ["upsert", "mark"]
+        calls = servers.calls(name, "create", "upsert", "delete", "publish")
+        assert [call[0] for call in calls] == ["upsert", "publish"]
         assert len(calls[0]) == 2
     assert collection("qdrant") == before
     assert servers.collections("qdrant") == {before: live(Path("artifacts"))}
@@ -82,7 +82,7 @@ def test_a_merge_of_segments_sends_nothing(servers: Servers, catalog: Path, retr
     succeeds(retrieve("sync"))
     servers.calls("qdrant")
     succeeds(retrieve("sync", "--compact"))
-    assert [call[0] for call in servers.calls("qdrant", "upsert", "delete", "create", "mark")] == ["mark"]
+    assert [call[0] for call in servers.calls("qdrant", "upsert", "delete", "create", "publish")] == ["publish"]
 
 
 def test_a_rollback_sends_the_difference(servers: Servers, catalog: Path, retrieve: Program) -> None:
@@ -91,8 +91,8 @@ def test_a_rollback_sends_the_difference(servers: Servers, catalog: Path, retrie
     succeeds(retrieve("sync"))
     servers.calls("qdrant")
     succeeds(retrieve("sync", "--rollback"))
-    calls = servers.calls("qdrant", "create", "upsert", "delete", "mark")
-    assert [call[0] for call in calls] == ["upsert", "mark"]
+    calls = servers.calls("qdrant", "create", "upsert", "delete", "publish")
+    assert [call[0] for call in calls] == ["upsert", "publish"]
     assert len(calls[0]) == 2
     assert servers.collections("qdrant") == {collection("qdrant"): before}
 
@@ -199,7 +199,7 @@ def test_filters_and_tenants_hold_in_engines(
 def test_a_reader_says_that_an_engine_holds_another_generation(
     servers: Servers, catalog: Path, retrieve: Program
 ) -> None:
-    servers.engine("qdrant").mark(collection("qdrant"), "ffffffffffff")
+    servers.engine("qdrant").publish(collection("qdrant"), "ffffffffffff")
     answer = retrieve(*QUERY)
     assert "qdrant holds the rows of generation ffffffffffff" in answer.err + answer.out
     assert names(answer)

@@ -25,7 +25,6 @@ def clear(engine: QdrantEngine) -> None:
     """Drop all collections."""
     for collection in NAMES:
         engine.drop(collection)
-    engine.close()
 
 
 class TestQdrant(EngineSuite):
@@ -72,7 +71,6 @@ def test_vectors_in_a_quantised_graph_are_rescored(engine: QdrantEngine, qdrant:
         assert [hit.score for hit in hits] == pytest.approx(exact[numbers].tolist(), abs=1e-5)
         shared += len(set(numbers) & set(np.argsort(-exact)[:10].tolist()))
     assert shared >= 490
-    reader.close()
 
 
 def test_a_search_is_one_request(engine: QdrantEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +93,6 @@ def test_a_number_that_another_process_added_is_found(engine: QdrantEngine, qdra
     assert engine.count(NAME, Range("numbers", "year", 1900)) == 0
     writer.upsert(NAME, [row(1, SCHEMA)])
     assert engine.count(NAME, Range("numbers", "year", 1900)) == 1
-    writer.close()
 
 
 def test_collections_of_others_are_neither_listed_nor_dropped(engine: QdrantEngine, qdrant: Server) -> None:

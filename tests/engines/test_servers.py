@@ -30,13 +30,12 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "create": lambda engine: engine.create(NAME, SCHEMA),
     "upsert": lambda engine: engine.upsert(NAME, [row(1, SCHEMA)]),
     "delete": lambda engine: engine.delete(NAME, ["a"]),
-    "mark": lambda engine: engine.mark(NAME, "b" * 12),
     "search": lambda engine: engine.search(NAME, queries(SCHEMA), Range("numbers", "year", 1), 3, contents=True),
     "count": lambda engine: engine.count(NAME, Equal("tenants", ["a"])),
     "drop": lambda engine: engine.drop(NAME),
     "snapshot": lambda engine: engine.snapshot(NAME),
     "published": lambda engine: engine.published(),
-    "publish": lambda engine: engine.publish(NAME),
+    "publish": lambda engine: engine.publish(NAME, "b" * 12),
     "describe": lambda engine: engine.describe(),
     "problems": lambda engine: engine.problems(),
 }
@@ -65,7 +64,6 @@ def test_nonsense_is_an_answer_or_an_error_that_names_the_server(product: str, s
                 if error is not None:
                     assert product in error.message or url in error.message, (name, body[0], error.message)
                     assert error.hint, name
-        engine.close()
 
 
 @engines
