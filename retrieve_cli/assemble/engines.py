@@ -14,7 +14,7 @@ from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.index_settings import LOCAL, SERVERS
 from retrieve_cli.contracts import TermWeights, Worded
 from retrieve_cli.contracts.terms.words import hashed
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
+from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -26,14 +26,6 @@ _ENGINES = {name: (f"retrieve_cli.engines.{name}", f"{name.capitalize()}Engine")
 """Modules and classes of the built-in engines."""
 _kept: dict[tuple[Any, ...], Engine] = {}
 _making = RLock()
-
-
-def expect_some(settings: Settings) -> None:
-    """Raises: UsageError: every index is in local files, or the user did not agree to an engine."""
-    settings.expect_trusted("engines")
-    if not settings.engines.in_use:
-        hint = "name one, for example: RETRIEVE_ENGINES__DENSE=pgvector, or in config.yaml (docs/engines.md)"
-        raise UsageError("no engine is configured: every index is in local files", hint=hint)
 
 
 def engine(name: str, settings: Settings) -> Engine:
@@ -116,9 +108,9 @@ def remote_indexes(
     def opened(name: str) -> Any:
         held[placed[name]].expect(name)
         retriever = registry.retriever(name)
-        form = words if retriever.role == "lexical" else _same
+        form = partial(words, name) if retriever.role == "lexical" else lambda query: query
         own = partial(local.__getitem__, name)
-        return EngineIndex(name, held[placed[name]], partial(form, name), every_row=retriever.similarity, local=own)
+        return EngineIndex(name, held[placed[name]], form, every_row=retriever.similarity, local=own)
 
     def words(name: str, query: str) -> Any:
         """Return a query as the engine of a retriever of words takes it."""
@@ -133,10 +125,6 @@ def remote_indexes(
         return [f"{one.name} holds the rows of generation {one.marker}; this index is {own}" for one in differing]
 
     return {name: partial(opened, name) for name in placed}, notices
-
-
-def _same(_: str, query: Any) -> Any:
-    return query
 
 
 def _hashed(weights: Mapping[str, float]) -> TermWeights:

@@ -83,8 +83,9 @@ def snapshot(engine: Name = None, *, shared: Shared) -> None:
 
 def _configured(shared: Shared) -> Settings:
     """Return the settings. Raises: UsageError: every index is in local files."""
-    from retrieve_cli.assemble.engines import expect_some
-
     settings = shared.settings()
-    expect_some(settings)
+    settings.expect_trusted("engines")
+    if not settings.engines.in_use:
+        hint = "name one, for example: RETRIEVE_ENGINES__DENSE=pgvector, or in config.yaml (docs/engines.md)"
+        raise UsageError("no engine is configured: every index is in local files", hint=hint)
     return settings

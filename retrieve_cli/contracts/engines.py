@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Vectors
 
 EngineQuery: TypeAlias = "tuple[str, Vectors | TermWeights | str | None]"
-"""A query for a retriever; ("", None) lists rows in any order."""
-BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 256, 8 << 20, 32, 10_000
-"""Limits of a call: rows of an upsert and their bytes as JSON, queries of a search, and hits of each query."""
+"""A query for a retriever; ("", None) lists rows in any order. There is at least one term."""
+BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 100, 4 << 20, 32, 10_000
+"""Limits of a call: rows of an upsert and bytes of their texts, queries of a search, and hits of each query."""
 
 
 class Schema(NamedTuple):

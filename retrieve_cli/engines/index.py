@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates
+from retrieve_cli.contracts import Candidates, TermWeights
 from retrieve_cli.contracts.engines import (
     BATCH_ROWS,
     MOST_HITS,
@@ -26,7 +26,7 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError
 from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
+    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit
     from retrieve_cli.storage.engine_record import Collection
     from retrieve_cli.storage.generation import Generation
 
@@ -119,6 +119,9 @@ class EngineBatch:
     ) -> Future[Sequence[RowHit]]:
         """Add a search; return its hits to come, or its failure."""
         answer: Future[Sequence[RowHit]] = Future()
+        if isinstance(query[1], TermWeights) and not len(query[1].terms):
+            answer.set_result(())
+            return answer
         group = self._groups.setdefault((id(collection), repr(where)), (collection, where, []))
         group[2].append((query, k, answer))
         return answer
@@ -240,29 +243,21 @@ class EngineIndex(Generic[Q]):
         best: dict[int, tuple[int, float]] = {}
         for _, _, row, unit, score in sorted(placed):
             best.setdefault(unit, (row, score))
-        units = list(best)[:depth]
-        rows = [best[unit][0] for unit in units]
-        scores = np.array([best[unit][1] for unit in units], np.float32)
+        units = np.array(list(best)[:depth], np.int64)
+        rows = np.array([row for row, _ in best.values()][:depth], np.int64)
+        scores = np.array([score for _, score in best.values()][:depth], np.float32)
         total = len(self) if starts is None else len(starts) - 1
         before = total if visible is None else int(visible.sum())
         after = before if allowed is None else int(allowed.sum())
         is_cut = self._every_row or len(hits) >= k
-        mean, deviation = _statistics(scores, len(units) if is_cut else after)
+        # Of a list that was cut off the statistics are its own; otherwise rows that are not listed score 0.
+        count = max(len(units) if is_cut else after, 1)
+        mean = float(scores.sum(dtype=np.float64)) / count
+        deviation = max(float(np.square(scores, dtype=np.float64).sum()) / count - mean**2, 0.0) ** 0.5
         if not self._every_row:
             before, after = len(units), len(units)
-        floor = float(scores.min()) if units and is_cut else 0.0
-        ids, chosen = np.array(units, np.int64), np.array(rows, np.int64)
-        return Candidates(ids, scores, mean, deviation, before, after, best=chosen, floor=floor)
-
-
-def _statistics(listed: Vectors, count: int) -> tuple[float, float]:
-    """Return mean and deviation of the scores of so many rows: those that are not listed score 0. If a list was cut
-    off, its own are known, and a row that is not listed scores at most as the last one."""
-    if not count:
-        return 0.0, 0.0
-    scores = listed.astype(np.float64)
-    mean = float(scores.sum()) / count
-    return mean, max(float((scores**2).sum()) / count - mean**2, 0.0) ** 0.5
+        floor = float(scores.min()) if len(units) and is_cut else 0.0
+        return Candidates(units, scores, mean, deviation, before, after, best=rows, floor=floor)
 
 
 class EngineRows:

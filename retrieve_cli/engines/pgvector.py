@@ -54,7 +54,10 @@ class PgvectorEngine:
     def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
         """Raises: UsageError: the schema would need quotes."""
         self._prefix = _checked(settings.schema)
-        self._pool = _Pool(settings, password)
+        self._settings, self._password = settings, password
+        self._limit = str(round(settings.timeout_s * 1000))
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
 
     def create(self, collection: str, schema: Schema) -> None:
         """Create tables. `publish` builds the index over vectors, in one pass when all rows are there."""
@@ -72,7 +75,7 @@ class PgvectorEngine:
             _run(connection, f"CREATE TABLE {own}.embeddings ({key}, embedding vector({dim:d}) NOT NULL)")
             _run(connection, f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)", [collection, dim])
 
-        self._pool.run(work)
+        self._work(work)
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows: those that have their ids are removed in the same transaction."""
@@ -85,11 +88,11 @@ class PgvectorEngine:
             columns = ((_plain(row.id), _plain(row.record), _vector(vector)) for row, vector in vectors)
             _copy(connection, f"{own}.embeddings", columns)
 
-        self._pool.run(work)
+        self._work(work)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids, with their vectors."""
-        self._pool.run(lambda connection: self._delete(connection, collection, ids))
+        self._work(lambda connection: self._delete(connection, collection, ids))
 
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -116,19 +119,19 @@ class PgvectorEngine:
                 answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
             return answers
 
-        marker, *answers = self._pool.run(work, pipelined=True)
+        marker, *answers = self._work(work, pipelined=True)
         return Found([_hits(answer.fetchall()) for answer in answers], _value(marker, collection))
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the number of rows that pass a filter."""
         condition, values = _condition(where)
         statement = f"SELECT count(*) FROM {self._own(collection)}.chunks c WHERE {condition}"
-        return self._pool.run(lambda connection: int(_value(_run(connection, statement, values), collection)))
+        return self._work(lambda connection: int(_value(_run(connection, statement, values), collection)))
 
     def drop(self, collection: str) -> None:
         """Remove the tables, with them the views that show them."""
         with suppress(IndexCorrupt):  # no collection was created yet
-            self._pool.run(lambda connection: self._drop(connection, collection))
+            self._work(lambda connection: self._drop(connection, collection))
 
     def snapshot(self, collection: str) -> str:
         """Raises: UsageError: pg_dump does that."""
@@ -139,7 +142,7 @@ class PgvectorEngine:
         """Return the collection that the views show."""
         statement = f"SELECT name FROM {self._prefix}.collections WHERE published"
         try:
-            names = self._pool.run(lambda connection: _run(connection, statement).fetchall())
+            names = self._work(lambda connection: _run(connection, statement).fetchall())
         except IndexCorrupt:
             return None  # none was created yet
         return str(names[0][0]) if names else None
@@ -164,14 +167,14 @@ class PgvectorEngine:
             statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
             _run(connection, statement, [generation, collection])
 
-        self._pool.run(work, limited=False)
+        self._work(work, limited=False)
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
         extension = "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
         versions = f"SELECT current_setting('server_version'), {extension}"
-        server, created = self._pool.run(lambda connection: _run(connection, versions).fetchall())[0]
-        address = {"address": self._pool.address, "schema": self._prefix}
+        server, created = self._work(lambda connection: _run(connection, versions).fetchall())[0]
+        address = {"address": self.address, "schema": self._prefix}
         return {"server": f"PostgreSQL {server}", "pgvector": created or "not created", **address}
 
     def problems(self) -> Sequence[tuple[str, str]]:
@@ -194,28 +197,13 @@ class PgvectorEngine:
         _run(connection, f"DROP SCHEMA IF EXISTS {self._own(collection)} CASCADE")
         _run(connection, f"DELETE FROM {self._prefix}.collections WHERE name = %s", [collection])
 
-
-_CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
-section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
-dates jsonb NOT NULL)"""
-
-
-class _Pool:
-    """Connections to one database; threads share them."""
-
-    def __init__(self, settings: PgvectorSettings, password: str | None) -> None:
-        self._settings, self._password = settings, password
-        self._limit = str(round(settings.timeout_s * 1000))
-        self._idle: list[Connection] = []
-        self._lock = threading.Lock()
-
     @property
     def address(self) -> str:
         """Host, port and database, without user and password."""
         known = self._parameters()
         return f"{known.get('host') or 'localhost'}:{known.get('port') or 5432}/{known.get('dbname') or 'postgres'}"
 
-    def run(self, work: Callable[[Connection], T], *, limited: bool = True, pipelined: bool = False) -> T:
+    def _work(self, work: Callable[[Connection], T], *, limited: bool = True, pipelined: bool = False) -> T:
         """Do work in one transaction; again if the connection had died since its last use.
 
         Unless `limited`, a statement may take any time: it builds an index. `pipelined`: the statements are sent
@@ -236,13 +224,13 @@ class _Pool:
                 connection.close()
                 if used is None or not died:
                     raise
-                self.close()  # the others died with it
+                self._close()  # the others died with it
                 continue
             with self._lock:
                 self._idle.append(connection)
             return result
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close the connections that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, []
@@ -273,6 +261,11 @@ class _Pool:
             yield
         except _psycopg().Error as error:
             raise _failure(error, f"PostgreSQL at {self.address}", hint) from None
+
+
+_CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
+section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
+dates jsonb NOT NULL)"""
 
 
 _HINTS = {

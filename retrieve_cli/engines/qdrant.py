@@ -14,8 +14,7 @@ from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEA
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
-from retrieve_cli.http.secrets import Secret, hide
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ freedom) 0.8393 and 0.9218, 0.8890 and 0.9955."""
 _OVERSAMPLING = 2.0
 """Candidates by quantised vectors that are rescored, for each row of the result."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
 """Keys of the payload that are indexed as keywords, beside the tenants."""
 _LARGEST = sys.float_info.max
@@ -57,8 +55,8 @@ _NOBODY = str(UUID(int=1))
 """Id of no point."""
 
 
-@servers.reading("Qdrant")
-class QdrantEngine:
+@servers.reading
+class QdrantEngine(servers.HttpServer):
     """Qdrant 1.15 or later, by its REST interface.
 
     A collection has named vectors: dense ones in an HNSW graph of int8 with rescoring, sparse ones for term weights.
@@ -66,6 +64,7 @@ class QdrantEngine:
     """
 
     name = "qdrant"
+    product, secret_key = "Qdrant", "api_key_env"
     words: ClassVar[Literal["text", "terms", ""]] = "terms"
     sparse = True
 
@@ -78,9 +77,8 @@ class QdrantEngine:
         if not _NAME.fullmatch(settings.collection):
             message = f"qdrant.collection is {quoted(settings.collection)}, which cannot name a collection"
             raise UsageError(message, hint="use up to 128 letters, digits, `_` and `-`")
-        self.address = servers.address(settings.url, "qdrant.url", 6333)
+        super().__init__(settings.url, 6333, api_key)
         self._settings = settings
-        self._key = Secret(api_key or "")
         # The key travels as a header: as a parameter the client prints a warning if the address is not encrypted,
         # which `retrieve doctor` reports.
         options: dict[str, Any] = {"timeout": settings.timeout_s, "metadata": {"api-key": api_key} if api_key else {}}
@@ -166,16 +164,15 @@ class QdrantEngine:
                 with_payload=shown,
             )
             for name, query in queries
-            if not _is_empty(query)
         ]
         marker = models.Filter(must=[models.HasIdCondition(has_id=[MARKER])])
         batch.append(models.QueryRequest(filter=marker, limit=1, with_payload=["marker"]))
-        answers = [answer.points for answer in self._ask(collection, "query_batch_points", requests=batch)]
+        *answers, marked = self._ask(collection, "query_batch_points", requests=batch)
         hits = [
-            [] if _is_empty(query) else [_hit(point, scored=query is not None) for point in answers.pop(0)]
-            for _, query in queries
+            [_hit(point, scored=query is not None) for point in answer.points]
+            for (_, query), answer in zip(queries, answers, strict=True)
         ]
-        return Found(hits, _marker(answers[0]))
+        return Found(hits, str((marked.points[0].payload or {}).get("marker", "")) if marked.points else "")
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the exact number of rows that pass a filter."""
@@ -296,46 +293,32 @@ class QdrantEngine:
                 kind = type(error.source).__name__
                 if kind == "ValidationError":
                     raise ValueError(kind) from error
-                if attempt == 2 or "Timeout" in kind:
-                    raise self._unreachable(kind, str(error.source), name) from None
+                if "Timeout" in kind:
+                    raise self._late(method, self._settings.timeout_s) from None
+                if attempt == 2:
+                    raise self._unreachable(str(error.source)) from None
             except ResourceExhaustedResponse as error:
-                raise self._rejection(429, error.message.encode(), name) from None
+                raise self._rejection(429, method, error.message) from None
             except UnexpectedResponse as error:
-                raise self._rejection(error.status_code or 0, error.content, name) from None
+                raise self._rejection(error.status_code or 0, method, _reason(error.content), name) from None
             except QdrantException as error:
                 raise ValueError(str(error)) from error
         raise AssertionError(method)
 
-    def _unreachable(self, kind: str, reason: str, name: str) -> Unavailable:
-        """Return the error for a request without an answer."""
-        if "Timeout" in kind:
-            seconds = f"{self._settings.timeout_s:g} s{f' for {name}' if name else ''}"
-            hint = "raise qdrant.timeout_s, or look at the load of the server"
-            return Unavailable(f"Qdrant at {self.address} does not answer within {seconds}", hint=hint)
-        message = f"cannot reach Qdrant at {self.address}: {self._safe(reason)}"
-        return Unavailable(message, hint="start the server or change qdrant.url")
 
-    def _rejection(self, status: int, content: bytes, name: str) -> Unavailable | IndexCorrupt:
-        """Return the error for an answer with a status of failure."""
-        try:
-            answer = foreign_json(content)["status"]
-            reason = str(answer["error"] if isinstance(answer, dict) else answer)
-        except (ValueError, LookupError, TypeError):
-            reason = content[:300].decode("utf-8", "replace")
-        reason = self._safe(reason or "no reason given")
-        if status == 404 and name:
-            return IndexCorrupt(f"Qdrant at {self.address} has no collection {name}: {reason}", hint=_PUSH)
-        message = f"Qdrant at {self.address} answers {status} to a request{f' for {name}' if name else ''}: {reason}"
-        return Unavailable(message, hint=_HINTS.get(status, "see the log of the server, and its strict mode"))
-
-    def _safe(self, text: str) -> str:
-        return shortened(printable(hide(text, [self._key])), 300)
+def _reason(content: bytes) -> str:
+    """Return the reason that the server gives for a failure."""
+    try:
+        answer = foreign_json(content)["status"]
+        return str(answer["error"] if isinstance(answer, dict) else answer)
+    except (ValueError, LookupError, TypeError):
+        return content[:300].decode("utf-8", "replace") or "no reason given"
 
 
 def _vectors(row: Row) -> dict[str, Any]:
     """Return the vectors of a row by name."""
-    vectors = {**row.vectors, **row.weights}
-    return {name: _vector(vector) for name, vector in vectors.items() if not _is_empty(vector)}
+    weights = {name: weights for name, weights in row.weights.items() if len(weights.terms)}
+    return {name: _vector(vector) for name, vector in {**row.vectors, **weights}.items()}
 
 
 def _vector(given: Any) -> Any:
@@ -353,25 +336,7 @@ def _any_of(key: str, values: list[str]) -> models.Condition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=values))
 
 
-def _is_empty(query: object) -> bool:
-    """Return True for a query without terms, which finds nothing and which the server would reject."""
-    return isinstance(query, TermWeights) and not len(query.terms)
-
-
 def _hit(point: models.ScoredPoint, *, scored: bool) -> RowHit:
     payload = point.payload or {}
     text, row = str(payload.get("content", "")), str(payload.get("stored", ""))
     return RowHit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
-
-
-def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:
-    return str((points[0].payload or {}).get("marker", "")) if points else ""
-
-
-_KEY = "set the environment variable that qdrant.api_key_env names to a key with write access"
-_HINTS = {
-    401: _KEY,
-    403: _KEY,
-    413: "raise service.max_request_size_mb in the configuration of the server",
-    429: "try again later, or raise the limits of strict mode",
-}

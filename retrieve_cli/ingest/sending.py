@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _RECORDS = 1024
 """Records whose vectors and weights are read together."""
-_NUMBER_BYTES, _TERM_BYTES = 13, 24
-"""Sizes in JSON of a number of a vector, and of a term with its weight."""
 
 
 def difference(old: Generation, new: Generation) -> tuple[list[int], list[str]]:
@@ -89,7 +87,7 @@ class RowMaker:
         batch: list[Row] = []
         size = 0
         for row in self._rows(records):
-            length = _json_size(row)
+            length = len(row.text) + len(row.stored)
             if batch and (len(batch) == BATCH_ROWS or size + length > BATCH_BYTES):
                 yield batch
                 batch, size = [], 0
@@ -149,13 +147,6 @@ class RowMaker:
         numbers = sorted(terms)
         values = [terms[term] * (k1 + 1) / (terms[term] + length) for term in numbers]
         return TermWeights(np.array(numbers, np.int32), np.array(values, np.float32))
-
-
-def _json_size(row: Row) -> int:
-    """Return the size of a row in a request, roughly."""
-    numbers = sum(len(vector) for vector in row.vectors.values())
-    terms = sum(len(weights.terms) for weights in row.weights.values())
-    return len(row.text) + len(row.stored) + numbers * _NUMBER_BYTES + terms * _TERM_BYTES
 
 
 def _typed(fields: dict[str, list[str]], read: Callable[[str, str], float | None]) -> dict[str, list[float]]:

@@ -26,7 +26,6 @@ Json = Any
 ENDPOINTS = {
     r"GET /": None,
     r"GET /_cat/plugins": None,
-    r"GET /_snapshot/[^/]+": None,
     r"PUT /_snapshot/[^/]+": "body_snapshot_create_repository",
     r"GET /_alias/[^/]+": None,
     r"GET /[^_/][^/]*/_mapping": None,

@@ -28,7 +28,7 @@ def new_engine(postgres: PostgresServer, database: str) -> Iterator[Callable[...
 
     yield make
     for engine in engines:
-        engine._pool.close()
+        engine._close()
 
 
 class TestPgvector(EngineSuite):
