@@ -53,7 +53,6 @@ def markers(engine: Engine) -> dict[str, str]:
 class EngineSuite:
     """Promises of an engine, to be subclassed."""
 
-    has_vectors: ClassVar[bool] = True
     precision: ClassVar[float] = 1e-2
     """Largest difference of the score of a vector or of term weights from the exact one."""
     share: ClassVar[float] = 0.2
@@ -71,7 +70,7 @@ class EngineSuite:
         sparse = {"splade": False} if engine.sparse else {}
         words = {"bm25": True} if engine.words == "terms" else {}
         texts = ("bm25",) if engine.words == "text" else ()
-        return Schema({"dense": DIM} if self.has_vectors else {}, {**words, **sparse}, texts)
+        return Schema({"dense": DIM}, {**words, **sparse}, texts)
 
     def filled(self, engine: Engine, count: int = 40, name: str = NAME) -> list[Row]:
         """Create a collection with some rows."""
@@ -304,8 +303,6 @@ class EngineSuite:
     # ----------------------------------------------------------------------------------------------------- search
 
     def test_vectors_are_ranked_by_cosine(self, engine: Engine) -> None:
-        if not self.has_vectors:
-            pytest.skip("the server has no vectors")
         rows = {one.id: one for one in self.filled(engine, 60)}
         (hits,) = engine.search(NAME, [("dense", vector(7))], None, 10).hits
         exact = {name: float(one.vectors["dense"] @ vector(7)) for name, one in rows.items()}
@@ -442,8 +439,6 @@ class EngineSuite:
         self.expect(engine, rows, Equal("id", [*many, rows[3].id]))
 
     def test_a_rare_filter_finds_its_rows_among_many(self, engine: Engine) -> None:
-        if not self.has_vectors:
-            pytest.skip("the server has no vectors")
         rows = self.filled(engine, 1000)
         wanted = {one.id for one in rows[5::200]}
         (hits,) = engine.search(NAME, [("dense", vector(1))], Equal("id", sorted(wanted)), 10).hits

@@ -6,67 +6,39 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
+from engines.opensearch_server import Noida, noida_process
 from engines.rows import NAMES, queries, row
 from engines.suite import EngineSuite
 from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.index_settings import OpensearchSettings
-from retrieve_cli.contracts.engines import Engine, Schema
+from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.engines.opensearch import OpensearchEngine
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
-__all__ = ["noida_process", "osmem_process"]
+__all__ = ["noida_process"]
 NAME = NAMES[0]
 SCHEMA = Schema({"dense": 8}, {"splade": False}, ("bm25",))
 
 
-class OpensearchSuite(EngineSuite):
-    """The promises of engines on a server that `server` starts."""
+class TestOpensearch(EngineSuite):
+    """On a server with requests held against the published API description."""
 
-    server: Noida | Osmem
+    server: Noida
 
-    def emptied(self, server: Noida | Osmem) -> Callable[[], OpensearchEngine]:
-        """Return a function that makes engines on a server, which has no collections."""
-        self.server = server
-        server.start()
-        engine = OpensearchEngine(OpensearchSettings(url=server.url))
+    @pytest.fixture
+    def new_engine(self, noida_process: Noida) -> Callable[[], OpensearchEngine]:
+        type(self).server = noida_process
+        noida_process.start()
         for collection in NAMES:
-            engine.drop(collection)
-        return lambda: OpensearchEngine(OpensearchSettings(url=server.url))
+            OpensearchEngine(OpensearchSettings(url=noida_process.url)).drop(collection)
+        return lambda: OpensearchEngine(OpensearchSettings(url=noida_process.url))
 
     def kill_server(self) -> None:
         self.server.kill()
 
     def unreachable(self) -> OpensearchEngine:
         return OpensearchEngine(OpensearchSettings(url=f"http://127.0.0.1:{free_port()}"))
-
-
-class TestNoida(OpensearchSuite):
-    """With vectors, and with requests held against the published API description."""
-
-    @pytest.fixture
-    def new_engine(self, noida_process: Noida) -> Callable[[], OpensearchEngine]:
-        return self.emptied(noida_process)
-
-
-class TestOsmem(OpensearchSuite):
-    """Everything but vectors and snapshots, on another implementation of OpenSearch."""
-
-    has_vectors = False
-
-    @pytest.fixture
-    def new_engine(self, osmem_process: Osmem) -> Callable[[], OpensearchEngine]:
-        return self.emptied(osmem_process)
-
-    def test_facts_have_a_version_and_no_problem_is_found(self, engine: Engine) -> None:
-        """The server has no k-NN plugin, and the engine says so."""
-        ((problem, fix),) = engine.problems()
-        assert "k-NN plugin" in problem
-        assert "opensearch-plugin install" in fix
-
-    def test_a_snapshot_has_a_name_or_a_hint(self, engine: Engine) -> None:
-        pytest.skip("the server has no snapshots")
 
 
 @contextmanager
