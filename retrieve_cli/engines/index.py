@@ -27,7 +27,7 @@ from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Json, Mask, Rows, Unit
-    from retrieve_cli.storage.engine_record import Collection
+    from retrieve_cli.storage.engine_record import EngineCollection
     from retrieve_cli.storage.generation import Generation
 
     _Group = tuple["HeldCollection", Filter | None, list[tuple[EngineQuery, int, Future[Sequence[RowHit]]]]]
@@ -62,7 +62,7 @@ class HeldCollection:
             message = f"the {retriever} index of generation {self.generation.id} was not sent to {self.name}"
             raise IndexCorrupt(message, hint=_PUSH)
 
-    def _find(self) -> Collection:
+    def _find(self) -> EngineCollection:
         held = engine_record.find(self.generation.folder, self.name)
         if held is None:
             raise IndexCorrupt(f"generation {self.generation.id} was not sent to {self.name}", hint=_PUSH)

@@ -25,7 +25,7 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.sending import RowMaker, difference
 from retrieve_cli.storage import engine_record
-from retrieve_cli.storage.engine_record import Collection
+from retrieve_cli.storage.engine_record import EngineCollection
 from retrieve_cli.storage.generation import live_rows, open_generation
 from retrieve_cli.storage.manifest import sha1
 
@@ -51,8 +51,8 @@ class Share(NamedTuple):
     """SHA-1 of everything that decides what its rows are made of."""
 
 
-class Changes(NamedTuple):
-    """Changes of the rows of a collection."""
+class RowChanges(NamedTuple):
+    """RowChanges of the rows of a collection."""
 
     former: str
     """Generation that it holds."""
@@ -109,7 +109,7 @@ class Push:
             texts: list[str] = []
             for retriever in own:
                 role = registry.retriever(retriever).role
-                if role == "dense":
+                if registry.retriever(retriever).similarity:
                     vectors[retriever] = recipe.encoder_card.dim
                 elif role == "lexical" and engine.words == "text":
                     texts.append(retriever)
@@ -126,7 +126,7 @@ class Push:
             shares.append(Share(engine, schema, own, card))
         return shares
 
-    def _sent(self, share: Share, generation: Generation, *, whole: bool) -> Collection:
+    def _sent(self, share: Share, generation: Generation, *, whole: bool) -> EngineCollection:
         """Send the difference into the collection of the same recipe, or all rows into a new one; return it.
 
         Raises:
@@ -141,24 +141,24 @@ class Push:
                     return held
                 self._say(f"{engine.name} has lost rows of {held.name}: all are sent again")
         words = self._mean_length(share, generation)
-        new = Collection(engine.name, token_hex(6), share.card, share.retrievers, words)
+        new = EngineCollection(engine.name, token_hex(6), share.card, share.retrievers, words)
         engine_record.write(self._store.path, [*engine_record.read(self._store.path), new])
         engine.create(new.name, share.schema)
-        changes = Changes(generation.id, np.array(live_rows(generation.live, len(generation.records)), np.int64))
+        changes = RowChanges(generation.id, np.array(live_rows(generation.live, len(generation.records)), np.int64))
         if not self._holds_all(share, new, generation, changes):
             message = f"{engine.name} lacks some of {count(generation.chunk_size, 'row')} that were sent"
             raise IndexCorrupt(message, hint="send them again: retrieve engines push")
         new = new if held is None else replace(new, generations=held.generations)
         return self._note(new, generation, changes._replace(records=changes.records[:0]))
 
-    def _newest(self, share: Share) -> Collection | None:
+    def _newest(self, share: Share) -> EngineCollection | None:
         """Return the newest complete collection of the same engine and recipe."""
         for held in reversed(engine_record.read(self._store.path)):
             if (held.engine, held.card) == (share.engine.name, share.card) and held.generations:
                 return held
         return None
 
-    def _changes(self, engine: Engine, held: Collection, generation: Generation) -> Changes | None:
+    def _changes(self, engine: Engine, held: EngineCollection, generation: Generation) -> RowChanges | None:
         """Return the changes that make a collection hold a generation; None if its rows are not known, or too many of
         them change."""
         marker, target = engines.marker(engine, held.name), held.generations[-1]
@@ -180,9 +180,9 @@ class Push:
         if len(changed) > max(_MOST_CHANGED * generation.size, 1):
             return None
         lost = [name for name, row in repaired.items() if row is None]
-        return Changes(former, changed, tuple(sorted({*gone, *lost})))
+        return RowChanges(former, changed, tuple(sorted({*gone, *lost})))
 
-    def _holds_all(self, share: Share, held: Collection, generation: Generation, changes: Changes) -> bool:
+    def _holds_all(self, share: Share, held: EngineCollection, generation: Generation, changes: RowChanges) -> bool:
         """Send new rows, then remove those that are gone: a reader never misses one. Return True if all are there."""
         engine, records = share.engine, changes.records
         size = int((generation.starts[records + 1] - generation.starts[records]).sum())
@@ -206,7 +206,7 @@ class Push:
         rows = generation.size if index.unit == "record" else generation.chunk_size
         return float(index.mean_length) * rows / max(generation.chunk_size, 1)  # type: ignore[attr-defined]
 
-    def _note(self, held: Collection, generation: Generation, changes: Changes) -> Collection:
+    def _note(self, held: EngineCollection, generation: Generation, changes: RowChanges) -> EngineCollection:
         """Note in the folder of the index that a generation is read from a collection, and which rows change."""
         spans = [generation.starts[record : record + 2].tolist() for record in changes.records.tolist()]
         ids = (*(generation.chunk_id(row) for span in spans for row in range(*span)), *changes.gone)
@@ -221,7 +221,7 @@ class Push:
         engine_record.write(self._store.path, list({**others, noted.name: noted}.values()))
         return noted
 
-    def _tidy(self, share: Share, current: Collection) -> None:
+    def _tidy(self, share: Share, current: EngineCollection) -> None:
         """Remove the collections of an engine from which no kept generation is read; a failure is only reported."""
         remaining = engine_record.read(self._store.path)
         for held in [one for one in remaining if one.engine == current.engine and one.name != current.name]:

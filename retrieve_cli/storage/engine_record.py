@@ -16,7 +16,7 @@ from retrieve_cli.untrusted.files import MANIFEST, read_text
 _LIMIT = 64 * MANIFEST
 
 
-class Collection(Frozen):
+class EngineCollection(Frozen):
     """A collection, and the last push into it, which may have been interrupted or not published."""
 
     engine: str
@@ -27,23 +27,23 @@ class Collection(Frozen):
     mean_length: float = 1.0
     """Mean number of words of a row when it was made, by which term weights of BM25 are computed."""
     generations: tuple[str, ...] = ()
-    """Generations that are read from it, that of the last push at the end; none until all rows are there."""
+    """Generations that are read from it, the last one that was pushed at the end; none until all rows are there."""
     former: str = ""
     """Generation that it held before the last push."""
     sent: tuple[str, ...] | None = ()
     """Ids of the rows that the last push sent or removed; None: too many to note."""
 
 
-def write(artifacts: Path, collections: Sequence[Collection]) -> None:
+def write(artifacts: Path, collections: Sequence[EngineCollection]) -> None:
     """Write the collections in one step. Raises: OSError."""
     durable.replace(artifacts / ENGINES, msgspec.json.encode(collections).decode() + "\n")
 
 
-def read(artifacts: Path) -> list[Collection]:
+def read(artifacts: Path) -> list[EngineCollection]:
     """Return the collections; none if there is no file. Raises: IndexCorrupt: the file cannot be read."""
     path = artifacts / ENGINES
     try:
-        return msgspec.json.decode(read_text(path, limit=_LIMIT), type=list[Collection])
+        return msgspec.json.decode(read_text(path, limit=_LIMIT), type=list[EngineCollection])
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError) as error:
@@ -51,7 +51,7 @@ def read(artifacts: Path) -> list[Collection]:
         raise IndexCorrupt(f"{path} cannot be read ({quoted(error)})", hint=hint) from error
 
 
-def find(generation: Path, engine: str) -> Collection | None:
+def find(generation: Path, engine: str) -> EngineCollection | None:
     """Return the newest collection of an engine with the rows of a generation, which is named by its folder; None if
     it was not sent there. Raises: IndexCorrupt: as `read` does."""
     held = [one for one in read(generation.parents[1]) if one.engine == engine and generation.name in one.generations]

@@ -14,7 +14,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage import engine_record
-from retrieve_cli.storage.engine_record import Collection
+from retrieve_cli.storage.engine_record import EngineCollection
 
 
 def loaded(text: str, **environment: str) -> Settings:
@@ -85,7 +85,7 @@ def test_collections_of_others_stay_and_those_of_an_interrupted_push_are_removed
     for name in names:
         servers.engine("qdrant").create(name, Schema())
     noted = engine_record.read(Path("artifacts"))  # as if a push had been killed
-    interrupted = [Collection("qdrant", name, "", ("dense",)) for name in (names[0], "f" * 12)]
+    interrupted = [EngineCollection("qdrant", name, "", ("dense",)) for name in (names[0], "f" * 12)]
     engine_record.write(Path("artifacts"), [*interrupted, *noted])
     assert "0 rows of an incomplete push (not in use)" in retrieve("engines", "status").out
     assert retrieve("engines", "push", "--again").code == 0
