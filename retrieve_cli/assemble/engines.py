@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from threading import RLock
@@ -15,73 +14,72 @@ from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.index_settings import LOCAL, SERVERS
 from retrieve_cli.contracts import TermWeights, Worded
 from retrieve_cli.contracts.terms.words import hashed
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
-from retrieve_cli.storage import engine_record
+from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index
     from retrieve_cli.contracts.engines import Engine
-    from retrieve_cli.engines.index import HeldCollection
     from retrieve_cli.storage.generation import Generation
 
 _ENGINES = {name: (f"retrieve_cli.engines.{name}", f"{name.capitalize()}Engine") for name in SERVERS}
 """Modules and classes of the built-in engines."""
-_SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
-_PUSH = "send the index: retrieve engines push"
 _kept: dict[tuple[Any, ...], Engine] = {}
 _making = RLock()
 
 
-def _made(name: str, section: Any, secrets: tuple[tuple[str, str], ...]) -> Engine:
-    """Make an engine once for each configuration: its connections are shared."""
-    with _making:
-        if (name, section, secrets) not in _kept:
-            module, kind = _ENGINES[name]
-            _kept[name, section, secrets] = getattr(import_module(module), kind)(section, **dict(secrets))
-        return _kept[name, section, secrets]
-
-
-def _added(name: str, settings: Settings) -> Engine:
-    """Return the engine of a plug-in, made once for each configuration of it."""
-    settings.expect_trusted("plugins")
-    configured = json.dumps(dict(settings.plugins.get(name, {})), sort_keys=True, default=str)
-    with _making:
-        if (name, configured) not in _kept:
-            made: Engine = extensions.make("engine", name, settings)
-            if made.name != name:
-                message = f"the plug-in {quoted(name)} adds an engine with another name, {quoted(made.name)}"
-                raise Unavailable(message, hint="give its entry point the name of the engine")
-            _kept[name, configured] = made
-        return _kept[name, configured]
-
-
-def expect_some(settings: Settings) -> None:
-    """Raises: UsageError: every index is in local files, or the user did not agree to an engine."""
-    settings.expect_trusted("engines")
-    if not settings.engines.in_use:
-        hint = "name one, for example: RETRIEVE_ENGINES__DENSE=pgvector, or in config.yaml (docs/engines.md)"
-        raise UsageError("no engine is configured: every index is in local files", hint=hint)
-
-
 def engine(name: str, settings: Settings) -> Engine:
-    """Return an engine by its name in the configuration.
+    """Return an engine by its name in the configuration: one for each configuration, whose connections are shared.
 
     Raises:
         Unavailable: a variable that holds one of its secrets is not set.
         UsageError: there is no engine of that name, and no plug-in adds it.
     """
     settings.expect_trusted("engines", name)
-    if name not in _ENGINES:
-        return _added(name, settings)
-    section = getattr(settings, name)
-    secrets = []
-    for key, parameter in _SECRETS.items():
-        if (variable := getattr(section, key, None)) is not None:
-            if not (value := os.environ.get(variable)):
-                raise Unavailable(f"{name}.{key}: {variable} is not set", hint=f"export {variable}=...")
-            secrets.append((parameter, value))
-    return _made(name, section, tuple(secrets))
+    if name in _ENGINES:
+        section = getattr(settings, name)
+    else:
+        settings.expect_trusted("plugins")
+        section = json.dumps(dict(settings.plugins.get(name, {})), sort_keys=True, default=str)
+    secrets = _secrets(name, section)
+    key = (name, section, tuple(secrets.items()))
+    with _making:
+        if key not in _kept:
+            _kept[key] = _made(name, settings, secrets)
+        return _kept[key]
+
+
+def _made(name: str, settings: Settings, secrets: Mapping[str, str]) -> Engine:
+    if name in _ENGINES:
+        module, kind = _ENGINES[name]
+        made: Engine = getattr(import_module(module), kind)(getattr(settings, name), **secrets)
+        return made
+    made = extensions.make("engine", name, settings)
+    if made.name != name:
+        message = f"the plug-in {quoted(name)} adds an engine with another name, {quoted(made.name)}"
+        raise Unavailable(message, hint="give its entry point the name of the engine")
+    return made
+
+
+def _secrets(name: str, section: Any) -> dict[str, str]:
+    """Return the values of the variables that the keys of an engine name."""
+    secrets = {}
+    for key in ("password_env", "api_key_env", "user_env"):
+        variable = getattr(section, key, None)
+        if variable is None:
+            continue
+        if not os.environ.get(variable):
+            raise Unavailable(f"{name}.{key}: {variable} is not set", hint=f"export {variable}=...")
+        secrets[key.removesuffix("_env")] = os.environ[variable]
+    return secrets
+
+
+def marker(chosen: Engine, collection: str) -> str | None:
+    """Return the generation that a collection holds, empty if it is incomplete; None if it does not exist."""
+    try:
+        return chosen.search(collection, [], None, 1).marker
+    except IndexCorrupt:
+        return None
 
 
 def places(settings: Settings, names: Iterable[str]) -> dict[str, str]:
@@ -91,81 +89,42 @@ def places(settings: Settings, names: Iterable[str]) -> dict[str, str]:
     return {name: place for name, place in chosen.items() if place != LOCAL}
 
 
-class RemoteIndexes:
-    """Indexes of a generation that live in engines. Threads may share one; an engine is asked at the first use."""
+def remote_indexes(
+    local: Mapping[str, Index[Any]], generation: Generation, settings: Settings
+) -> tuple[dict[str, Callable[[], Index[Any]]], Callable[[], list[str]]]:
+    """Return functions that open the indexes of a generation that live in engines, by retriever, and one that returns
+    a sentence on each engine whose rows were of another generation at the last search.
 
-    def __init__(self, local: Mapping[str, Index[Any]], generation: Generation, settings: Settings) -> None:
-        self._local = local
-        self._generation = generation
-        self._settings = settings
-        self.places: Mapping[str, str] = places(settings, generation.manifest.recipe.retrievers)
-        """Names of engines by retriever."""
-        self._held: dict[str, HeldCollection] = {}
-        self._lock = RLock()
+    Opening one raises IndexCorrupt if it was not sent. The engines are asked by searches, and for contents, unless
+    these come from local files.
+    """
+    from retrieve_cli.engines.index import EngineIndex, EngineRows, HeldCollection
 
-    def index(self, retriever_name: str) -> Any:
-        """Return the index of a retriever; its searches raise IndexCorrupt if the engine does not hold it, and
-        Unavailable if it cannot be reached.
+    placed = places(settings, generation.manifest.recipe.retrievers)
+    held = {name: HeldCollection(name, partial(engine, name, settings), generation) for name in placed.values()}
+    if held and settings.engines.texts != LOCAL:
+        generation.read_from(EngineRows(list(held.values())))
 
-        Raises:
-            IndexCorrupt: the generation was not sent to the engine.
-        """
-        from retrieve_cli.engines.index import EngineIndex
+    def opened(name: str) -> Any:
+        held[placed[name]].expect(name)
+        retriever = registry.retriever(name)
+        form = partial(words, name) if retriever.role == "lexical" else lambda query: query
+        own = partial(local.__getitem__, name)
+        return EngineIndex(name, held[placed[name]], form, every_row=retriever.similarity, local=own)
 
-        name = self.places[retriever_name]
-        held = self.collection(name, retriever_name)
-        retriever = registry.retriever(retriever_name)
-        form = partial(self._words, retriever_name) if retriever.role == "lexical" else _same
-        local = partial(self._local.__getitem__, retriever_name)
-        return EngineIndex(retriever_name, held, form, lists_all=retriever.similarity, local=local)
+    def words(name: str, query: str) -> Any:
+        """Return a query as the engine of a retriever of words takes it."""
+        beside = [word for word, _ in query.beside] if isinstance(query, Worded) else []
+        if engine(placed[name], settings).words == "text":
+            return " ".join([query, *beside])
+        return _hashed(local[name].weights_of(query))  # type: ignore[attr-defined]
 
-    def collection(self, name: str, retriever_name: str = "") -> HeldCollection:
-        """Return the collection in an engine. Raises: IndexCorrupt: the generation was not sent to it."""
-        from retrieve_cli.engines.index import HeldCollection, RowIds
-
-        generation = self._generation
-        with self._lock:
-            if name not in self._held:
-                entry = engine_record.read(generation.folder).get(name)
-                if entry is None or (retriever_name and retriever_name not in entry.retrievers):
-                    what = f"its {retriever_name} index " if retriever_name else ""
-                    raise IndexCorrupt(f"{what}of generation {generation.id} was not sent to {name}", hint=_PUSH)
-                ids = RowIds(generation.chunk_id, generation.record_id, generation.chunk_row, generation.starts)
-                make = partial(engine, name, self._settings)
-                folder = generation.folder
-                self._held[name] = HeldCollection(name, make, ids, lambda: engine_record.read(folder)[name].collection)
-            return self._held[name]
-
-    def show_rows(self) -> None:
-        """Let contents be read from the engines, unless they are to come from local files."""
-        if self._settings.engines.texts == LOCAL or not self.places:
-            return
-        from retrieve_cli.engines.index import EngineRows
-
-        held = []
-        for name in dict.fromkeys(self.places.values()):
-            with suppress(IndexCorrupt):  # which the searches report
-                held.append(self.collection(name))
-        if held:
-            self._generation.read_from(EngineRows(held))
-
-    def notices(self) -> list[str]:
-        """Return a sentence on each engine whose rows were of another generation at the last search."""
-        own = self._generation.id
-        differing = [held for held in self._held.values() if held.marker not in ("", own)]
+    def notices() -> list[str]:
+        own = generation.id
+        differing = [one for one in held.values() if one.marker not in ("", own)]
         return [f"{one.name} holds the rows of generation {one.marker}; this index is {own}" for one in differing]
 
-    def _words(self, retriever_name: str, query: str) -> Any:
-        """Return a query as the engine of a retriever of words takes it."""
-        beside = tuple(word for word, _ in query.beside) if isinstance(query, Worded) else ()
-        if engine(self.places[retriever_name], self._settings).words == "text":
-            return " ".join([query, *beside])
-        weights = self._local[retriever_name].weights_of(query)  # type: ignore[attr-defined]
-        return _hashed(weights)
-
-
-def _same(query: Any) -> Any:
-    return query
+    return {name: partial(opened, name) for name in placed}, notices
 
 
 def _hashed(weights: Mapping[str, float]) -> TermWeights:

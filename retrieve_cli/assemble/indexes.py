@@ -96,12 +96,10 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
     local = local_indexes(generation, settings)
     if not settings.engines.in_use:
         return local
-    from retrieve_cli.assemble.engines import RemoteIndexes
+    from retrieve_cli.assemble.engines import remote_indexes
 
-    remote = RemoteIndexes(local, generation, settings)
-    remote.show_rows()
-    makers = {name: remote.index if name in remote.places else local.__getitem__ for name in local}
-    return Indexes({name: partial(make, name) for name, make in makers.items()}, remote.notices)
+    remote, notices = remote_indexes(local, generation, settings)
+    return Indexes({name: remote.get(name) or partial(local.__getitem__, name) for name in local}, notices)
 
 
 def local_indexes(generation: Generation, settings: Settings) -> Indexes:

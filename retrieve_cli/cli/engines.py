@@ -35,8 +35,8 @@ def push(
     ):
         held = Push(settings, shared.store, shared.talk.say).send(generation, whole=again)
         rows = generation.chunk_size
-    engines = {name: {"collection": entry.collection, "rows": rows} for name, entry in held.items()}
-    lines = (f"{name} holds {generation.id}: {count(rows, 'row')} in {held[name].collection}" for name in held)
+    engines = {name: {"collection": collection, "rows": rows} for name, collection in held.items()}
+    lines = (f"{name} holds {generation.id}: {count(rows, 'row')} in {held[name]}" for name in held)
     shared.show({"generation": generation.id, "engines": engines}, lines)
 
 
@@ -55,8 +55,8 @@ def status(*, shared: Shared) -> None:
         lines += [f"  {one['fault']}: retrieve engines push"] if one["fault"] else []
         for held in one["collections"]:
             words = ", ".join(word for word in ("current", "published") if held[word]) or "not in use"
-            held_rows = f"{count(held['rows'], 'row')} of {held['generation'] or 'an incomplete push'}"
-            lines.append(f"  {held['collection']}  {held_rows} ({words})")
+            rows = f"{count(held['rows'], 'row')} of {held['generation'] or 'an incomplete push'}"
+            lines.append(f"  {held['collection']}  {rows} ({words})")
     shared.show({"engines": found}, lines)
 
 
@@ -68,58 +68,24 @@ def snapshot(engine: Name = None, *, shared: Shared) -> None:
     from retrieve_cli.storage import engine_record
 
     settings = _configured(shared)
-    generation = shared.store.open().manifest.id
-    entries = engine_record.read(shared.store.generations / generation)
+    names = [name for name in settings.engines.in_use if engine in (None, name)]
+    if not names:
+        raise UsageError(f"no index lives in {engine}", hint=f"configured: {', '.join(settings.engines.in_use)}")
+    generation = shared.store.generations / shared.store.open().manifest.id
     stored = {}
-    for name in _named(engine, settings):
-        if name not in entries:
-            raise UsageError(f"generation {generation} was not sent to {name}", hint="retrieve engines push")
-        stored[name] = made(name, settings).snapshot(entries[name].collection)
+    for name in names:
+        held = engine_record.find(generation, name)
+        if held is None:
+            raise UsageError(f"generation {generation.name} was not sent to {name}", hint="retrieve engines push")
+        stored[name] = made(name, settings).snapshot(held.name)
     shared.show({"snapshots": stored}, (f"{name}: {copy}" for name, copy in stored.items()))
 
 
-@app.command()
-@shared("text", "json")
-def drop(
-    collection: Annotated[str, argument("COLLECTION", "Its name, or the beginning of it.")],
-    engine: Name = None,
-    *,
-    shared: Shared,
-) -> None:
-    """Remove a collection from the engines; the local index stays. The published one cannot be removed."""
-    from retrieve_cli.assemble.engines import engine as made
-
-    settings = _configured(shared)
-    dropped = []
-    with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
-        for name in _named(engine, settings):
-            chosen = made(name, settings)
-            names = [known for known in chosen.collections() if known.startswith(collection)]
-            if len(names) > 1:
-                raise UsageError(f"{name} has several collections {collection}…: {', '.join(names)}", hint="write more")
-            if names and names[0] == chosen.published():
-                raise UsageError(f"{names[0]} is the published collection", hint="retrieve engines push --again")
-            for one in names:
-                chosen.drop(one)
-                dropped.append({"engine": name, "collection": one})
-    if not dropped:
-        raise UsageError(f"no engine has a collection {collection}", hint="list them: retrieve engines status")
-    lines = (f"{one['engine']}: removed collection {one['collection']}" for one in dropped)
-    shared.show({"dropped": dropped}, lines)
-
-
 def _configured(shared: Shared) -> Settings:
-    """The settings. Raises: UsageError: every index is in local files."""
-    from retrieve_cli.assemble.engines import expect_some
-
+    """Return the settings. Raises: UsageError: every index is in local files."""
     settings = shared.settings()
-    expect_some(settings)
+    settings.expect_trusted("engines")
+    if not settings.engines.in_use:
+        hint = "name one, for example: RETRIEVE_ENGINES__DENSE=pgvector, or in config.yaml (docs/engines.md)"
+        raise UsageError("no engine is configured: every index is in local files", hint=hint)
     return settings
-
-
-def _named(engine: str | None, settings: Settings) -> list[str]:
-    if engine is None:
-        return list(settings.engines.in_use)
-    if engine not in settings.engines.in_use:
-        raise UsageError(f"no index lives in {engine}", hint=f"configured: {', '.join(settings.engines.in_use)}")
-    return [engine]

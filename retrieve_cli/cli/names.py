@@ -16,7 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "trust": "Show what a configuration reaches, and agree to it.",
     "web": "Search the web and literature.",
     "models": "List, pull, verify or export models.",
-    "engines": "Manage indexes in engines: push, status, snapshot, drop.",
+    "engines": "Manage indexes in engines: push, status, snapshot.",
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "serve": "Serve search, the index and its documents over HTTP, with a page.",
     "keys": "Create, list and revoke keys of the server's callers.",

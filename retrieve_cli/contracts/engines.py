@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Vectors
 
 EngineQuery: TypeAlias = "tuple[str, Vectors | TermWeights | str | None]"
-"""A query for a retriever; ("", None) lists rows in any order."""
-BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 256, 4 << 20, 32, 10_000
+"""A query for a retriever; ("", None) lists rows in any order. There is at least one term."""
+BATCH_ROWS, BATCH_BYTES, MOST_QUERIES, MOST_HITS = 100, 4 << 20, 32, 10_000
 """Limits of a call: rows of an upsert and bytes of their texts, queries of a search, and hits of each query."""
 
 
@@ -83,7 +83,7 @@ class RowHit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Hits of each query, best first, and the marker of the collection at that time."""
+    """Hits of each query, best first, and the marker: the generation that was published last, or empty."""
 
     hits: Sequence[Sequence[RowHit]]
     marker: str
@@ -101,7 +101,6 @@ class Engine(Protocol):
     def create(self, collection: str, schema: Schema) -> None: ...  # empty, without marker; replaces one of this name
     def upsert(self, collection: str, rows: Sequence[Row]) -> None: ...  # each replaces the row of its id as a whole
     def delete(self, collection: str, ids: Sequence[str]) -> None: ...  # at most MOST_HITS; unknown ids are no error
-    def mark(self, collection: str, generation: str) -> None: ...  # in a row that no search or count finds
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
@@ -111,9 +110,7 @@ class Engine(Protocol):
     def count(self, collection: str, where: Filter | None = None) -> int: ...  # exact
     def drop(self, collection: str) -> None: ...  # a missing one is no error
     def snapshot(self, collection: str) -> str: ...  # name of a copy that the server keeps; UsageError: not its task
-    def collections(self) -> Mapping[str, str]: ...  # markers by collection; "" before the first one
     def published(self) -> str | None: ...  # the collection that the alias names
-    def publish(self, collection: str) -> None: ...  # in one step
+    def publish(self, collection: str, generation: str) -> None: ...  # sets the marker, and lets the alias name it
     def describe(self) -> Mapping[str, str]: ...  # facts for people: version, address without secrets
     def problems(self) -> Sequence[tuple[str, str]]: ...  # what keeps it from being used well, each with its fix
-    def close(self) -> None: ...

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates
+from retrieve_cli.contracts import Candidates, TermWeights
 from retrieve_cli.contracts.engines import (
     BATCH_ROWS,
     MOST_HITS,
@@ -19,13 +20,17 @@ from retrieve_cli.contracts.engines import (
     EngineQuery,
     Equal,
     Filter,
-    Found,
     RowHit,
 )
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
+from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit, Vectors
+    from retrieve_cli.contracts.values import Json, Mask, Rows, Unit
+    from retrieve_cli.storage.engine_record import EngineCollection
+    from retrieve_cli.storage.generation import Generation
+
+    _Group = tuple["HeldCollection", Filter | None, list[tuple[EngineQuery, int, Future[Sequence[RowHit]]]]]
 
 Q = TypeVar("Q")
 _NAMED = 1000
@@ -36,61 +41,63 @@ _AT_ONCE = 16
 """Requests that wait for servers at the same time."""
 _KEPT = 2000
 """Rows whose contents are kept in memory."""
-
-
-class RowIds(NamedTuple):
-    """Rows of a generation by their ids."""
-
-    chunk_id: Callable[[int], str]
-    record_id: Callable[[int], str]
-    row: Callable[[str], int | None]
-    """Return the row of a chunk; None if the generation does not have it, or no longer."""
-    starts: Rows
-    """(records + 1,) first chunk of each record."""
+_PUSH = "send the index: retrieve engines push"
 
 
 class HeldCollection:
-    """A collection of an engine. The engine is asked at the first use; threads may share it."""
+    """A collection of an engine with the rows of a generation. Threads may share it."""
 
-    def __init__(self, name: str, engine: Callable[[], Engine], ids: RowIds, find: Callable[[], str]) -> None:
-        """`find` returns the collection: another one after all rows were sent again."""
+    def __init__(self, name: str, engine: Callable[[], Engine], generation: Generation) -> None:
+        """`engine` is called at the first search."""
         self.name = name
-        self._find = find
-        self._collection = find()
-        self.ids = ids
+        self.generation = generation
         self.marker = ""
         """Generation that the engine held at the last search."""
         self._engine = engine
+        self._collection = ""
+
+    def expect(self, retriever: str) -> None:
+        """Raises: IndexCorrupt: the index of a retriever was not sent to the engine."""
+        if retriever not in self._find().retrievers:
+            message = f"the {retriever} index of generation {self.generation.id} was not sent to {self.name}"
+            raise IndexCorrupt(message, hint=_PUSH)
+
+    def _find(self) -> EngineCollection:
+        held = engine_record.find(self.generation.folder, self.name)
+        if held is None:
+            raise IndexCorrupt(f"generation {self.generation.id} was not sent to {self.name}", hint=_PUSH)
+        return held
 
     def search(
         self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> list[Sequence[RowHit]]:
         """Return the hits of each query."""
-        found: list[Sequence[RowHit]] = []
+        try:
+            self._collection = self._collection or self._find().name
+            return self._hits(queries, where, min(k, MOST_HITS), contents=contents)
+        except IndexCorrupt:  # another collection may have replaced it
+            self._collection = self._find().name
+            return self._hits(queries, where, min(k, MOST_HITS), contents=contents)
+
+    def _hits(
+        self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool
+    ) -> list[Sequence[RowHit]]:
+        hits: list[Sequence[RowHit]] = []
         for first in range(0, len(queries), MOST_QUERIES):
             some = queries[first : first + MOST_QUERIES]
-            answer = self._answer(some, where, min(k, MOST_HITS), contents=contents)
+            answer = self._engine().search(self._collection, some, where, k, contents=contents)
             self.marker = answer.marker
-            found += answer.hits
-        return found
-
-    def _answer(self, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool) -> Found:
-        try:
-            return self._engine().search(self._collection, queries, where, k, contents=contents)
-        except IndexCorrupt:
-            former, self._collection = self._collection, self._find()
-            if self._collection == former:
-                raise
-            return self._engine().search(self._collection, queries, where, k, contents=contents)
+            hits += answer.hits
+        return hits
 
     def contents(self, rows: Sequence[int]) -> dict[int, tuple[Json, Json]]:
         """Return record and chunk of chunk rows that the engine has, in one round trip for each few hundred."""
-        found: dict[int, tuple[Json, Json]] = {}
+        stored: dict[int, tuple[Json, Json]] = {}
         for first in range(0, len(rows), BATCH_ROWS):
-            ids = {self.ids.chunk_id(row): row for row in rows[first : first + BATCH_ROWS]}
+            ids = {self.generation.chunk_id(row): row for row in rows[first : first + BATCH_ROWS]}
             (hits,) = self.search([("", None)], Equal("id", list(ids)), len(ids), contents=True)
-            found |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
-        return found
+            stored |= {ids[hit.id]: _stored(hit, self.name) for hit in hits if hit.id in ids}
+        return stored
 
 
 def _stored(hit: RowHit, name: str) -> tuple[Json, Json]:
@@ -101,53 +108,44 @@ def _stored(hit: RowHit, name: str) -> tuple[Json, Json]:
         raise IndexCorrupt(f"{name} has other contents than were sent", hint="retrieve engines push --again") from error
 
 
-class Search:
-    """A query on its way to an engine, and its hits, or its failure, once it was sent."""
-
-    def __init__(self, collection: HeldCollection, query: EngineQuery, where: Filter | None, k: int) -> None:
-        self.collection, self.query, self.where, self.k = collection, query, where, k
-        self.found: Sequence[RowHit] | RetrieveError = ()
-
-    def hits(self) -> Sequence[RowHit]:
-        """Return the hits. Raises: RetrieveError: the search failed."""
-        if isinstance(self.found, RetrieveError):
-            raise self.found
-        return self.found
-
-
 class EngineBatch:
     """Searches that are sent together: those with one filter in one request to each server."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[int, str], list[Search]] = {}
+        self._groups: dict[tuple[int, str], _Group] = {}
 
-    def add(self, search: Search) -> Search:
-        """Add a search; return it."""
-        self._groups.setdefault((id(search.collection), repr(search.where)), []).append(search)
-        return search
+    def add(
+        self, collection: HeldCollection, query: EngineQuery, where: Filter | None, k: int
+    ) -> Future[Sequence[RowHit]]:
+        """Add a search; return its hits to come, or its failure."""
+        answer: Future[Sequence[RowHit]] = Future()
+        if isinstance(query[1], TermWeights) and not len(query[1].terms):
+            answer.set_result(())
+            return answer
+        group = self._groups.setdefault((id(collection), repr(where)), (collection, where, []))
+        group[2].append((query, k, answer))
+        return answer
 
     def send(self) -> None:
-        """Send all searches, those to different servers at the same time. Failures are raised for their hits."""
+        """Send all searches, those to different servers at the same time."""
         groups, self._groups = list(self._groups.values()), {}
         if len(groups) == 1:
             _send(groups[0])
         elif groups:
-            from concurrent.futures import ThreadPoolExecutor  # not needed for a single request
-
             with ThreadPoolExecutor(min(len(groups), _AT_ONCE)) as threads:
                 list(threads.map(_send, groups))
 
 
-def _send(together: Sequence[Search]) -> None:
-    """Send searches of one collection with one filter."""
-    first, k = together[0], max(search.k for search in together)
-    found: Sequence[Sequence[RowHit] | RetrieveError]
+def _send(group: _Group) -> None:
+    collection, where, searches = group
     try:
-        found = first.collection.search([search.query for search in together], first.where, k)
+        lists = collection.search([query for query, _, _ in searches], where, max(k for _, k, _ in searches))
     except RetrieveError as error:
-        found = [error] * len(together)
-    for search, hits in zip(together, found, strict=True):
-        search.found = hits if isinstance(hits, RetrieveError) else hits[: search.k]
+        for _, _, answer in searches:
+            answer.set_exception(error)
+        return
+    for (_, k, answer), hits in zip(searches, lists, strict=True):
+        answer.set_result(hits[:k])
 
 
 class EngineIndex(Generic[Q]):
@@ -161,17 +159,17 @@ class EngineIndex(Generic[Q]):
         collection: HeldCollection,
         form: Callable[[Q], Any],
         *,
-        lists_all: bool,
+        every_row: bool,
         local: Callable[[], Any],
     ) -> None:
-        """`form` turns a query into one that the engine takes. `lists_all`: every row has a score, as vectors do;
+        """`form` turns a query into one that the engine takes. `every_row`: every row has a score, as vectors do;
         `local` opens the index in the local files."""
         self._name, self._collection, self._form = name, collection, form
-        self._lists_all, self._local = lists_all, local
-        self._ids = collection.ids
+        self._every_row, self._local = every_row, local
+        self._generation = collection.generation
 
     def __len__(self) -> int:
-        return int(self._ids.starts[-1])
+        return int(self._generation.starts[-1])
 
     @property
     def local(self) -> Any:
@@ -200,8 +198,8 @@ class EngineIndex(Generic[Q]):
         masks = zip(allowed or none, visible or none, chunks or none, conditions or none, strict=True)
         for query, (mask, seen, among, stated) in zip(queries, masks, strict=True):
             where, k = self._bounds(depth, starts, mask, among, stated)
-            search = batch.add(Search(self._collection, (self._name, self._form(query)), where, k))
-            answers.append(partial(self._candidates, search, depth, starts, mask, seen, among))
+            answer = batch.add(self._collection, (self._name, self._form(query)), where, k)
+            answers.append(partial(self._candidates, answer, k, depth, starts, mask, seen, among))
         return batch, lambda: [answer() for answer in answers]
 
     def _bounds(
@@ -217,50 +215,49 @@ class EngineIndex(Generic[Q]):
         passing = np.flatnonzero(mask)
         if len(passing) > _NAMED:
             return where, min(k * len(mask) // len(passing) + depth, MOST_HITS)
-        of_chunks = starts is None or chunks is not None
-        names = list(map(self._ids.chunk_id if of_chunks else self._ids.record_id, passing.tolist()))
-        return Equal("id" if of_chunks else "record", names), k
+        if starts is None or chunks is not None:
+            return Equal("id", [self._generation.chunk_id(row) for row in passing.tolist()]), k
+        return Equal("record", [self._generation.record_id(row) for row in passing.tolist()]), k
 
     def _candidates(
         self,
-        search: Search,
+        answer: Future[Sequence[RowHit]],
+        k: int,
         depth: int,
         starts: Rows | None,
         allowed: Mask | None,
         visible: Mask | None,
         chunks: Mask | None,
     ) -> Candidates:
-        known = [(row, hit) for hit in search.hits() if (row := self._ids.row(hit.id)) is not None]
-        best = np.array([row for row, _ in known], np.int64)
-        scores = np.array([hit.score for _, hit in known], np.float32)
-        units = best if starts is None else np.searchsorted(starts, best, side="right") - 1
-        names = [hit.id if starts is None else hit.id.rpartition("#")[0] for _, hit in known]
-        rounded = np.round(-scores.astype(np.float64), 6).tolist()
-        chosen: dict[int, int] = {}
-        for *_, place in sorted(zip(rounded, names, best.tolist(), range(len(best)), strict=True)):
-            unit = int(units[place])
-            if (allowed is None or allowed[unit]) and (chunks is None or chunks[best[place]]):
-                chosen.setdefault(unit, place)
-        order = list(chosen.values())[:depth]
-        listed = scores[order]
+        """Return the best units among the hits, each with its best row. Raises: RetrieveError: the search failed."""
+        hits, placed = answer.result(), []
+        for hit in hits:
+            row = self._generation.chunk_row(hit.id)
+            if row is None or (chunks is not None and not chunks[row]):
+                continue
+            unit, name = row, hit.id
+            if starts is not None:
+                unit, name = int(np.searchsorted(starts, row, side="right")) - 1, hit.id.rpartition("#")[0]
+            if allowed is None or allowed[unit]:
+                placed.append((round(-hit.score, 6), name, row, unit, hit.score))
+        best: dict[int, tuple[int, float]] = {}
+        for _, _, row, unit, score in sorted(placed):
+            best.setdefault(unit, (row, score))
+        units = np.array(list(best)[:depth], np.int64)
+        rows = np.array([row for row, _ in best.values()][:depth], np.int64)
+        scores = np.array([score for _, score in best.values()][:depth], np.float32)
         total = len(self) if starts is None else len(starts) - 1
-        seen = total if visible is None else int(visible.sum())
-        is_cut = self._lists_all or len(search.hits()) >= search.k
-        after = seen if allowed is None else int(allowed.sum())
-        mean, deviation = _statistics(listed, len(order) if is_cut else after)
-        before, after = (seen, after) if self._lists_all else (len(order), len(order))
-        floor = float(listed.min()) if order and is_cut else 0.0
-        return Candidates(units[order], listed, mean, deviation, before, after, best=best[order], floor=floor)
-
-
-def _statistics(listed: Vectors, count: int) -> tuple[float, float]:
-    """Return mean and deviation of the scores of so many rows: those that are not listed score 0. If a list was cut
-    off, its own are known, and a row that is not listed scores at most as the last one."""
-    if not count:
-        return 0.0, 0.0
-    scores = listed.astype(np.float64)
-    mean = float(scores.sum()) / count
-    return mean, max(float((scores**2).sum()) / count - mean**2, 0.0) ** 0.5
+        before = total if visible is None else int(visible.sum())
+        after = before if allowed is None else int(allowed.sum())
+        is_cut = self._every_row or len(hits) >= k
+        # Of a list that was cut off the statistics are its own; otherwise rows that are not listed score 0.
+        count = max(len(units) if is_cut else after, 1)
+        mean = float(scores.sum(dtype=np.float64)) / count
+        deviation = max(float(np.square(scores, dtype=np.float64).sum()) / count - mean**2, 0.0) ** 0.5
+        if not self._every_row:
+            before, after = len(units), len(units)
+        floor = float(scores.min()) if len(units) and is_cut else 0.0
+        return Candidates(units, scores, mean, deviation, before, after, best=rows, floor=floor)
 
 
 class EngineRows:
@@ -269,36 +266,36 @@ class EngineRows:
 
     def __init__(self, collections: Sequence[HeldCollection]) -> None:
         self._collections = collections
+        self._starts = collections[0].generation.starts
         self._rows: dict[tuple[Unit, int], Json] = {}
 
     def prefetch(self, rows: Sequence[int]) -> None:
         """Read chunk rows, and their records, together."""
-        self._fetched(rows)
+        self._rows = self._with(rows)
 
     def read(self, unit: Unit, rows: range, local: Callable[[], list[dict[str, Json]]]) -> list[dict[str, Json]]:
         """Return copies of adjacent rows."""
-        known = self._rows
-        if not all((unit, row) in known for row in rows):
+        rows_read = self._rows
+        if not all((unit, row) in rows_read for row in rows):
             try:
                 return local()
             except IndexCorrupt:
-                starts = self._collections[0].ids.starts
-                known = self._fetched(list(rows) if unit == "chunk" else starts[rows.start : rows.stop].tolist())
-                if not all((unit, row) in known for row in rows):
+                chunks = list(rows) if unit == "chunk" else self._starts[rows.start : rows.stop].tolist()
+                self._rows = rows_read = self._with(chunks)
+                if not all((unit, row) in rows_read for row in rows):
                     raise
-        return [dict(known[unit, row]) for row in rows]
+        return [dict(rows_read[unit, row]) for row in rows]
 
-    def _fetched(self, rows: Sequence[int]) -> dict[tuple[Unit, int], Json]:
+    def _with(self, rows: Sequence[int]) -> dict[tuple[Unit, int], Json]:
         """Return rows that were read already, and these."""
-        known = dict(self._rows) if len(self._rows) < _KEPT else {}
-        missing = [row for row in dict.fromkeys(rows) if ("chunk", row) not in known]
-        for collection in self._collections if missing else ():
+        rows_read = dict(self._rows) if len(self._rows) < _KEPT else {}
+        missing = [row for row in dict.fromkeys(rows) if ("chunk", row) not in rows_read]
+        for collection in self._collections:
+            if not missing:
+                break
             with suppress(RetrieveError):  # which the searches report
                 for row, (record, chunk) in collection.contents(missing).items():
-                    owner = int(np.searchsorted(collection.ids.starts, row, side="right")) - 1
-                    known["record", owner], known["chunk", row] = record, chunk
-                missing = [row for row in missing if ("chunk", row) not in known]
-                if not missing:
-                    break
-        self._rows = known
-        return known
+                    owner = int(np.searchsorted(self._starts, row, side="right")) - 1
+                    rows_read["record", owner], rows_read["chunk", row] = record, chunk
+                missing = [row for row in missing if ("chunk", row) not in rows_read]
+        return rows_read

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,12 +16,11 @@ from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEA
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
-from retrieve_cli.http.secrets import Secret, hide
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import EngineQuery, Row, Schema
-    from retrieve_cli.contracts.values import Card, Json, Vectors
+    from retrieve_cli.contracts.values import Json, Vectors
 
 try:
     from opensearchpy import OpenSearch, exceptions as failures
@@ -35,11 +32,8 @@ _OLDEST = (2, 16)
 """The first version whose searches for vectors take `ef_search`."""
 _PLUGIN = "opensearch-knn"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_PUSH = "run: retrieve engines push"
 _MARKER = "_marker"
 """Id of the document with the marker."""
-_ID_BYTES = 512
-"""Longest id of a document."""
 _VALUES = 65_536
 """Values of a `terms` query: the default of `index.max_terms_count`."""
 _CLAUSES, _WORDS = 900, 450
@@ -57,8 +51,8 @@ _KEYWORD = {"type": "keyword", "ignore_above": stored.LONGEST}
 _ENGLISH = {"type": "text", "analyzer": "english", "similarity": "BM25"}
 
 
-@servers.reading("OpenSearch")
-class OpensearchEngine:
+@servers.reading
+class OpensearchEngine(servers.HttpServer):
     """OpenSearch 2.16 or later, with its k-NN plugin.
 
     A collection is an index. Words are ranked by the server's own BM25 over `title^2` and `content`. The marker is a
@@ -66,8 +60,10 @@ class OpensearchEngine:
     """
 
     name = "opensearch"
+    product, secret_key = "OpenSearch", "password_env"
     words: ClassVar[Literal["text", "terms", ""]] = "text"
     sparse = True
+    card: ClassVar[Mapping[str, object]] = {"engine": name, "m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION}
 
     def __init__(self, settings: OpensearchSettings, *, user: str | None = None, password: str | None = None) -> None:
         """Prepare a connection.
@@ -78,23 +74,17 @@ class OpensearchEngine:
         if not _NAME.fullmatch(settings.index):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
             raise UsageError(f"opensearch.index is {quoted(settings.index)}, which cannot name an index", hint=hint)
-        self.address = servers.address(settings.url, "opensearch.url", 9200)
+        super().__init__(settings.url, 9200, password)
         self._settings = settings
-        self._user, self._password = user, Secret(password or "")
-        self._client: Any = None
-        self._lock = Lock()
-
-    @property
-    def card(self) -> Card:
-        """Parameters of the indexes."""
-        return {
-            "engine": self.name,
-            "analyzer": "english",
-            "vectors": "lucene hnsw",
-            "hnsw_m": HNSW_M,
-            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
-            "hnsw_ef_search": HNSW_EF_SEARCH,
-        }
+        # Its warnings repeat the errors, and would be printed among the output.
+        logging.getLogger("opensearch").addHandler(logging.NullHandler())
+        headers = {}
+        if user is not None or password is not None:
+            # The client encodes credentials as Latin-1, which rejects some passwords.
+            credential = base64.b64encode(f"{user or ''}:{password or ''}".encode()).decode()
+            headers["authorization"] = f"Basic {credential}"
+        options: dict[str, Any] = {"pool_maxsize": _CONNECTIONS, "max_retries": 1, "retry_on_status": ()}
+        self._client: Any = OpenSearch([self.address], headers=headers, **options)
 
     def create(self, collection: str, schema: Schema) -> None:
         """Create an empty index, after dropping one of this name.
@@ -110,21 +100,12 @@ class OpensearchEngine:
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows as documents."""
-        self._map_numbers(collection, stored.number_fields(rows))
-        for part in stored.requests(rows):
-            lines = [({"index": {"_id": _document_id(row.id)}}, _document(row)) for row in part]
-            self._change(collection, lines)
+        self._change(collection, [({"index": {"_id": stored.digest(row.id)}}, _document(row)) for row in rows])
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids."""
         if ids:
-            self._change(collection, [({"delete": {"_id": _document_id(row_id)}}, None) for row_id in ids])
-
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker, and make it and all changes before it visible."""
-        self._map_numbers(collection, ())
-        self._change(collection, [({"index": {"_id": _MARKER}}, {"marker": generation})])
-        self._refresh(collection)
+            self._change(collection, [({"delete": {"_id": stored.digest(row_id)}}, None) for row_id in ids])
 
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -143,7 +124,7 @@ class OpensearchEngine:
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Make all changes visible, and return the exact number of rows that pass a filter."""
-        self._refresh(collection)
+        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
         return int(self._ask("POST", f"{self._index(collection)}/_count", {"query": _rows(where)})["count"])
 
     def drop(self, collection: str) -> None:
@@ -158,32 +139,28 @@ class OpensearchEngine:
         """
         index, repository = self._index(collection)[1:], self._settings.index
         name = f"{repository}/{index}-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
-        if not self._ask("GET", f"/_snapshot/{repository}", missing={}):
+        body = {"indices": index, "include_global_state": False}
+        if not self._ask("PUT", f"/_snapshot/{name}", body, missing={}):
             message = f"OpenSearch at {self.address} has no snapshot repository {repository}"
             raise UsageError(message, hint=f"register it: PUT /_snapshot/{repository}")
-        self._ask("PUT", f"/_snapshot/{name}", {"indices": index, "include_global_state": False})
         return name
-
-    def collections(self) -> Mapping[str, str]:
-        """Return the markers of indexes by name."""
-        names = list(self._aliases())
-        if not names:
-            return {}
-        wanted = [{"_index": self._index(name)[1:], "_id": _MARKER} for name in names]
-        documents = self._ask("POST", "/_mget", {"docs": wanted})["docs"]
-        markers = [str(document["_source"]["marker"]) if document.get("found") else "" for document in documents]
-        return dict(zip(names, markers, strict=True))
 
     def published(self) -> str | None:
         """Return the collection that the alias names."""
-        return next((name for name, aliases in self._aliases().items() if self._settings.index in aliases), None)
+        indexes = self._ask("GET", f"/_alias/{self._settings.index}", missing={})
+        return next(iter(indexes), "").removeprefix(self._index("")[1:]) or None
 
-    def publish(self, collection: str) -> None:
-        """Let the alias name an index."""
-        alias, index = self._settings.index, self._index(collection)[1:]
-        older = [self._index(name)[1:] for name, aliases in self._aliases().items() if alias in aliases]
-        actions: list[Json] = [{"remove": {"index": name, "alias": alias}} for name in older if name != index]
-        self._ask("POST", "/_aliases", {"actions": [*actions, {"add": {"index": index, "alias": alias}}]})
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, make it and all changes before it visible, and let the alias name the index."""
+        self._change(collection, [({"index": {"_id": _MARKER}}, {"marker": generation})])
+        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
+        alias, older = self._settings.index, self.published()
+        if older == collection:
+            return
+        actions: list[Json] = [{"add": {"index": self._index(collection)[1:], "alias": alias}}]
+        if older is not None:
+            actions.append({"remove": {"index": self._index(older)[1:], "alias": alias}})
+        self._ask("POST", "/_aliases", {"actions": actions})
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
@@ -191,22 +168,12 @@ class OpensearchEngine:
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
-        try:
-            problems = list(self._outdated())
-            plugins = self._ask("GET", "/_cat/plugins", format="json")
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        problems = self._outdated()
+        plugins = self._ask("GET", "/_cat/plugins", format="json")
         if _PLUGIN not in {str(plugin["component"]) for plugin in plugins}:
             hint = f"install it on every node: bin/opensearch-plugin install {_PLUGIN}; or set engines.dense to local"
             problems.append((f"OpenSearch at {self.address} has no k-NN plugin, which vectors need", hint))
         return problems
-
-    def close(self) -> None:
-        """Close the connections; a later call opens them again."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-            self._client = None
 
     def _index(self, collection: str) -> str:
         return f"/{self._settings.index}-{collection}"
@@ -223,62 +190,38 @@ class OpensearchEngine:
         message = f"the server at {self.address} is {distribution} {number}, not OpenSearch 2.16 or later"
         return [(message, "run OpenSearch 2.16 or later, or edit opensearch.url")]
 
-    def _aliases(self) -> dict[str, list[str]]:
-        """Return the aliases of each collection."""
-        indexes = self._ask("GET", f"{self._index('*')}/_alias", missing={})
-        names = servers.collections(f"{self._settings.index}-", indexes)
-        return {name: list(indexes[f"{self._settings.index}-{name}"]["aliases"]) for name in names}
-
-    def _refresh(self, collection: str) -> None:
-        self._ask("POST", f"{self._index(collection)}/_refresh", timeout_s=_REFRESHED_WITHIN)
-
-    def _map_numbers(self, collection: str, paths: Sequence[str]) -> None:
-        """Map the numbers that the index does not have yet.
+    def _change(self, collection: str, changes: Sequence[tuple[Json, Json]]) -> None:
+        """Send changes of documents, and those again that a busy server rejects.
 
         Raises:
             IndexCorrupt: the index does not exist; a document would create one.
         """
-        ((_, facts),) = self._ask("GET", f"{self._index(collection)}/_mapping").items()
-        properties: dict[str, Any] = {}
-        for path in paths:
-            group, _, key = path.partition(".")
-            mapped = facts["mappings"]["properties"].get(group, {}).get("properties", {})
-            if key not in mapped:
-                properties.setdefault(group, {"properties": {}})["properties"][key] = {"type": "double"}
-        if properties:
-            self._ask("PUT", f"{self._index(collection)}/_mapping", {"properties": properties})
-
-    def _change(self, collection: str, changes: Sequence[tuple[Json, Json]]) -> None:
-        """Send changes of documents, and those again that a busy server rejects."""
         index = self._index(collection)
+        self._ask("GET", f"{index}/_mapping")
         for attempt in range(_ATTEMPTS):
             lines = [line for change in changes for line in change if line is not None]
             items = self._ask("POST", f"{index}/_bulk", _lines(lines))["items"]
             results = [next(iter(item.values())) for item in items]
             failed = [result for result in results if result.get("error") and result["status"] != _BUSY]
             if failed:
-                reason = self._reason(failed[0]["error"])
-                if failed[0]["status"] == 404:
-                    raise self._missing(index, reason)
-                message = f"OpenSearch at {self.address} rejects a document of {index[1:]}: {reason}"
-                raise Unavailable(message, hint="check the disk space and the log of the server")
+                request = f"a document of {index[1:]}"
+                raise self._rejection(int(failed[0]["status"]), request, _reason(failed[0]["error"]))
             pairs = zip(changes, results, strict=True)
             changes = [change for change, result in pairs if result["status"] == _BUSY]
             if not changes:
                 return
             time.sleep(0.1 * 2**attempt)
-        message = f"OpenSearch at {self.address} is too busy to store documents in {index[1:]}"
-        raise Unavailable(message, hint=_HINTS[_BUSY])
+        raise self._rejection(_BUSY, f"documents of {index[1:]}", "it is too busy")
 
     def _hits(self, collection: str, answer: Json) -> list[Json]:
         """Return the hits of one answer. An answer without some shards is a failure, not a short list."""
         error = answer.get("error")
-        if isinstance(error, dict) and error.get("type") == "index_not_found_exception":
-            raise self._missing(self._index(collection), self._reason(error))
+        name = self._index(collection)[1:]
         if error or answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
-            reason = self._reason(error) if error else "it took too long, or a shard failed"
-            message = f"OpenSearch at {self.address} fails a search in {self._index(collection)[1:]}: {reason}"
-            raise Unavailable(message, hint=_LOG)
+            if "index_not_found_exception" in str(error):
+                raise self._rejection(404, "a search", _reason(error), name)
+            reason = self._safe(_reason(error) if error else "it took too long, or a shard failed")
+            raise Unavailable(f"OpenSearch at {self.address} fails a search in {name}: {reason}", hint=_LOG)
         return list(answer.get("hits", {}).get("hits", []))
 
     def _ask(
@@ -290,62 +233,37 @@ class OpensearchEngine:
             IndexCorrupt: the server does not have the index.
             Unavailable: it cannot be reached, does not answer in time, or rejects the request.
         """
-        client = self._connected()
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
         timeout_s = max(timeout_s, self._settings.timeout_s)
         options = {"params": params, "body": body, "timeout": timeout_s}
-        place, request = f"OpenSearch at {self.address}", f"{method} {path}"
+        request = f"{method} {path}"
         try:
-            return client.transport.perform_request(method, path, **options)
+            return self._client.transport.perform_request(method, path, **options)
         except failures.NotFoundError as error:
             if missing is not None:
                 return missing
-            raise self._missing(path, self._reason(error.info)) from None
+            raise self._rejection(404, request, _reason(error.info), path.split("/")[1]) from None
         except failures.ConnectionTimeout:
-            message = f"{place} does not answer {request} within {timeout_s:g} s"
-            raise Unavailable(message, hint="raise opensearch.timeout_s, or check its load") from None
+            raise self._late(request, timeout_s) from None
         except failures.ConnectionError as error:
-            message = f"{place} cannot be reached: {self._safe(str(error.error))}"
-            raise Unavailable(message, hint="start the server, or edit opensearch.url") from None
+            raise self._unreachable(str(error.error)) from None
         except failures.TransportError as error:
-            message = f"{place} answers {error.status_code} to {request}: {self._reason(error.info)}"
-            raise Unavailable(message, hint=_HINTS.get(int(error.status_code), _LOG)) from None
+            raise self._rejection(int(error.status_code), request, _reason(error.info)) from None
         except failures.OpenSearchException as error:
             raise ValueError(str(error)) from error
 
-    def _missing(self, path: str, reason: str) -> IndexCorrupt:
-        name = path.split("/")[1]
-        return IndexCorrupt(f"OpenSearch at {self.address} does not have {name}: {reason}", hint=_PUSH)
 
-    def _reason(self, error: Json) -> str:
-        """Return the reasons that the server gives for a failure."""
-        if isinstance(error, dict) and "error" in error:
-            error = error["error"]
-        if not isinstance(error, dict):
-            return self._safe(str(error or "no reason given"))
-        roots = error.get("root_cause")
-        causes = [error, *(roots if isinstance(roots, list) else ()), error.get("caused_by")]
-        reasons = dict.fromkeys(str(each["reason"]) for each in causes if isinstance(each, dict) and "reason" in each)
-        return self._safe("; ".join(reasons) or str(error.get("type", "unknown")))
-
-    def _safe(self, text: str) -> str:
-        return shortened(printable(hide(text, [self._password])), 300)
-
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                # Its warnings repeat the errors, and would be printed among the output.
-                logging.getLogger("opensearch").addHandler(logging.NullHandler())
-                headers = {}
-                if self._user is not None or self._password.reveal():
-                    # The client encodes credentials as Latin-1, which rejects some passwords.
-                    credential = f"{self._user or ''}:{self._password.reveal()}"
-                    headers["authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
-                self._client = OpenSearch(
-                    [self.address], headers=headers, pool_maxsize=_CONNECTIONS, max_retries=1, retry_on_status=()
-                )
-            return self._client
+def _reason(error: Json) -> str:
+    """Return the reasons that the server gives for a failure."""
+    if isinstance(error, dict) and "error" in error:
+        error = error["error"]
+    if not isinstance(error, dict):
+        return str(error or "no reason given")
+    roots = error.get("root_cause")
+    causes = [error, *(roots if isinstance(roots, list) else ()), error.get("caused_by")]
+    reasons = dict.fromkeys(str(cause["reason"]) for cause in causes if isinstance(cause, dict) and "reason" in cause)
+    return "; ".join(reasons) or str(error.get("type", "unknown"))
 
 
 def _mapping(schema: Schema) -> Json:
@@ -357,16 +275,13 @@ def _mapping(schema: Schema) -> Json:
     properties |= {f"{name}_features": {"type": "rank_features"} for name in schema.weights}
     for name, size in schema.vectors.items():
         properties[f"{name}_vector"] = {"type": "knn_vector", "dimension": size, "method": method}
-    numbers = [f"{name}_features" for name in schema.weights] + [f"{name}_vector" for name in schema.vectors]
-    return {"dynamic": False, "_source": {"excludes": numbers}, "properties": properties}
-
-
-def _document_id(row_id: str) -> str:
-    """Return the id of a document: the id of its row if the server takes it, else a digest."""
-    data = row_id.encode("utf-8", "surrogatepass")
-    if stored.clean(row_id) == row_id and 0 < len(data) <= _ID_BYTES and row_id[0] not in "_#":
-        return row_id
-    return f"#{hashlib.sha1(data, usedforsecurity=False).hexdigest()}"
+    properties |= {key: {"type": "object", "dynamic": True} for key in ("numbers", "dates")}
+    return {
+        "dynamic": False,
+        "dynamic_templates": [{"numbers": {"match_mapping_type": "double", "mapping": {"type": "double"}}}],
+        "_source": {"excludes": [name for name in properties if name.endswith(("_features", "_vector"))]},
+        "properties": properties,
+    }
 
 
 def _document(row: Row) -> dict[str, Json]:
@@ -394,8 +309,6 @@ def _query(name: str, query: Vectors | TermWeights | str | None, where: Filter |
         weights = dict(zip(query.terms[heaviest].tolist(), query.weights[heaviest].tolist(), strict=True))
         fields = {f"{name}_features.t{term}": weight for term, weight in weights.items() if weight > 0}
         should = [{"rank_feature": {"field": field, "linear": {}, "boost": fields[field]}} for field in fields]
-        if not should:
-            return {"match_none": {}}
         return {"bool": {"should": should, "minimum_should_match": 1, "filter": allowed}}
     effort = {"ef_search": max(k, HNSW_EF_SEARCH)}
     search: Json = {"vector": np.ascontiguousarray(query, np.float32), "k": k, "method_parameters": effort}
@@ -423,7 +336,7 @@ def _condition(given: Filter) -> Json:
             ends = {name: end for name, end in (("gte", low), ("lte", high)) if end is not None}
             return {"range": {path: ends}} if ends else {"exists": {"field": path}}
         case Equal("id", values):
-            return {"ids": {"values": [_document_id(value) for value in values]}}
+            return {"ids": {"values": [stored.digest(value) for value in values]}}
         case Equal():
             key, values = stored.keywords_of(given)
             parts = [{"terms": {key: values[start : start + _VALUES]}} for start in range(0, len(values), _VALUES)]
@@ -441,10 +354,8 @@ def _hit(hit: Json, query: Vectors | TermWeights | str | None) -> RowHit:
     return RowHit(source["chunk_id"], score, source.get("content", ""), source.get("stored", ""))
 
 
+_LOG = "see the log of the server, or run: retrieve doctor"
+
+
 def _lines(values: Sequence[Json]) -> bytes:
     return b"".join(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for value in values)
-
-
-_LOG = "see the log of the server, or run: retrieve doctor"
-_CREDENTIAL = "set the variables that opensearch.user_env and password_env name, to a user with write access"
-_HINTS = {401: _CREDENTIAL, 403: _CREDENTIAL, _BUSY: "try again when its load is lower"}

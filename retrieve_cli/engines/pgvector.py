@@ -1,9 +1,9 @@
 """PostgreSQL with the extension pgvector: vectors, with the tables and the statement that people write by hand.
 
-    <schema>               collections   name, schema and marker of each collection; the published one
-                           chunks, embeddings, embeddings_<retriever>: views of its tables
-    <schema>_<collection>  chunks        texts and fields
-                           embeddings_<retriever>  vectors of the chunks, with an HNSW index
+    <schema>               collections          name, length of vectors and marker of each collection
+                           chunks, embeddings   views of the tables of the published one
+    <schema>_<collection>  chunks               texts and fields
+                           embeddings           vectors of the chunks, with an HNSW index
 
 The program connects as the owner of the tables, to whom row-level security does not apply: its
 searches have the tenant as a condition. Other programs should read views that select by `tenants`.
@@ -15,7 +15,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -54,59 +54,45 @@ class PgvectorEngine:
     def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
         """Raises: UsageError: the schema would need quotes."""
         self._prefix = _checked(settings.schema)
-        self._pool = _Pool(settings, password)
+        self._settings, self._password = settings, password
+        self._limit = str(round(settings.timeout_s * 1000))
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
 
     def create(self, collection: str, schema: Schema) -> None:
-        """Create tables. `mark` builds the index over vectors, in one pass when all rows are there."""
-        own = self._own(collection)
+        """Create tables. `publish` builds the index over vectors, in one pass when all rows are there."""
+        own, dim = self._own(collection), next(iter(schema.vectors.values()), 1)
+        about = "name text PRIMARY KEY, dim int NOT NULL, marker text NOT NULL, published boolean NOT NULL"
+        key = f"chunk_id text PRIMARY KEY REFERENCES {own}.chunks ON DELETE CASCADE, document_id text NOT NULL"
 
         def work(connection: Connection) -> None:
             _run(connection, "CREATE EXTENSION IF NOT EXISTS vector")
-            self._register(connection)
+            _run(connection, f"CREATE SCHEMA IF NOT EXISTS {self._prefix}")
+            _run(connection, f"CREATE TABLE IF NOT EXISTS {self._prefix}.collections ({about})")
             self._drop(connection, collection)
             _run(connection, f"CREATE SCHEMA {own}")
             _run(connection, f"CREATE TABLE {own}.chunks {_CHUNKS}")
-            key = f"chunk_id text PRIMARY KEY REFERENCES {own}.chunks ON DELETE CASCADE, document_id text NOT NULL"
-            for retriever, dim in schema.vectors.items():
-                columns = f"{key}, embedding vector({dim:d}) NOT NULL"
-                _run(connection, f"CREATE TABLE {own}.{_checked(f'embeddings_{retriever}')} ({columns})")
-            new = f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)"
-            _run(connection, new, [collection, json.dumps(schema)])
+            _run(connection, f"CREATE TABLE {own}.embeddings ({key}, embedding vector({dim:d}) NOT NULL)")
+            _run(connection, f"INSERT INTO {self._prefix}.collections VALUES (%s, %s, '', false)", [collection, dim])
 
-        self._pool.run(work)
+        self._work(work)
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows: those that have their ids are removed in the same transaction."""
         own = self._own(collection)
 
         def work(connection: Connection) -> None:
-            schema = self._schema(connection, collection)
             self._delete(connection, collection, [row.id for row in rows])
             _copy(connection, f"{own}.chunks", map(_columns, rows))
-            for name in schema.vectors:
-                vectors = ((_plain(row.id), _plain(row.record), _vector(row.vectors[name])) for row in rows)
-                _copy(connection, f"{own}.embeddings_{name}", vectors)
+            vectors = ((row, vector) for row in rows for vector in row.vectors.values())
+            columns = ((_plain(row.id), _plain(row.record), _vector(vector)) for row, vector in vectors)
+            _copy(connection, f"{own}.embeddings", columns)
 
-        self._pool.run(work)
+        self._work(work)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows by their ids, with their vectors."""
-        self._pool.run(lambda connection: self._delete(connection, collection, ids))
-
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker; the first one builds the indexes."""
-
-        def work(connection: Connection) -> None:
-            if not _value(self._about(connection, "marker", collection), collection):
-                for name, dim in self._schema(connection, collection).vectors.items():
-                    _index(connection, f"{self._own(collection)}.embeddings_{name}", dim)
-                for index in ("(document_id)", "USING gin (facts)", "USING gin (tenants)"):
-                    _run(connection, f"CREATE INDEX ON {self._own(collection)}.chunks {index}")
-                _run(connection, f"ANALYZE {self._own(collection)}.chunks")
-            statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
-            _run(connection, statement, [generation, collection])
-
-        self._pool.run(work, limited=False)
+        self._work(lambda connection: self._delete(connection, collection, ids))
 
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
@@ -123,65 +109,72 @@ class PgvectorEngine:
         def work(connection: Connection) -> list[Cursor]:
             _configure(connection, settings)
             answers = [self._about(connection, "marker", collection)]
-            for name, vector in queries:
+            for _, vector in queries:
                 source, distance, order = f"{self._own(collection)}.chunks c", "NULL", "1"
                 if vector is not None:
-                    source = f"{self._own(collection)}.embeddings_{name} e JOIN {source} ON e.chunk_id = c.id"
+                    source = f"{self._own(collection)}.embeddings e JOIN {source} ON e.chunk_id = c.id"
                     distance, order = _distance(vector)
                 statement = f"SELECT {columns}, {distance} AS distance FROM {source} WHERE {condition}"
                 given = {**values, "query": _vector(vector), "k": k}
                 answers.append(_run(connection, f"{statement} ORDER BY {order} LIMIT %(k)s", given))
             return answers
 
-        marker, *answers = self._pool.run(work, pipelined=True)
+        marker, *answers = self._work(work, pipelined=True)
         return Found([_hits(answer.fetchall()) for answer in answers], _value(marker, collection))
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the number of rows that pass a filter."""
         condition, values = _condition(where)
         statement = f"SELECT count(*) FROM {self._own(collection)}.chunks c WHERE {condition}"
-        return self._pool.run(lambda connection: int(_value(_run(connection, statement, values), collection)))
+        return self._work(lambda connection: int(_value(_run(connection, statement, values), collection)))
 
     def drop(self, collection: str) -> None:
         """Remove the tables, with them the views that show them."""
-        if collection in self.collections():
-            self._pool.run(lambda connection: self._drop(connection, collection))
+        with suppress(IndexCorrupt):  # no collection was created yet
+            self._work(lambda connection: self._drop(connection, collection))
 
     def snapshot(self, collection: str) -> str:
         """Raises: UsageError: pg_dump does that."""
         hint = f"pg_dump --schema={self._own(collection)} --schema={self._prefix} > index.sql"
         raise UsageError("PostgreSQL does not store copies of a schema", hint=hint)
 
-    def collections(self) -> dict[str, str]:
-        """Return markers by collection."""
-        return {name: marker for name, marker, _ in self._listed()}
-
     def published(self) -> str | None:
         """Return the collection that the views show."""
-        return next((name for name, _, published in self._listed() if published), None)
+        statement = f"SELECT name FROM {self._prefix}.collections WHERE published"
+        try:
+            names = self._work(lambda connection: _run(connection, statement).fetchall())
+        except IndexCorrupt:
+            return None  # none was created yet
+        return str(names[0][0]) if names else None
 
-    def publish(self, collection: str) -> None:
-        """Let the views show a collection, in one transaction."""
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, and let the views show a collection, in one transaction. The first marker builds the
+        indexes."""
+        own, published = self._own(collection), self.published() == collection
 
         def work(connection: Connection) -> None:
-            views = {"chunks": "chunks"}
-            for name in self._schema(connection, collection).vectors:
-                table = f"embeddings_{name}"
-                views |= {table: table, "embeddings": views.get("embeddings", table)}
-            for view, table in views.items():
+            if not _value(self._about(connection, "marker", collection), collection):
+                dim = int(_value(self._about(connection, "dim", collection), collection))
+                _index(connection, f"{own}.embeddings", dim)
+                for index in ("(document_id)", "USING gin (facts)", "USING gin (tenants)"):
+                    _run(connection, f"CREATE INDEX ON {own}.chunks {index}")
+                _run(connection, f"ANALYZE {own}.chunks")
+            for view in () if published else ("chunks", "embeddings"):
                 _run(connection, f"DROP VIEW IF EXISTS {self._prefix}.{view}")
-                selected = f"SELECT * FROM {self._own(collection)}.{table}"
-                _run(connection, f"CREATE VIEW {self._prefix}.{view} AS {selected}")
-            _run(connection, f"UPDATE {self._prefix}.collections SET published = name = %s", [collection])
+                _run(connection, f"CREATE VIEW {self._prefix}.{view} AS SELECT * FROM {own}.{view}")
+            statement = f"UPDATE {self._prefix}.collections SET published = name = %s"
+            _run(connection, statement, [collection])
+            statement = f"UPDATE {self._prefix}.collections SET marker = %s WHERE name = %s"
+            _run(connection, statement, [generation, collection])
 
-        self._pool.run(work)
+        self._work(work, limited=False)
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
         extension = "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
         versions = f"SELECT current_setting('server_version'), {extension}"
-        server, created = self._pool.run(lambda connection: _run(connection, versions).fetchall())[0]
-        address = {"address": self._pool.address, "schema": self._prefix}
+        server, created = self._work(lambda connection: _run(connection, versions).fetchall())[0]
+        address = {"address": self.address, "schema": self._prefix}
         return {"server": f"PostgreSQL {server}", "pgvector": created or "not created", **address}
 
     def problems(self) -> Sequence[tuple[str, str]]:
@@ -191,21 +184,8 @@ class PgvectorEngine:
             return []
         return [(f"pgvector {version} is older than 0.8", "ALTER EXTENSION vector UPDATE;")]
 
-    def close(self) -> None:
-        """Close connections."""
-        self._pool.close()
-
     def _own(self, collection: str) -> str:
         return _checked(f"{self._prefix}_{collection}")
-
-    def _register(self, connection: Connection) -> None:
-        """Create the table of all collections, unless it is there."""
-        _run(connection, f"CREATE SCHEMA IF NOT EXISTS {self._prefix}")
-        columns = "name text PRIMARY KEY, schema text NOT NULL, marker text NOT NULL, published boolean NOT NULL"
-        _run(connection, f"CREATE TABLE IF NOT EXISTS {self._prefix}.collections ({columns})")
-
-    def _schema(self, connection: Connection, collection: str) -> Schema:
-        return Schema(*json.loads(_value(self._about(connection, "schema", collection), collection)))
 
     def _about(self, connection: Connection, column: str, collection: str) -> Cursor:
         return _run(connection, f"SELECT {column} FROM {self._prefix}.collections WHERE name = %s", [collection])
@@ -217,36 +197,13 @@ class PgvectorEngine:
         _run(connection, f"DROP SCHEMA IF EXISTS {self._own(collection)} CASCADE")
         _run(connection, f"DELETE FROM {self._prefix}.collections WHERE name = %s", [collection])
 
-    def _listed(self) -> list[tuple[Any, ...]]:
-        """Return name, marker and publication of each collection."""
-        statement = f"SELECT name, marker, published FROM {self._prefix}.collections"
-        try:
-            return self._pool.run(lambda connection: _run(connection, statement).fetchall())
-        except IndexCorrupt:
-            return []  # none was created yet
-
-
-_CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
-section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
-dates jsonb NOT NULL)"""
-
-
-class _Pool:
-    """Connections to one database; threads share them."""
-
-    def __init__(self, settings: PgvectorSettings, password: str | None) -> None:
-        self._settings, self._password = settings, password
-        self._limit = str(round(settings.timeout_s * 1000))
-        self._idle: list[Connection] = []
-        self._lock = threading.Lock()
-
     @property
     def address(self) -> str:
         """Host, port and database, without user and password."""
         known = self._parameters()
         return f"{known.get('host') or 'localhost'}:{known.get('port') or 5432}/{known.get('dbname') or 'postgres'}"
 
-    def run(self, work: Callable[[Connection], T], *, limited: bool = True, pipelined: bool = False) -> T:
+    def _work(self, work: Callable[[Connection], T], *, limited: bool = True, pipelined: bool = False) -> T:
         """Do work in one transaction; again if the connection had died since its last use.
 
         Unless `limited`, a statement may take any time: it builds an index. `pipelined`: the statements are sent
@@ -267,13 +224,13 @@ class _Pool:
                 connection.close()
                 if used is None or not died:
                     raise
-                self.close()  # the others died with it
+                self._close()  # the others died with it
                 continue
             with self._lock:
                 self._idle.append(connection)
             return result
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close the connections that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, []
@@ -304,6 +261,11 @@ class _Pool:
             yield
         except _psycopg().Error as error:
             raise _failure(error, f"PostgreSQL at {self.address}", hint) from None
+
+
+_CHUNKS = """(id text PRIMARY KEY, document_id text NOT NULL, title text NOT NULL, content text NOT NULL,
+section text NOT NULL, stored text NOT NULL, tenants text[] NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL,
+dates jsonb NOT NULL)"""
 
 
 _HINTS = {

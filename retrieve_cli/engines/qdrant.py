@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from uuid import UUID
 
 import numpy as np
@@ -16,8 +14,7 @@ from retrieve_cli.config.index_settings import HNSW_EF_CONSTRUCTION, HNSW_EF_SEA
 from retrieve_cli.contracts.engines import Combined, Equal, Filter, Found, Range, RowHit
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines import rows as stored, servers
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
-from retrieve_cli.http.secrets import Secret, hide
+from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
 if TYPE_CHECKING:
@@ -42,7 +39,6 @@ freedom) 0.8393 and 0.9218, 0.8890 and 0.9955."""
 _OVERSAMPLING = 2.0
 """Candidates by quantised vectors that are rescored, for each row of the result."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_PUSH = "run: retrieve engines push"
 _KEYWORDS = ("doc_id", "section", "fields")
 """Keys of the payload that are indexed as keywords, beside the tenants."""
 _LARGEST = sys.float_info.max
@@ -50,8 +46,7 @@ _LARGEST = sys.float_info.max
 
 def point_id(row_id: str) -> str:
     """Return the id of a point, a UUID made from the id of a row."""
-    digest = hashlib.sha1(row_id.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return str(UUID(bytes=digest[:16], version=5))
+    return str(UUID(stored.digest(row_id)[:32], version=5))
 
 
 MARKER = str(UUID(int=0))
@@ -60,18 +55,8 @@ _NOBODY = str(UUID(int=1))
 """Id of no point."""
 
 
-class _Limits(NamedTuple):
-    """Limits of strict mode, and the keys of the payload that have an index."""
-
-    indexed: frozenset[str]
-    ef: int
-    oversampling: float
-    points: int
-    values: int
-
-
-@servers.reading("Qdrant")
-class QdrantEngine:
+@servers.reading
+class QdrantEngine(servers.HttpServer):
     """Qdrant 1.15 or later, by its REST interface.
 
     A collection has named vectors: dense ones in an HNSW graph of int8 with rescoring, sparse ones for term weights.
@@ -79,6 +64,7 @@ class QdrantEngine:
     """
 
     name = "qdrant"
+    product, secret_key = "Qdrant", "api_key_env"
     words: ClassVar[Literal["text", "terms", ""]] = "terms"
     sparse = True
 
@@ -91,25 +77,19 @@ class QdrantEngine:
         if not _NAME.fullmatch(settings.collection):
             message = f"qdrant.collection is {quoted(settings.collection)}, which cannot name a collection"
             raise UsageError(message, hint="use up to 128 letters, digits, `_` and `-`")
-        self.address = servers.address(settings.url, "qdrant.url", 6333)
+        super().__init__(settings.url, 6333, api_key)
         self._settings = settings
-        self._key = Secret(api_key or "")
-        self._lock = threading.Lock()
-        self._client: QdrantClient | None = None
-        self._limits: dict[str, _Limits] = {}
+        # The key travels as a header: as a parameter the client prints a warning if the address is not encrypted,
+        # which `retrieve doctor` reports.
+        options: dict[str, Any] = {"timeout": settings.timeout_s, "metadata": {"api-key": api_key} if api_key else {}}
+        self._client = QdrantClient(url=settings.url, check_compatibility=False, **options)
+        self._infos: dict[str, models.CollectionInfo] = {}
 
     @property
     def card(self) -> Card:
         """Parameters of the indexes."""
-        int8 = {"quantile": _QUANTILE, "oversampling": _OVERSAMPLING}
-        return {
-            "engine": self.name,
-            "quantize": self._settings.quantize,
-            "hnsw_m": HNSW_M,
-            "hnsw_ef_construction": HNSW_EF_CONSTRUCTION,
-            "hnsw_ef_search": HNSW_EF_SEARCH,
-            **(int8 if self._settings.quantize == "int8" else {}),
-        }
+        quantile = _QUANTILE if self._settings.quantize == "int8" else None
+        return {"engine": self.name, "m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION, "quantile": quantile}
 
     def create(self, collection: str, schema: Schema) -> None:
         """Create an empty collection, after dropping one of this name.
@@ -117,7 +97,7 @@ class QdrantEngine:
         Raises:
             Unavailable: the server is too old, or has a collection with the name of the alias.
         """
-        for message, hint in self._faults():
+        for message, hint in self.problems():
             raise Unavailable(message, hint=hint)
         self.drop(collection)
         int8 = self._settings.quantize == "int8"
@@ -144,37 +124,34 @@ class QdrantEngine:
 
     def upsert(self, collection: str, rows: Sequence[Row]) -> None:
         """Store rows, and wait until they are visible."""
-        self._index_numbers(collection, stored.number_fields(rows))
-        most = self._limits_of(collection).points
-        for part in stored.requests(rows):
-            points = [
-                models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=stored.document(row))
-                for row in part
-            ]
-            for start in range(0, len(points), most):
-                self._ask(collection, "upsert", points=points[start : start + most], wait=True)
+        missing = set(stored.number_fields(rows)) - self._info(collection).payload_schema.keys()
+        for key in sorted(missing):
+            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
+        if missing:
+            self._infos.pop(collection, None)
+        points = [
+            models.PointStruct(id=point_id(row.id), vector=_vectors(row), payload=stored.document(row)) for row in rows
+        ]
+        most = self._strict(collection).upsert_max_batchsize or len(points)
+        for start in range(0, len(points), most):
+            self._ask(collection, "upsert", points=points[start : start + most], wait=True)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove rows, and wait until they are invisible."""
         if ids:
             self._ask(collection, "delete", points_selector=[point_id(row_id) for row_id in ids], wait=True)
 
-    def mark(self, collection: str, generation: str) -> None:
-        """Store the marker."""
-        point = models.PointStruct(id=MARKER, vector={}, payload={"marker": generation})
-        self._ask(collection, "upsert", points=[point], wait=True)
-
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
         """Return the best rows for each query, and the marker, by one batch of queries."""
-        limits = self._limits_of(collection)
+        strict = self._strict(collection)
+        oversampling = min(_OVERSAMPLING, strict.search_max_oversampling or _OVERSAMPLING)
+        ef = max(HNSW_EF_SEARCH, k)
         shown = ["chunk_id", "content", "stored"] if contents else ["chunk_id"]
         params = models.SearchParams(
-            hnsw_ef=min(max(HNSW_EF_SEARCH, k), limits.ef),
-            quantization=models.QuantizationSearchParams(
-                rescore=True, oversampling=min(_OVERSAMPLING, limits.oversampling)
-            ),
+            hnsw_ef=min(ef, strict.search_max_hnsw_ef or ef),
+            quantization=models.QuantizationSearchParams(rescore=True, oversampling=oversampling),
         )
         allowed = {listed: self._allowed(collection, where, listed=listed) for listed in (False, True)}
         batch = [
@@ -187,16 +164,15 @@ class QdrantEngine:
                 with_payload=shown,
             )
             for name, query in queries
-            if not _is_empty(query)
         ]
         marker = models.Filter(must=[models.HasIdCondition(has_id=[MARKER])])
         batch.append(models.QueryRequest(filter=marker, limit=1, with_payload=["marker"]))
-        answers = [answer.points for answer in self._ask(collection, "query_batch_points", requests=batch)]
+        *answers, marked = self._ask(collection, "query_batch_points", requests=batch)
         hits = [
-            [] if _is_empty(query) else [_hit(point, scored=query is not None) for point in answers.pop(0)]
-            for _, query in queries
+            [_hit(point, scored=query is not None) for point in answer.points]
+            for (_, query), answer in zip(queries, answers, strict=True)
         ]
-        return Found(hits, _marker(answers[0]))
+        return Found(hits, str((marked.points[0].payload or {}).get("marker", "")) if marked.points else "")
 
     def count(self, collection: str, where: Filter | None = None) -> int:
         """Return the exact number of rows that pass a filter."""
@@ -205,93 +181,64 @@ class QdrantEngine:
 
     def drop(self, collection: str) -> None:
         """Remove a collection, and an alias of it with it; a missing one is no error."""
-        self._limits.pop(collection, None)
+        self._infos.pop(collection, None)
         self._ask(collection, "delete_collection")
 
     def snapshot(self, collection: str) -> str:
         """Let the server make a snapshot, and return its name."""
         return str(self._ask(collection, "create_snapshot", wait=True).name)
 
-    def collections(self) -> Mapping[str, str]:
-        """Return the markers of collections by name."""
-        listed = (each.name for each in self._ask(None, "get_collections").collections)
-        names = servers.collections(self._full_name(""), listed)
-        return {name: _marker(self._ask(name, "retrieve", ids=[MARKER], with_payload=True)) for name in names}
-
     def published(self) -> str | None:
         """Return the collection that the alias names."""
         aliases = self._ask(None, "get_aliases").aliases
-        named = [each.collection_name for each in aliases if each.alias_name == self._settings.collection]
-        return next(iter(servers.collections(self._full_name(""), named)), None)
+        named = [one.collection_name for one in aliases if one.alias_name == self._settings.collection]
+        return named[0].removeprefix(self._full_name("")) if named else None
 
-    def publish(self, collection: str) -> None:
-        """Let the alias name a collection."""
+    def publish(self, collection: str, generation: str) -> None:
+        """Store the marker, and let the alias name a collection."""
+        point = models.PointStruct(id=MARKER, vector={}, payload={"marker": generation})
+        self._ask(collection, "upsert", points=[point], wait=True)
+        published = self.published()
+        if published == collection:
+            return
         alias, name = self._settings.collection, self._full_name(collection)
         create = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
         delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-        aliases = self._ask(None, "get_aliases").aliases
-        named = any(each.alias_name == alias for each in aliases)
-        operations = [delete, create] if named else [create]
+        operations = [create] if published is None else [delete, create]
         self._ask(None, "update_collection_aliases", name=name, change_aliases_operations=operations)
 
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
-        return {"server": f"Qdrant {self._version()}", "address": self.address, "alias": self._settings.collection}
+        return {
+            "server": f"Qdrant {self._ask(None, 'info').version}",
+            "address": self.address,
+            "alias": self._settings.collection,
+        }
 
     def problems(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used well, each with its fix."""
-        try:
-            return self._faults()
-        except Unavailable as error:
-            return [(error.message, error.hint)]
-
-    def close(self) -> None:
-        """Close the connection; a later call opens it again."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def _full_name(self, collection: str) -> str:
-        return f"{self._settings.collection}_{collection}"
-
-    def _version(self) -> str:
-        return str(self._ask(None, "info").version)
-
-    def _faults(self) -> list[tuple[str, str]]:
-        """Return what keeps the server from holding a published collection."""
-        version, alias = self._version(), self._settings.collection
+        version, alias = str(self._ask(None, "info").version), self._settings.collection
         if servers.version_numbers(version) < _OLDEST:
             message = f"Qdrant at {self.address} has version {version}, and 1.15 or later is needed"
             return [(message, "install Qdrant 1.15 or later, or set engines to local")]
-        if any(each.name == alias for each in self._ask(None, "get_collections").collections):
+        if any(one.name == alias for one in self._ask(None, "get_collections").collections):
             message = f"Qdrant at {self.address} has a collection {alias}, so that no alias can have this name"
             return [(message, "change qdrant.collection, or remove that collection")]
         return []
 
-    def _limits_of(self, collection: str) -> _Limits:
-        """Return the limits of a collection, which are read once."""
-        if collection not in self._limits:
-            info = self._ask(collection, "get_collection")
-            strict = info.config.strict_mode_config
-            limits = strict if strict is not None and strict.enabled else None
-            self._limits[collection] = _Limits(
-                indexed=frozenset(info.payload_schema),
-                ef=getattr(limits, "search_max_hnsw_ef", None) or sys.maxsize,
-                oversampling=getattr(limits, "search_max_oversampling", None) or _OVERSAMPLING,
-                points=getattr(limits, "upsert_max_batchsize", None) or sys.maxsize,
-                values=getattr(limits, "condition_max_size", None) or sys.maxsize,
-            )
-        return self._limits[collection]
+    def _full_name(self, collection: str) -> str:
+        return f"{self._settings.collection}_{collection}"
 
-    def _index_numbers(self, collection: str, keys: Sequence[str]) -> None:
-        """Create the indexes of numbers that the collection does not have."""
-        limits = self._limits_of(collection)
-        missing = [key for key in keys if key not in limits.indexed]
-        for key in missing:
-            self._ask(collection, "create_payload_index", field_name=key, field_schema=models.PayloadSchemaType.FLOAT)
-        if missing:
-            self._limits[collection] = limits._replace(indexed=limits.indexed.union(missing))
+    def _info(self, collection: str) -> models.CollectionInfo:
+        """Return the facts of a collection, which are read once: the keys that have an index, and strict mode."""
+        if collection not in self._infos:
+            self._infos[collection] = self._ask(collection, "get_collection")
+        return self._infos[collection]
+
+    def _strict(self, collection: str) -> models.StrictModeConfigOutput:
+        """Return the limits of strict mode; those that are not set are None."""
+        strict = self._info(collection).config.strict_mode_config
+        return strict if strict is not None and strict.enabled else models.StrictModeConfigOutput()
 
     def _allowed(self, collection: str, given: Filter | None, *, listed: bool) -> models.Filter | None:
         """Return the rows that pass a filter. Only if rows are listed there is a marker among them."""
@@ -313,16 +260,16 @@ class QdrantEngine:
                 return models.Filter(must_not=inner or [nobody])
             case Range(group, field, low, high):
                 key = f"{group}.{stored.number_key(field)}"
-                if key not in self._limits_of(collection).indexed:
-                    self._limits.pop(collection, None)  # another process may have added the first row with it
-                if key not in self._limits_of(collection).indexed:
+                if key not in self._info(collection).payload_schema:
+                    self._infos.pop(collection, None)  # another process may have added the first row with it
+                if key not in self._info(collection).payload_schema:
                     return nobody
                 # An end beyond all numbers keeps the rows that have one.
                 ends = models.Range(gte=max(-_LARGEST, -_LARGEST if low is None else low), lte=high)
                 return models.FieldCondition(key=key, range=ends)
             case Equal(key):
                 keys, values = stored.keywords_of(given) if key != "id" else ("", [*map(point_id, set(given.values))])
-                most = self._limits_of(collection).values
+                most = self._strict(collection).condition_max_size or max(len(values), 1)
                 parts = [_any_of(keys, values[start : start + most]) for start in range(0, len(values), most)]
                 if len(parts) == 1:
                     return parts[0]
@@ -337,7 +284,7 @@ class QdrantEngine:
         """
         if collection is not None:
             name = options["collection_name"] = self._full_name(collection)
-        call: Callable[..., Any] = getattr(self._connected(), method)
+        call: Callable[..., Any] = getattr(self._client, method)
         for attempt in (1, 2):
             try:
                 return call(**options)
@@ -346,56 +293,32 @@ class QdrantEngine:
                 kind = type(error.source).__name__
                 if kind == "ValidationError":
                     raise ValueError(kind) from error
-                if attempt == 2 or "Timeout" in kind:
-                    raise self._unreachable(kind, str(error.source), name) from None
+                if "Timeout" in kind:
+                    raise self._late(method, self._settings.timeout_s) from None
+                if attempt == 2:
+                    raise self._unreachable(str(error.source)) from None
             except ResourceExhaustedResponse as error:
-                raise self._rejection(429, error.message.encode(), name) from None
+                raise self._rejection(429, method, error.message) from None
             except UnexpectedResponse as error:
-                raise self._rejection(error.status_code or 0, error.content, name) from None
+                raise self._rejection(error.status_code or 0, method, _reason(error.content), name) from None
             except QdrantException as error:
                 raise ValueError(str(error)) from error
         raise AssertionError(method)
 
-    def _unreachable(self, kind: str, reason: str, name: str) -> Unavailable:
-        """Return the error for a request without an answer."""
-        if "Timeout" in kind:
-            seconds = f"{self._settings.timeout_s:g} s{f' for {name}' if name else ''}"
-            hint = "raise qdrant.timeout_s, or look at the load of the server"
-            return Unavailable(f"Qdrant at {self.address} does not answer within {seconds}", hint=hint)
-        message = f"cannot reach Qdrant at {self.address}: {self._safe(reason)}"
-        return Unavailable(message, hint="start the server or change qdrant.url")
 
-    def _rejection(self, status: int, content: bytes, name: str) -> Unavailable | IndexCorrupt:
-        """Return the error for an answer with a status of failure."""
-        try:
-            answer = foreign_json(content)["status"]
-            reason = str(answer["error"] if isinstance(answer, dict) else answer)
-        except (ValueError, LookupError, TypeError):
-            reason = content[:300].decode("utf-8", "replace")
-        reason = self._safe(reason or "no reason given")
-        if status == 404 and name:
-            return IndexCorrupt(f"Qdrant at {self.address} has no collection {name}: {reason}", hint=_PUSH)
-        message = f"Qdrant at {self.address} answers {status} to a request{f' for {name}' if name else ''}: {reason}"
-        return Unavailable(message, hint=_HINTS.get(status, "see the log of the server, and its strict mode"))
-
-    def _safe(self, text: str) -> str:
-        return shortened(printable(hide(text, [self._key])), 300)
-
-    def _connected(self) -> QdrantClient:
-        with self._lock:
-            if self._client is None:
-                # The key travels as a header: as a parameter the client prints a warning if the address is not
-                # encrypted, which `retrieve doctor` reports.
-                key, timeout = self._key.reveal(), self._settings.timeout_s
-                options: dict[str, Any] = {"timeout": timeout, "metadata": {"api-key": key} if key else {}}
-                self._client = QdrantClient(url=self._settings.url, check_compatibility=False, **options)
-            return self._client
+def _reason(content: bytes) -> str:
+    """Return the reason that the server gives for a failure."""
+    try:
+        answer = foreign_json(content)["status"]
+        return str(answer["error"] if isinstance(answer, dict) else answer)
+    except (ValueError, LookupError, TypeError):
+        return content[:300].decode("utf-8", "replace") or "no reason given"
 
 
 def _vectors(row: Row) -> dict[str, Any]:
     """Return the vectors of a row by name."""
-    vectors = {**row.vectors, **row.weights}
-    return {name: _vector(vector) for name, vector in vectors.items() if not _is_empty(vector)}
+    weights = {name: weights for name, weights in row.weights.items() if len(weights.terms)}
+    return {name: _vector(vector) for name, vector in {**row.vectors, **weights}.items()}
 
 
 def _vector(given: Any) -> Any:
@@ -413,25 +336,7 @@ def _any_of(key: str, values: list[str]) -> models.Condition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=values))
 
 
-def _is_empty(query: object) -> bool:
-    """Return True for a query without terms, which finds nothing and which the server would reject."""
-    return isinstance(query, TermWeights) and not len(query.terms)
-
-
 def _hit(point: models.ScoredPoint, *, scored: bool) -> RowHit:
     payload = point.payload or {}
     text, row = str(payload.get("content", "")), str(payload.get("stored", ""))
     return RowHit(str(payload["chunk_id"]), point.score if scored else 0.0, text, row)
-
-
-def _marker(points: Sequence[models.ScoredPoint | models.Record]) -> str:
-    return str((points[0].payload or {}).get("marker", "")) if points else ""
-
-
-_KEY = "set the environment variable that qdrant.api_key_env names to a key with write access"
-_HINTS = {
-    401: _KEY,
-    403: _KEY,
-    413: "raise service.max_request_size_mb in the configuration of the server",
-    429: "try again later, or raise the limits of strict mode",
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 LONGEST = 8_000
 """Bytes of the longest keyword that is stored verbatim; Lucene takes 32,766."""
-REQUEST_BYTES = 8 << 20
-"""Size of a request with rows; servers of some providers accept 10 MB at most."""
-_NUMBER_BYTES, _TERM_BYTES = 13, 24
-"""Sizes in JSON of a number of a vector, and of a term with its weight."""
 _SIMPLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 
 
@@ -33,12 +29,12 @@ def keyword(field: str, value: str) -> str:
     text = f"{field}={value}"
     if clean(text) == text and len(text.encode()) <= LONGEST and "=" not in field and field[:1] not in ("", "#"):
         return text
-    return f"#{_digest(json.dumps([field, value]))}"
+    return f"#{digest(json.dumps([field, value]))}"
 
 
 def number_key(field: str) -> str:
     """Return the key of a field with numbers or dates: its name if any server takes it, else a digest."""
-    return field if _SIMPLE.fullmatch(field) else f"x-{_digest(json.dumps(field))}"
+    return field if _SIMPLE.fullmatch(field) else f"x-{digest(json.dumps(field))}"
 
 
 def document(row: Row) -> dict[str, Any]:
@@ -75,25 +71,6 @@ def number_fields(rows: Sequence[Row]) -> list[str]:
     return sorted(numbers | {f"dates.{number_key(field)}" for row in rows for field in row.dates})
 
 
-def requests(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Yield the rows in slices that fit into a request."""
-    start, size = 0, 0
-    for index, row in enumerate(rows):
-        bytes_of_row = _size(row)
-        if index > start and size + bytes_of_row > REQUEST_BYTES:
-            yield rows[start:index]
-            start, size = index, 0
-        size += bytes_of_row
-    if start < len(rows):
-        yield rows[start:]
-
-
-def _size(row: Row) -> int:
-    texts = len(row.text) + len(row.title) + len(row.stored)
-    numbers = sum(len(vector) for vector in row.vectors.values())
-    terms = sum(len(weights.terms) for weights in row.weights.values())
-    return texts + numbers * _NUMBER_BYTES + terms * _TERM_BYTES
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+def digest(text: str) -> str:
+    """Return a name of any text that every server takes: 40 hex digits."""
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

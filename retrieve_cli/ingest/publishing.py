@@ -119,8 +119,7 @@ class Publication:
 
     def _made_current(self, opened: Generation, built: Mapping[str, Json], push: Push | None) -> str:
         if push is not None:
-            same = self._store.generations / opened.id  # if it was built before, its folder stays
-            push.send(opened, [same] if same.is_dir() else [])
+            push.send(opened)
         return self._store.publish(opened.folder, opened.manifest, built)
 
     def _sealed(

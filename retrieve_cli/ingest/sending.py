@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,68 +21,55 @@ from retrieve_cli.storage.records.record_values import number_of
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Json, Rows
+    from retrieve_cli.contracts import Json, Mask, Rows
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.segment import Segment
 
-_CHUNKS = 8192
-"""Chunks whose vectors and weights are read together."""
+_RECORDS = 1024
+"""Records whose vectors and weights are read together."""
 
 
-class RowChanges(NamedTuple):
-    """Changes between the rows of two generations."""
-
-    records: Rows
-    """Record rows of the new generation that are sent, ascending."""
-    gone: Sequence[str]
-    """Ids of chunks that are removed."""
-
-
-def difference(old: Generation | None, new: Generation) -> RowChanges:
-    """Return the difference between generations of one recipe. Segments that both have are compared by their dead
-    rows alone, so that the cost follows the change. None: nothing was sent yet."""
-    before = {} if old is None else {segment.name: segment for segment in old.segments}
-    after = {segment.name: segment for segment in new.segments}
-    came = _records(new, [(segment, _alive(old, before.get(name))) for name, segment in after.items()])
-    went = {} if old is None else _records(old, [(one, _alive(new, after.get(name))) for name, one in before.items()])
-    for name in [name for name in came.keys() & went.keys() if old and _equal(old, went[name], new, came[name])]:
-        del came[name], went[name]
+def difference(old: Generation, new: Generation) -> tuple[list[int], list[str]]:
+    """Return the record rows of a generation that an older one of the same recipe does not have, and the ids of chunks
+    that are gone. Segments that both have are compared by their dead rows alone: the cost follows the change."""
+    before, after = _only_in(old, new), _only_in(new, old)
+    for name in before.keys() & after.keys():
+        if _same(old, before[name], new, after[name]):
+            del before[name], after[name]
     gone = []
-    for name, row in went.items():
-        kept = _size(new, came[name]) if name in came else 0
-        gone += [f"{name}#{number}" for number in range(kept, _size(old, row) if old else 0)]
-    return RowChanges(np.array(sorted(came.values()), np.int64), gone)
+    for name, row in before.items():
+        first = len(_chunks(new, after[name])) if name in after else 0
+        gone += [f"{name}#{number}" for number in range(first, len(_chunks(old, row)))]
+    return sorted(after.values()), gone
 
 
-def _alive(generation: Generation | None, segment: Segment | None) -> Any:
-    """Return (records,) bool: the records of a segment that a generation shows; None without the segment."""
-    if generation is None or segment is None:
-        return None
+def _only_in(generation: Generation, other: Generation) -> dict[str, int]:
+    """Return by id the record rows of a generation that another one does not have in the same segment."""
+    shared = {segment.name for segment in other.segments}
+    rows: dict[str, int] = {}
+    for segment in generation.segments:
+        alive = _alive(generation, segment)
+        if segment.name in shared:
+            alive &= ~_alive(other, segment)
+        rows |= {segment.ids[row]: segment.first_record + row for row in np.flatnonzero(alive).tolist()}
+    return rows
+
+
+def _alive(generation: Generation, segment: Segment) -> Mask:
     alive = np.ones(segment.record_count, np.bool_)
-    if (remains := generation.remains.get(segment.name)) is not None:
-        alive[remains.dead] = False
+    if segment.name in generation.remains:
+        alive[generation.remains[segment.name].dead] = False
     return alive
 
 
-def _records(generation: Generation, segments: Sequence[tuple[Segment, Any]]) -> dict[str, int]:
-    """Return by id the rows that a generation shows, of those that are not masked in their segment."""
-    found = {}
-    for segment, masked in segments:
-        alive = _alive(generation, segment)
-        for row in np.flatnonzero(alive if masked is None else alive & ~masked).tolist():
-            found[segment.ids[row]] = segment.first_record + row
-    return found
+def _chunks(generation: Generation, record: int) -> range:
+    return range(int(generation.starts[record]), int(generation.starts[record + 1]))
 
 
-def _size(generation: Generation, row: int) -> int:
-    return int(generation.starts[row + 1] - generation.starts[row])
-
-
-def _equal(old: Generation, former: int, new: Generation, row: int) -> bool:
+def _same(old: Generation, former: int, new: Generation, row: int) -> bool:
     """Return True if a record has the same contents and chunks in both generations."""
-    spans = [slice(*one.starts[place : place + 2].tolist()) for one, place in ((old, former), (new, row))]
-    same_texts = np.array_equal(old.texts[spans[0]], new.texts[spans[1]])
-    return same_texts and bool((old.contents[former] == new.contents[row]).all())
+    texts = old.texts[_chunks(old, former)], new.texts[_chunks(new, row)]
+    return np.array_equal(*texts) and np.array_equal(old.contents[former], new.contents[row])
 
 
 class RowMaker:
@@ -98,48 +86,38 @@ class RowMaker:
         """Yield the rows of some records, ascending, as an engine takes them at a time."""
         batch: list[Row] = []
         size = 0
-        for segment in self._generation.segments:
-            end = segment.first_record + segment.record_count
-            own = records[(records >= segment.first_record) & (records < end)] - segment.first_record
-            for row in self._rows_of(segment, own):
-                length = len(row.text) + len(row.stored)
-                if batch and (len(batch) == BATCH_ROWS or size + length > BATCH_BYTES):
-                    yield batch
-                    batch, size = [], 0
-                batch.append(row)
-                size += length
+        for row in self._rows(records):
+            length = len(row.text) + len(row.stored)
+            if batch and (len(batch) == BATCH_ROWS or size + length > BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(row)
+            size += length
         if batch:
             yield batch
 
-    def _rows_of(self, segment: Segment, records: Rows) -> Iterator[Row]:
-        """Yield the rows of some records of a segment, blocks of them at a time."""
-        ends = np.cumsum(segment.starts[records + 1] - segment.starts[records])
-        first = 0
-        while first < len(records):
-            done = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, done + _CHUNKS, side="right")))
-            yield from self._block(segment, records[first:last])
-            first = last
+    def _rows(self, records: Rows) -> Iterator[Row]:
+        for segment in self._generation.segments:
+            own = records - segment.first_record
+            own = own[(own >= 0) & (own < segment.record_count)]
+            for first in range(0, len(own), _RECORDS):
+                yield from self._block(segment, own[first : first + _RECORDS])
 
     def _block(self, segment: Segment, records: Rows) -> Iterator[Row]:
         starts = segment.starts
         chunks = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in records.tolist()])
         vectors = {name: indexes.segment_vectors(segment, chunks) for name in self._schema.vectors}
-        sparse = (name for name, by_idf in self._schema.weights.items() if not by_idf)
+        sparse = [name for name, by_idf in self._schema.weights.items() if not by_idf]
         weights = {name: indexes.segment_weights(segment, chunks) for name in sparse}
-        place = 0
+        places = count()
         for record in records.tolist():
             fields = self._columns.of_record(segment.first_record + record)
             stored = segment.records[record]
             for chunk in segment.chunks.rows(int(starts[record]), int(starts[record + 1])):
-                yield self._row(
-                    stored,
-                    chunk,
-                    fields,
-                    {name: found[place] for name, found in vectors.items()},
-                    {name: _weights(*found, place) for name, found in weights.items()},
-                )
-                place += 1
+                place = next(places)
+                own_vectors = {name: rows[place] for name, rows in vectors.items()}
+                own_weights = {name: _weights(*rows, place) for name, rows in weights.items()}
+                yield self._row(stored, chunk, fields, own_vectors, own_weights)
 
     def _row(self, record: Json, chunk: Json, fields: dict[str, list[str]], vectors: Any, weights: Any) -> Row:
         text = str(chunk.pop("text"))
@@ -172,11 +150,13 @@ class RowMaker:
 
 def _typed(fields: dict[str, list[str]], read: Callable[[str, str], float | None]) -> dict[str, list[float]]:
     """Return the values that can be read as a number, by field."""
-    found: dict[str, list[float]] = {}
+    numbers: dict[str, list[float]] = {}
     for name, values in fields.items():
-        numbers = [number for value in values if (number := read(name, value)) is not None]
-        found |= {name: numbers} if numbers else {}
-    return found
+        for value in values:
+            number = read(name, value)
+            if number is not None:
+                numbers.setdefault(name, []).append(number)
+    return numbers
 
 
 def _weights(starts: Rows, terms: Any, values: Any, place: int) -> TermWeights:

@@ -171,53 +171,48 @@ def _fields(fields: Sequence[str], room: int) -> str:
 
 
 def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
-    """Return by engine its facts and its collections.
+    """Return by engine its facts, and its collections that this index made.
 
     Raises:
         Unavailable: one cannot be reached.
     """
-    from retrieve_cli.assemble.engines import engine
+    from retrieve_cli.assemble.engines import engine, marker
     from retrieve_cli.storage import engine_record
 
-    current = store.live()
-    found = {}
+    current = store.live() or ""
+    status = {}
     for name in settings.engines.in_use:
         chosen = engine(name, settings)
-        entry = engine_record.read(store.generations / current).get(name) if current else None
         published = chosen.published()
-        found[name] = {
-            "facts": dict(chosen.describe()),
-            "fault": engine_fault(chosen, store, current) if current else "",
-            "collections": [
-                {
-                    "collection": collection,
-                    "generation": marker or None,
-                    "rows": chosen.count(collection),
-                    "published": collection == published,
-                    "current": entry is not None and collection == entry.collection,
-                }
-                for collection, marker in sorted(chosen.collections().items())
-            ],
-        }
-    return found
+        collections = []
+        for held in engine_record.read(store.path):
+            generation = marker(chosen, held.name) if held.engine == name else None
+            if generation is not None:
+                facts = {"collection": held.name, "generation": generation or None, "rows": chosen.count(held.name)}
+                uses = {"published": held.name == published, "current": current in held.generations}
+                collections.append({**facts, **uses})
+        fault = engine_fault(chosen, store, current) if current else ""
+        status[name] = {"facts": dict(chosen.describe()), "fault": fault, "collections": collections}
+    return status
 
 
 def engine_fault(chosen: Engine, store: Store, generation: str) -> str:
     """Return what an engine lacks of a generation; empty if it has its rows."""
+    from retrieve_cli.assemble.engines import marker
     from retrieve_cli.storage import engine_record
     from retrieve_cli.storage.generation import open_generation
 
     try:
-        entry = engine_record.read(store.generations / generation).get(chosen.name)
-        if entry is None:
+        held = engine_record.find(store.generations / generation, chosen.name)
+        if held is None:
             return f"generation {generation} was not sent to it"
-        marker = chosen.collections().get(entry.collection)
-        if marker != generation:
-            held = "it lost the rows" if marker is None else f"it holds generation {marker or 'in part'}"
-            return f"{held} of {entry.collection}: {generation} is current"
+        holds = marker(chosen, held.name)
+        if holds != generation:
+            fault = "it lost the rows" if holds is None else f"it holds generation {holds or 'in part'}"
+            return f"{fault} of {held.name}: {generation} is current"
         with open_generation(store, generation) as opened:
             wanted = opened.chunk_size
-        rows = chosen.count(entry.collection)
+        rows = chosen.count(held.name)
     except IndexCorrupt as error:
         return error.message
     return "" if rows == wanted else f"it has {rows:,} rows, and {wanted:,} were sent to it"

@@ -43,12 +43,12 @@ _HINT = "retrieve inspect verify"
 
 
 ENGINES = "engines.json"
-"""Name of the file that tells which engines hold the rows of a segment."""
+"""File in the folder of an index that names the collections in engines, see engine_record.py."""
 
 
 def is_elsewhere(path: Path) -> bool:
     """Return True if a file of texts is missing in a copy of the index, because an engine holds its rows."""
-    return path.name in (RECORDS, CHUNKS) and not path.exists() and (path.parent / ENGINES).exists()
+    return path.name in (RECORDS, CHUNKS) and not path.exists() and (path.parents[2] / ENGINES).exists()
 
 
 class AbsentFile(MappedFile):

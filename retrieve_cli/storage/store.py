@@ -11,7 +11,7 @@
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
-    artifacts/sent.txt                    generations that were sent to engines, see ingest/pushing.py
+    artifacts/engines.json                collections in engines, see engine_record.py
     artifacts/lock                        the active writer
     artifacts/synced                      time of the last attempt to sync, see ingest/schedule.py
 
@@ -50,13 +50,10 @@ from retrieve_cli.frozen import Frozen, asdict, replace
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults, sha1_file, size_fault
 from retrieve_cli.storage.recipe import Recipe
-from retrieve_cli.storage.segment import is_elsewhere
+from retrieve_cli.storage.segment import ENGINES, is_elsewhere
 from retrieve_cli.untrusted.files import CONFIG, JUDGMENTS, lines, open_regular, read_text
 
 MANIFEST = "manifest.json"
-SENT = "sent.txt"
-"""File that lists the generations sent to engines."""
-PENDING = "pushing.json"
 _SCRATCH = ".scratch-"
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -290,7 +287,7 @@ class Store:
                 raise unwritable(self.path, error) from error
             for folder in self.generations.glob(_SCRATCH + "*"):  # of dead writers: this one holds the lock
                 shutil.rmtree(folder, ignore_errors=True)
-            for path in (self.path / "current", self.path / SENT, self.path / PENDING, self.quarantine):
+            for path in (self.path / "current", self.path / ENGINES, self.quarantine):
                 durable.unfinished(path).unlink(missing_ok=True)
             yield
 

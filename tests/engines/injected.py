@@ -15,7 +15,6 @@ import pytest
 from engines.sqlite_engine import SqliteEngine, create_database
 
 from retrieve_cli.assemble import engines
-from retrieve_cli.contracts.engines import EngineQuery, Filter, Found, Row, Schema
 from retrieve_cli.storage import durable
 
 CALLS = ".calls"
@@ -36,35 +35,28 @@ class Watched(SqliteEngine):
         """Append a call to the list."""
         durable.replace(self._calls, "".join([*_lines(self._calls), json.dumps([call, *facts]) + "\n"]))
 
-    def create(self, collection: str, schema: Schema) -> None:
-        self.note("create", collection)
-        super().create(collection, schema)
 
-    def upsert(self, collection: str, rows: Sequence[Row]) -> None:
-        self.note("upsert", *[row.id for row in rows])
-        super().upsert(collection, rows)
+FACTS: Mapping[str, Callable[..., Sequence[Any]]] = {
+    "create": lambda collection, _: [collection],
+    "upsert": lambda _, rows: [row.id for row in rows],
+    "delete": lambda _, ids: ids,
+    "publish": lambda *named: named,
+    "drop": lambda collection: [collection],
+    "search": lambda _, queries, *bounds, **options: [[name for name, _ in queries], repr(bounds[0])],
+}
+"""What is listed of each call."""
 
-    def delete(self, collection: str, ids: Sequence[str]) -> None:
-        self.note("delete", *ids)
-        super().delete(collection, ids)
 
-    def mark(self, collection: str, generation: str) -> None:
-        self.note("mark", generation)
-        super().mark(collection, generation)
+def _noted(call: str) -> Callable[..., Any]:
+    def method(self: Watched, *arguments: Any, **options: Any) -> Any:
+        self.note(call, *FACTS[call](*arguments, **options))
+        return getattr(SqliteEngine, call)(self, *arguments, **options)
 
-    def publish(self, collection: str) -> None:
-        self.note("publish", collection)
-        super().publish(collection)
+    return method
 
-    def drop(self, collection: str) -> None:
-        self.note("drop", collection)
-        super().drop(collection)
 
-    def search(
-        self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
-    ) -> Found:
-        self.note("search", [name for name, _ in queries], repr(where), k, contents)
-        return super().search(collection, queries, where, k, contents=contents)
+for name in FACTS:
+    setattr(Watched, name, _noted(name))
 
 
 class Pgvector(Watched):
@@ -98,6 +90,11 @@ class Servers:
     def engine(self, name: str) -> SqliteEngine:
         """Return an engine over a database, whose calls are not listed."""
         return SqliteEngine(self.path(name), words=WORDS[name])
+
+    def collections(self, name: str) -> dict[str, str]:
+        """Return the markers of the collections in a database."""
+        with self.engine(name)._opened() as state:
+            return {collection: stored["marker"] for collection, stored in state["collections"].items()}
 
     def environment(self, **places: str) -> Mapping[str, str]:
         """Return the variables that configure the engines, by default vectors in one and words in another."""
@@ -138,7 +135,7 @@ def search_in(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let the program make these engines."""
     patch(engines, "_ENGINES", {name: (__name__, name.capitalize()) for name in WORDS})
-    close_all()
+    forget_all()
 
 
 def main(arguments: list[str]) -> int:
@@ -149,8 +146,6 @@ def main(arguments: list[str]) -> int:
     return int(program(arguments))
 
 
-def close_all() -> None:
-    """Close the connections of all engines; they are made again when they are needed."""
-    for made in engines._kept.values():
-        made.close()
+def forget_all() -> None:
+    """Forget all engines; they are made again when they are needed."""
     engines._kept.clear()

@@ -53,13 +53,12 @@ class Collection:
     """A collection: a shard of the core, its configuration, and the indexes of its payload."""
 
     def __init__(self, folder: Path, config: models.CreateCollection) -> None:
-        self.folder, self.config, self.lock = folder, config, threading.RLock()
+        self.folder, self.config = folder, config
         self.indexes: dict[str, Any] = {}
         self.shard = edge.EdgeShard.create(str(folder), _edge_config(config))
 
     def change(self, operation: Any) -> dict[str, Any]:
-        with self.lock:
-            self.shard.update(operation)
+        self.shard.update(operation)
         return {"operation_id": 0, "status": "completed"}
 
     def core(self, given: Any) -> Any:
@@ -116,7 +115,7 @@ class Rest:
     """The endpoints."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.lock = folder, threading.RLock()
+        self.folder, self.lock = folder, threading.Lock()
         self.collections: dict[str, Collection] = {}
         self.aliases: dict[str, str] = {}
 
@@ -136,46 +135,35 @@ class Rest:
         return {"aliases": [{"alias_name": key, "collection_name": each} for key, each in self.aliases.items()]}
 
     def change_aliases(self, name: str, body: models.ChangeAliasesOperation) -> Any:
-        with self.lock:
-            aliases = dict(self.aliases)
-            for action in body.actions:
-                if isinstance(action, models.DeleteAliasOperation):
-                    if aliases.pop(action.delete_alias.alias_name, None) is None:
-                        raise Problem(404, "Not found: Alias does not exists!")
-                    continue
-                target, alias = action.create_alias.collection_name, action.create_alias.alias_name
-                if target not in self.collections:
-                    raise Problem(404, f"Not found: Collection `{target}` doesn't exist!")
-                if alias in self.collections:
-                    raise Problem(409, f"Collection `{alias}` already exists!")
-                aliases[alias] = target
-            self.aliases = aliases
+        for action in body.actions:
+            if isinstance(action, models.DeleteAliasOperation):
+                del self.aliases[action.delete_alias.alias_name]
+                continue
+            target, alias = action.create_alias.collection_name, action.create_alias.alias_name
+            if target not in self.collections or alias in self.collections:
+                raise Problem(404, f"Not found: Collection `{target}` doesn't exist, or `{alias}` does!")
+            self.aliases[alias] = target
         return True
 
     def create(self, name: str, body: models.CreateCollection) -> Any:
-        with self.lock:
-            if name in self.collections or name in self.aliases:
-                raise Problem(409, f"Wrong input: Collection `{name}` already exists!")
-            self.collections[name] = Collection(self.folder / "collections" / name, body)
+        if name in self.collections or name in self.aliases:
+            raise Problem(409, f"Wrong input: Collection `{name}` already exists!")
+        self.collections[name] = Collection(self.folder / "collections" / name, body)
         return True
 
     def remove(self, name: str, body: None) -> Any:
-        with self.lock:
-            collection = self.collections.pop(name, None)
-            self.aliases = {key: each for key, each in self.aliases.items() if each != name}
-        if collection is None:
-            return False
-        with collection.lock:
+        collection = self.collections.pop(name, None)
+        self.aliases = {key: each for key, each in self.aliases.items() if each != name}
+        if collection is not None:
             collection.shard.close()
             shutil.rmtree(collection.folder, ignore_errors=True)
-        return True
+        return collection is not None
 
     def info(self, name: str, body: None) -> Any:
         collection = self.collection(name)
         config = collection.config.model_dump(mode="json", exclude_none=True)
-        with collection.lock:
-            collection.shard.optimize()  # a server does it in the background
-            core = collection.shard.info()
+        collection.shard.optimize()  # a server does it in the background
+        core = collection.shard.info()
         return {
             "status": "green",
             "optimizer_status": "ok",
@@ -210,17 +198,10 @@ class Rest:
     def delete(self, name: str, body: models.PointIdsList) -> Any:
         return self.collection(name).change(edge.UpdateOperation.delete_points(body.points))
 
-    def retrieve(self, name: str, body: models.PointRequest) -> Any:
-        collection = self.collection(name)
-        with collection.lock:
-            points = collection.shard.retrieve(body.ids, _shown(body.with_payload), with_vector=False)
-        return [{"id": str(each.id), "payload": each.payload} for each in points]
-
     def count(self, name: str, body: models.CountRequest) -> Any:
         collection = self.collection(name)
         request = edge.CountRequest(exact=body.exact is not False, filter=collection.core(body.filter))
-        with collection.lock:
-            return {"count": collection.shard.count(request)}
+        return {"count": collection.shard.count(request)}
 
     def query(self, name: str, body: models.QueryRequestBatch) -> Any:
         collection = self.collection(name)
@@ -239,8 +220,7 @@ class Rest:
             with_payload=_shown(given.with_payload),
             params=collection.core(params),
         )
-        with collection.lock:
-            points = collection.shard.query(request)
+        points = collection.shard.query(request)
         hits = [{"id": str(each.id), "version": 0, "score": each.score, "payload": each.payload} for each in points]
         return {"points": hits}
 
@@ -260,7 +240,6 @@ METHODS: dict[tuple[str, str], tuple[Callable[[Rest, str, Any], Any], Any]] = {
     ("PUT", COLLECTION): (Rest.create, models.CreateCollection),
     ("PUT", COLLECTION + "/index"): (Rest.index, models.CreateFieldIndex),
     ("PUT", COLLECTION + "/points"): (Rest.upsert, models.PointsList),
-    ("POST", COLLECTION + "/points"): (Rest.retrieve, models.PointRequest),
     ("POST", COLLECTION + "/points/delete"): (Rest.delete, models.PointIdsList),
     ("POST", COLLECTION + "/points/count"): (Rest.count, models.CountRequest),
     ("POST", COLLECTION + "/points/query/batch"): (Rest.query, models.QueryRequestBatch),
@@ -285,7 +264,9 @@ def answered(rest: Rest, asked: Asked, api_key: str | None) -> Answer:
             raise Problem(401, "Must provide an API key or an Authorization bearer token")
         endpoint, name = _route(asked.method, urlsplit(asked.path).path)
         method, form = METHODS[endpoint]
-        result = method(rest, name, None if form is None else form.model_validate_json(asked.body))
+        body = None if form is None else form.model_validate_json(asked.body)
+        with rest.lock:
+            result = method(rest, name, body)
         status, value = 200, result if asked.path == "/" else {"result": result, "status": "ok", "time": 0.0}
     except Problem as problem:
         status, value = problem.status, {"status": {"error": str(problem)}, "time": 0.0}

@@ -52,10 +52,6 @@ class SqliteEngine(Engine):
         with self._opened(collection) as stored:
             stored["rows"] = {name: row for name, row in stored["rows"].items() if name not in ids}
 
-    def mark(self, collection: str, generation: str) -> None:
-        with self._opened(collection) as stored:
-            stored["marker"] = generation
-
     def search(
         self, collection: str, queries: Sequence[EngineQuery], where: Filter | None, k: int, *, contents: bool = False
     ) -> Found:
@@ -79,15 +75,13 @@ class SqliteEngine(Engine):
     def snapshot(self, collection: str) -> str:
         raise UsageError(f"the engine keeps no copies of {collection}", hint=f"copy {self._path.name}")
 
-    def collections(self) -> dict[str, str]:
-        with self._opened() as state:
-            return {name: stored["marker"] for name, stored in state["collections"].items()}
-
     def published(self) -> str | None:
         with self._opened() as state:
             return state["alias"] if state["alias"] in state["collections"] else None
 
-    def publish(self, collection: str) -> None:
+    def publish(self, collection: str, generation: str) -> None:
+        with self._opened(collection) as stored:
+            stored["marker"] = generation
         with self._opened() as state:
             state["alias"] = collection
 

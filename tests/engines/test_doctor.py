@@ -64,10 +64,10 @@ def test_rows_that_are_lost_or_of_another_generation_have_to_be_pushed(
     servers: Servers, built: str, look: Look
 ) -> None:
     engine = servers.engine("opensearch")
-    (collection,) = engine.collections()
-    engine.mark(collection, "ffffffffffff")
+    (collection,) = servers.collections("opensearch")
+    engine.publish(collection, "ffffffffffff")
     assert_finding(look(), "fail", PUSH, f"it holds generation ffffffffffff of {collection}: {built} is current")
-    engine.mark(collection, built)
+    engine.publish(collection, built)
     engine.delete(collection, [hit.id for hit in engine.search(collection, [("", None)], None, 1).hits[0]])
     assert_finding(look(), "fail", PUSH, "it has 4 rows, and 5 were sent to it")
     engine.drop(collection)
@@ -77,7 +77,7 @@ def test_rows_that_are_lost_or_of_another_generation_have_to_be_pushed(
 def test_an_alias_to_other_rows_is_a_warning(servers: Servers, built: str, look: Look) -> None:
     assert built
     servers.engine("opensearch").create("0123456789ab", Schema())
-    servers.engine("opensearch").publish("0123456789ab")
+    servers.engine("opensearch").publish("0123456789ab", "")
     assert_finding(look(), "warn", PUSH, "its alias names 0123456789ab")
 
 

@@ -17,33 +17,32 @@ NAME, OTHER, _ = NAMES
 Run = Callable[[str], list[tuple[object, ...]]]
 
 
-class TestPgvector(EngineSuite):
-    @pytest.fixture
-    def new_engine(self, postgres: PostgresServer, database: str) -> Callable[[], PgvectorEngine]:
-        type(self).server = postgres
-        return lambda: PgvectorEngine(PgvectorSettings(url=postgres.url(database)))
+@pytest.fixture
+def new_engine(postgres: PostgresServer, database: str) -> Iterator[Callable[..., PgvectorEngine]]:
+    """Makes engines over an empty database."""
+    engines: list[PgvectorEngine] = []
 
+    def make(user: str = "tester", password: str | None = None) -> PgvectorEngine:
+        engines.append(PgvectorEngine(PgvectorSettings(url=postgres.url(database, user)), password=password))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine._close()
+
+
+class TestPgvector(EngineSuite):
     server: PostgresServer
+
+    @pytest.fixture(autouse=True)
+    def running(self, postgres: PostgresServer) -> None:
+        type(self).server = postgres
 
     def unreachable(self) -> PgvectorEngine:
         return PgvectorEngine(PgvectorSettings(url=f"postgresql://me:{PASSWORD}@127.0.0.1:1/postgres"))
 
     def kill_server(self) -> None:
         self.server.kill()
-
-
-@pytest.fixture
-def new_engine(postgres: PostgresServer, database: str) -> Iterator[Callable[..., PgvectorEngine]]:
-    """Makes engines over an empty database."""
-    made: list[PgvectorEngine] = []
-
-    def make(user: str = "tester", password: str | None = None) -> PgvectorEngine:
-        made.append(PgvectorEngine(PgvectorSettings(url=postgres.url(database, user)), password=password))
-        return made[-1]
-
-    yield make
-    for engine in made:
-        engine.close()
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def filled(engine: PgvectorEngine, dim: int = 8, count: int = 30, name: str = NA
     schema = Schema({"dense": dim})
     engine.create(name, schema)
     engine.upsert(name, [row(number, schema, tenants=["a"]) for number in range(count)])
-    engine.mark(name, "aaaaaaaaaaaa")
+    engine.publish(name, "aaaaaaaaaaaa")
     return schema
 
 
@@ -77,7 +76,7 @@ def test_vectors_of_every_length_are_found(engine: PgvectorEngine, run: Run, dim
 
 def test_the_statement_of_a_person_finds_the_published_collection(engine: PgvectorEngine, run: Run) -> None:
     schema = filled(engine)
-    engine.publish(NAME)
+    engine.publish(NAME, "b" * 12)
     nearest = (
         "SET search_path TO retrieve, public; SELECT c.id, e.embedding <=> '{}' AS distance FROM embeddings e"
         " JOIN chunks c ON e.chunk_id = c.id WHERE e.document_id IN ('record-3', 'record-4')"
@@ -86,7 +85,7 @@ def test_the_statement_of_a_person_finds_the_published_collection(engine: Pgvect
     found = run(nearest.format(row(7, schema).vectors["dense"].tolist()))
     assert found[0][0] == "record-3#1"
     filled(engine, 12, 4, OTHER)
-    engine.publish(OTHER)
+    engine.publish(OTHER, "c" * 12)
     assert run("SELECT count(*) FROM retrieve.chunks") == [(4,)]
 
 
@@ -94,7 +93,7 @@ def test_a_missing_right_and_a_wrong_password_are_explained_without_it(
     new_engine: Callable[..., PgvectorEngine],
 ) -> None:
     with pytest.raises(Unavailable) as caught:
-        new_engine("locked", PASSWORD).collections()
+        new_engine("locked", PASSWORD).published()
     assert PASSWORD not in str(caught.value)
     assert "password_env" in str(caught.value.hint)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from engines.injected import close_all, search_in
+from engines.injected import forget_all, search_in
 from engines.sqlite_engine import create_database
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import records
@@ -37,7 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def _forget() -> None:
     plugins.installed.cache_clear()
     plugins.load.cache_clear()
-    close_all()
+    forget_all()
 
 
 def made(path: Path) -> Engine:

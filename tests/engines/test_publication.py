@@ -12,7 +12,6 @@ from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
 import retrieve_cli
-from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.storage import engine_record
 
 QUERY = ("query", "segment lungs", "--json")
@@ -30,7 +29,9 @@ def catalog(servers: Servers, tmp_path: Path, retrieve: Program) -> Path:
 
 def collection(name: str) -> str:
     """Return the collection of the current generation in an engine."""
-    return engine_record.read(Path("artifacts/generations") / live(Path("artifacts")))[name].collection
+    held = engine_record.find(Path("artifacts/generations") / live(Path("artifacts")), name)
+    assert held is not None
+    return held.name
 
 
 def edited(catalog: Path, number: int, text: str) -> None:
@@ -48,7 +49,7 @@ def test_a_build_sends_all_rows_and_names_them_by_the_alias(servers: Servers, ca
     assert catalog.exists()
     for name in ("qdrant", "opensearch"):
         engine = servers.engine(name)
-        assert engine.collections() == {collection(name): live(Path("artifacts"))}
+        assert servers.collections(name) == {collection(name): live(Path("artifacts"))}
         assert engine.published() == collection(name)
         assert engine.count(collection(name)) == 20
 
@@ -58,11 +59,11 @@ def test_one_edited_record_is_one_row_and_few_bytes(servers: Servers, catalog: P
     edited(catalog, 7, "counts nuclei in histology")
     succeeds(retrieve("sync"))
     for name in ("qdrant", "opensearch"):
-        calls = servers.calls(name, "create", "upsert", "delete", "mark", "publish")
-        assert [call[0] for call in calls] == ["upsert", "mark"]
+        calls = servers.calls(name, "create", "upsert", "delete", "publish")
+        assert [call[0] for call in calls] == ["upsert", "publish"]
         assert len(calls[0]) == 2
     assert collection("qdrant") == before
-    assert servers.engine("qdrant").collections() == {before: live(Path("artifacts"))}
+    assert servers.collections("qdrant") == {before: live(Path("artifacts"))}
     assert names(succeeds(retrieve("query", "nuclei in histology", "--json")))[0] == calls[0][1].rpartition("#")[0]
 
 
@@ -81,7 +82,7 @@ def test_a_merge_of_segments_sends_nothing(servers: Servers, catalog: Path, retr
     succeeds(retrieve("sync"))
     servers.calls("qdrant")
     succeeds(retrieve("sync", "--compact"))
-    assert [call[0] for call in servers.calls("qdrant", "upsert", "delete", "create", "mark")] == ["mark"]
+    assert [call[0] for call in servers.calls("qdrant", "upsert", "delete", "create", "publish")] == ["publish"]
 
 
 def test_a_rollback_sends_the_difference(servers: Servers, catalog: Path, retrieve: Program) -> None:
@@ -90,10 +91,10 @@ def test_a_rollback_sends_the_difference(servers: Servers, catalog: Path, retrie
     succeeds(retrieve("sync"))
     servers.calls("qdrant")
     succeeds(retrieve("sync", "--rollback"))
-    calls = servers.calls("qdrant", "create", "upsert", "delete", "mark")
-    assert [call[0] for call in calls] == ["upsert", "mark"]
+    calls = servers.calls("qdrant", "create", "upsert", "delete", "publish")
+    assert [call[0] for call in calls] == ["upsert", "publish"]
     assert len(calls[0]) == 2
-    assert servers.engine("qdrant").collections() == {collection("qdrant"): before}
+    assert servers.collections("qdrant") == {collection("qdrant"): before}
 
 
 def test_another_recipe_makes_a_collection_beside_the_old_one(
@@ -104,12 +105,12 @@ def test_another_recipe_makes_a_collection_beside_the_old_one(
     succeeds(retrieve("sync"))
     engine = servers.engine("opensearch")
     assert engine.published() == collection("opensearch") != before
-    assert engine.collections().keys() == {before, collection("opensearch")}
+    assert servers.collections("opensearch").keys() == {before, collection("opensearch")}
     monkeypatch.setenv("RETRIEVE_BM25__STEMMING", "english")
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     succeeds(retrieve("sync"))
     succeeds(retrieve("engines", "push"))
-    assert engine.collections().keys() == {collection("opensearch")}
+    assert servers.collections("opensearch").keys() == {collection("opensearch")}
     assert catalog.exists()
 
 
@@ -198,7 +199,7 @@ def test_filters_and_tenants_hold_in_engines(
 def test_a_reader_says_that_an_engine_holds_another_generation(
     servers: Servers, catalog: Path, retrieve: Program
 ) -> None:
-    servers.engine("qdrant").mark(collection("qdrant"), "ffffffffffff")
+    servers.engine("qdrant").publish(collection("qdrant"), "ffffffffffff")
     answer = retrieve(*QUERY)
     assert "qdrant holds the rows of generation ffffffffffff" in answer.err + answer.out
     assert names(answer)
@@ -236,17 +237,13 @@ def test_the_commands_of_engines(servers: Servers, catalog: Path, retrieve: Prog
     status = succeeds(retrieve("engines", "status", "--json")).json["engines"]
     assert {name: one["fault"] for name, one in status.items()} == {"qdrant": "", "opensearch": ""}
     assert [one["rows"] for one in status["qdrant"]["collections"]] == [20]
-    fails(retrieve("engines", "drop", collection("qdrant"), "qdrant"), 2, "is the published collection")
     before = collection("qdrant")
     with retrieve_cli.open("artifacts") as index:
         assert index.search("segment lungs")
         pushed = succeeds(retrieve("engines", "push", "--again", "--json")).json
         assert pushed["engines"]["qdrant"]["rows"] == 20
-        assert servers.engine("qdrant").collections().keys() == {collection("qdrant")} != {before}
+        assert servers.collections("qdrant").keys() == {collection("qdrant")} != {before}
         assert index.search("segment lungs").strategies_used == ("bm25", "dense"), "a reader follows"
-    servers.engine("qdrant").create("0123456789ab", Schema())
-    succeeds(retrieve("engines", "drop", "0123", "qdrant"))
-    assert servers.engine("qdrant").collections().keys() == {collection("qdrant")}
     fails(retrieve("engines", "snapshot", "qdrant"), 2, "keeps no copies")
     assert catalog.exists()
 

@@ -60,9 +60,9 @@ class Place:
     def rows(self, name: str) -> tuple[str, int]:
         """Return the marker and the number of rows of the current collection in an engine."""
         artifacts = self.folder / "artifacts"
-        entry = engine_record.read(artifacts / "generations" / live(artifacts))[name]
-        engine = self.servers.engine(name)
-        return engine.collections()[entry.collection], engine.count(entry.collection)
+        held = engine_record.find(artifacts / "generations" / live(artifacts), name)
+        assert held is not None
+        return self.servers.collections(name)[held.name], self.servers.engine(name).count(held.name)
 
 
 @pytest.fixture

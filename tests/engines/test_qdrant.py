@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engines.qdrant_server import Server, qdrant, running, started
 from engines.rows import NAMES, queries, row
-from engines.suite import EngineSuite
+from engines.suite import EngineSuite, markers
 from told_servers import free_port
 
 from retrieve_cli.config.index_settings import QdrantSettings
@@ -23,9 +23,8 @@ SCHEMA = Schema({"dense": 64}, {"bm25": True, "splade": False})
 
 def clear(engine: QdrantEngine) -> None:
     """Drop all collections."""
-    for collection in engine.collections():
+    for collection in NAMES:
         engine.drop(collection)
-    engine.close()
 
 
 class TestQdrant(EngineSuite):
@@ -72,7 +71,6 @@ def test_vectors_in_a_quantised_graph_are_rescored(engine: QdrantEngine, qdrant:
         assert [hit.score for hit in hits] == pytest.approx(exact[numbers].tolist(), abs=1e-5)
         shared += len(set(numbers) & set(np.argsort(-exact)[:10].tolist()))
     assert shared >= 490
-    reader.close()
 
 
 def test_a_search_is_one_request(engine: QdrantEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,15 +93,14 @@ def test_a_number_that_another_process_added_is_found(engine: QdrantEngine, qdra
     assert engine.count(NAME, Range("numbers", "year", 1900)) == 0
     writer.upsert(NAME, [row(1, SCHEMA)])
     assert engine.count(NAME, Range("numbers", "year", 1900)) == 1
-    writer.close()
 
 
 def test_collections_of_others_are_neither_listed_nor_dropped(engine: QdrantEngine, qdrant: Server) -> None:
     other = QdrantEngine(QdrantSettings(url=qdrant.url, collection="chunks_vectors_2"))
     other.create(NAME, SCHEMA)
-    assert engine.collections() == {}
+    assert markers(engine) == {}
     engine.drop(NAME)
-    assert other.collections() == {NAME: ""}
+    assert markers(other) == {NAME: ""}
     clear(other)
 
 
@@ -119,10 +116,10 @@ def test_a_collection_with_the_name_of_the_alias_is_a_problem(engine: QdrantEngi
 
 def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:
     with started(tmp_path, "k3y") as server:
-        assert QdrantEngine(QdrantSettings(url=server.url), api_key="k3y").collections() == {}
+        assert QdrantEngine(QdrantSettings(url=server.url), api_key="k3y").published() is None
         for key in (None, "other"):
             with pytest.raises(Unavailable, match="401") as caught:
-                QdrantEngine(QdrantSettings(url=server.url), api_key=key).collections()
+                QdrantEngine(QdrantSettings(url=server.url), api_key=key).published()
             assert "qdrant.api_key_env" in caught.value.hint
 
 

@@ -30,14 +30,12 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "create": lambda engine: engine.create(NAME, SCHEMA),
     "upsert": lambda engine: engine.upsert(NAME, [row(1, SCHEMA)]),
     "delete": lambda engine: engine.delete(NAME, ["a"]),
-    "mark": lambda engine: engine.mark(NAME, "b" * 12),
     "search": lambda engine: engine.search(NAME, queries(SCHEMA), Range("numbers", "year", 1), 3, contents=True),
     "count": lambda engine: engine.count(NAME, Equal("tenants", ["a"])),
     "drop": lambda engine: engine.drop(NAME),
     "snapshot": lambda engine: engine.snapshot(NAME),
-    "collections": lambda engine: engine.collections(),
     "published": lambda engine: engine.published(),
-    "publish": lambda engine: engine.publish(NAME),
+    "publish": lambda engine: engine.publish(NAME, "b" * 12),
     "describe": lambda engine: engine.describe(),
     "problems": lambda engine: engine.problems(),
 }
@@ -66,7 +64,6 @@ def test_nonsense_is_an_answer_or_an_error_that_names_the_server(product: str, s
                 if error is not None:
                     assert product in error.message or url in error.message, (name, body[0], error.message)
                     assert error.hint, name
-        engine.close()
 
 
 @engines
@@ -154,9 +151,3 @@ def test_different_values_have_different_keywords(pairs: list[tuple[str, str]]) 
     assert max(len(each.encode()) for each in (first, second)) <= rows.LONGEST
     fields = [pair[0] for pair in pairs]
     assert (rows.number_key(fields[0]) == rows.number_key(fields[1])) == (fields[0] == fields[1])
-
-
-def test_rows_are_sent_in_requests_of_bounded_size() -> None:
-    large = [row(number, SCHEMA)._replace(text="x" * 3_000_000) for number in range(7)]
-    assert [len(part) for part in rows.requests(large)] == [2, 2, 2, 1]
-    assert list(rows.requests([])) == []

@@ -13,7 +13,8 @@ from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.engines import Schema
 from retrieve_cli.errors import UsageError
-from retrieve_cli.storage.store import SENT
+from retrieve_cli.storage import engine_record
+from retrieve_cli.storage.engine_record import EngineCollection
 
 
 def loaded(text: str, **environment: str) -> Settings:
@@ -67,7 +68,7 @@ def test_term_weights_in_postgresql_are_rejected_with_what_to_write(role: str) -
 # ------------------------------------------------------------------------------------------------------ commands
 
 
-@pytest.mark.parametrize("command", [["push"], ["status"], ["snapshot"], ["drop", "abc"]])
+@pytest.mark.parametrize("command", [["push"], ["status"], ["snapshot"]])
 def test_commands_without_a_configured_engine_give_an_example(
     index: Path, retrieve: Program, command: list[str]
 ) -> None:
@@ -83,10 +84,9 @@ def test_collections_of_others_stay_and_those_of_an_interrupted_push_are_removed
     names = ("0123456789ab", "ba9876543210")
     for name in names:
         servers.engine("qdrant").create(name, Schema())
-    with (Path("artifacts") / SENT).open("r+") as sent:  # as if a push had been killed
-        kept = sent.read()
-        sent.seek(0)
-        sent.write(f"qdrant {names[0]}\n{kept}qdrant {'f' * 12}\n")
+    noted = engine_record.read(Path("artifacts"))  # as if a push had been killed
+    interrupted = [EngineCollection("qdrant", name, "", ("dense",)) for name in (names[0], "f" * 12)]
+    engine_record.write(Path("artifacts"), [*interrupted, *noted])
     assert "0 rows of an incomplete push (not in use)" in retrieve("engines", "status").out
     assert retrieve("engines", "push", "--again").code == 0
-    assert set(names) & servers.engine("qdrant").collections().keys() == {names[1]}
+    assert set(names) & servers.collections("qdrant").keys() == {names[1]}

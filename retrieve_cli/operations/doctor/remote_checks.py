@@ -38,7 +38,7 @@ def _problems(subject: Subject, chosen: Engine) -> Iterator[Check]:
     problems = chosen.problems()
     yield from (warn(*problem) for problem in problems)
     section = getattr(subject.settings, chosen.name, None)
-    keys = ("password_env", "api_key_env", "token_env")
+    keys = ("password_env", "api_key_env")
     secret = any(getattr(section, key, None) for key in keys)
     url = urlsplit(str(getattr(section, "url", "")))
     reported = any("https://" in fix for _, fix in problems)
@@ -56,8 +56,8 @@ def _faults_of(manifest: Manifest, subject: Subject, chosen: Engine) -> Iterator
     if fault := engine_fault(chosen, store, manifest.id):
         yield fail(fault, push)
         return
-    collection = engine_record.read(store.generations / manifest.id)[chosen.name].collection
-    if (published := chosen.published()) != collection:
+    held, published = engine_record.find(store.generations / manifest.id, chosen.name), chosen.published()
+    if held is not None and published != held.name:
         yield warn(f"its alias names {published or 'nothing'}: other programs read other rows", push)
 
 
