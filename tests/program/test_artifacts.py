@@ -4,6 +4,7 @@ contract.md, Artifacts: "bm25.pkl  splade.pkl   pickle protocol 5, arrays out of
 unpickler that admits only NumPy arrays and plain containers".
 """
 
+import json
 import pickle
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sync.state import live
 
 import retrieve_cli
 from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.storage.manifest import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_other_files_are_rejected_with_what_reads_them(folder: Path, tmp_path: P
 
 def test_an_index_of_another_version_ends_with_5_until_it_is_built_again(index: Path, retrieve: Program) -> None:
     path = index / "generations" / (index / "current").read_text().strip() / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 3'))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": SCHEMA_VERSION - 1}))
     for words in (("query", "brain"), ("sync",), ("inspect", "status")):
         done = retrieve(*words)
         assert done.code == 5, done
