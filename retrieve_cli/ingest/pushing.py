@@ -52,7 +52,7 @@ class Share(NamedTuple):
 
 
 class RowChanges(NamedTuple):
-    """RowChanges of the rows of a collection."""
+    """Changes of the rows of a collection."""
 
     former: str
     """Generation that it holds."""
