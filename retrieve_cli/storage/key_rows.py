@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     """(n, 20) digests."""
 
 KEY = 20
+_FEW = 16
+"""Keys that are compared with all others, which takes less time than to sort these."""
 
 
 class DigestList:
@@ -64,14 +66,22 @@ class KeyRows:
         """Return the row of each key, -1 for missing keys."""
         if not len(self):
             return np.full(len(keys), -1, np.int64)
-        order, ordered = self._ordered
-        rows = order[np.minimum(np.searchsorted(ordered, heads(keys)), len(self) - 1)]
+        wanted = heads(keys)
+        if len(keys) <= _FEW:
+            rows = np.array([(self._heads == head).argmax() for head in wanted], np.int64)
+        else:
+            order, ordered = self._ordered
+            rows = order[np.minimum(np.searchsorted(ordered, wanted), len(self) - 1)]
         return np.where((self.keys[rows] == keys).all(axis=1), rows, -1)
 
     @cached_property
+    def _heads(self) -> NDArray[np.uint64]:
+        return heads(self.keys)
+
+    @cached_property
     def _ordered(self) -> tuple[Rows, NDArray[np.uint64]]:
-        order = np.argsort(heads(self.keys), kind="stable")
-        return order, heads(self.keys)[order]
+        order = np.argsort(self._heads, kind="stable")
+        return order, self._heads[order]
 
 
 def heads(keys: Keys) -> NDArray[np.uint64]:
