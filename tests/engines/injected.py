@@ -44,7 +44,7 @@ FACTS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "drop": lambda collection: [collection],
     "search": lambda _, queries, *bounds, **options: [[name for name, _ in queries], repr(bounds[0])],
 }
-"""What is listed of each call."""
+"""By method, the arguments of a call that the list of calls has."""
 
 
 def _noted(call: str) -> Callable[..., Any]:
